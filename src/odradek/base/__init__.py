@@ -1,0 +1,1 @@
+"""The vocabulary of the project: value types, error codes and the ports to the outside world."""

@@ -1,0 +1,32 @@
+"""Names of things: partitions, nodes, and the 22-character form in which Kafka writes uuids."""
+
+import base64
+from typing import NamedTuple
+from uuid import UUID
+
+ZERO_UUID = UUID(int=0)
+NO_LEADER = -1
+NO_EPOCH = -1
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_TOPIC_ID = UUID(int=1)
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def uuid_to_text(value: UUID) -> str:
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def uuid_from_text(text: str) -> UUID:
+    """Raises ValueError on anything that is not Kafka's 22-character form."""
+    raw = base64.urlsafe_b64decode(text + "==")
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is not a uuid: 22 characters of URL-safe base64 are expected")
+    return UUID(bytes=raw)
