@@ -1,0 +1,102 @@
+"""One version of one API's messages: reading, writing, and building responses once for all versions.
+
+kio has a class per message and version. Handlers are written once, so `Schema.new` builds the class of the version at
+hand and drops the fields that this version does not know. Modules are imported on first use: all of them together
+take longer than a node's start.
+"""
+
+import io
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final
+
+from kio.schema.index import api_key_map
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+
+__all__ = ["Message", "MessageClass", "Schema", "SerialError", "schema"]
+
+# A kio entity of some version: its fields are known only by name here.
+Message = Any
+
+
+class MessageClass:
+    """A message class that takes the fields of every version, and keeps those of its own."""
+
+    __slots__ = ("cls", "known")
+
+    def __init__(self, cls: type) -> None:
+        self.cls: Final = cls
+        self.known: Final = frozenset(field.name for field in fields(cls))
+
+    def __call__(self, **values: object) -> Message:
+        known = self.known
+        if len(values) == len(known) and values.keys() == known:
+            return self.cls(**values)
+        return self.cls(**{name: value for name, value in values.items() if name in known})
+
+
+class Schema:
+    """Request and response of one API version."""
+
+    def __init__(self, api_key: int, version: int) -> None:
+        self.api_key: Final = api_key
+        self.version: Final = version
+        self._name: Final = api_key_map[api_key]
+        self._classes: dict[str, MessageClass] = {}
+        self.flexible: Final[bool] = self.request_type.__flexible__
+        self.response_header_flexible: Final[bool] = self.response_type.__header_schema__.__flexible__
+        self.read_request: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.request_type)
+        self.read_response: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.response_type)
+
+    def _module(self, side: str) -> ModuleType:
+        return import_module(f"kio.schema.{self._name}.v{self.version}.{side}")
+
+    @property
+    def request_type(self) -> Any:
+        return getattr(self._module("request"), _class_name(self._name, "Request"))
+
+    @property
+    def response_type(self) -> Any:
+        return getattr(self._module("response"), _class_name(self._name, "Response"))
+
+    def __getitem__(self, class_name: str) -> MessageClass:
+        """The class of this name on the response's side, or else on the request's.
+
+        A class that this version has no need of (a nested part that came later) is an error: ask `knows` first.
+        """
+        found = self._classes.get(class_name)
+        if found is None:
+            found = self._classes[class_name] = MessageClass(self._find(class_name))
+        return found
+
+    def knows(self, class_name: str) -> bool:
+        return hasattr(self._module("response"), class_name) or hasattr(self._module("request"), class_name)
+
+    def _find(self, class_name: str) -> type:
+        for side in ("response", "request"):
+            found = getattr(self._module(side), class_name, None)
+            if isinstance(found, type):
+                return found
+        raise LookupError(f"{self._name} v{self.version} has no message {class_name}")
+
+    def new(self, class_name: str, **values: object) -> Message:
+        return self[class_name](**values)
+
+    def write(self, entity: Message) -> bytes:
+        buffer = io.BytesIO()
+        entity_writer(type(entity))(buffer, entity)
+        return buffer.getvalue()
+
+
+def _class_name(api_name: str, side: str) -> str:
+    return "".join(part.capitalize() for part in api_name.split("_")) + side
+
+
+@cache
+def schema(api_key: int, version: int) -> Schema:
+    """Raises KeyError for an unknown API and ModuleNotFoundError for an unknown version."""
+    return Schema(api_key, version)
