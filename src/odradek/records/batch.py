@@ -1,0 +1,287 @@
+"""The 61-byte header of a record batch (magic 2): reading it, checking its CRC, and patching what the broker decides.
+
+Nothing here looks at a record: on the hot path a batch is a header and opaque bytes behind it.
+"""
+
+from struct import Struct
+
+from crc32c import crc32c
+from typing_extensions import Buffer
+
+from odradek.base.errors import ErrorCode, KafkaError
+
+HEADER_SIZE = 61
+# The batch length field counts what follows it: everything but the base offset and itself.
+LENGTH_OVERHEAD = 12
+MAGIC_V2 = 2
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+
+ATTRIBUTE_COMPRESSION_MASK = 0x07
+ATTRIBUTE_APPEND_TIME = 0x08
+ATTRIBUTE_TRANSACTIONAL = 0x10
+ATTRIBUTE_CONTROL = 0x20
+ATTRIBUTE_DELETE_HORIZON = 0x40
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_BATCH_LENGTH = Struct(">i")
+_OFFSET_LENGTH_EPOCH = Struct(">qii")
+_CRC = Struct(">I")
+_ATTRIBUTES = Struct(">h")
+_TIMESTAMP = Struct(">q")
+
+_LENGTH_AT = 8
+_MAGIC_AT = 16
+_CRC_AT = 17
+# The CRC covers everything behind itself; base offset and leader epoch lie before it, so that a broker may set them.
+_CRC_COVERS_FROM = 21
+_ATTRIBUTES_AT = 21
+_BASE_TIMESTAMP_AT = 27
+_MAX_TIMESTAMP_AT = 35
+
+assert _HEADER.size == HEADER_SIZE
+
+
+class CorruptBatch(KafkaError):
+    """The bytes are no record batch: CORRUPT_MESSAGE to a client, the end of the valid log to recovery."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.corrupt_message, message)
+
+
+class UnsupportedMagic(CorruptBatch):
+    """A message set of the formats before Kafka 0.11 (magic 0 or 1), which are not kept here."""
+
+
+class BatchHeader:
+    """One batch's header, and where the batch lies: `position` in its buffer, `size` with the header included."""
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "batch_length",
+        "crc",
+        "last_offset_delta",
+        "leader_epoch",
+        "magic",
+        "max_timestamp",
+        "position",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "size",
+    )
+
+    def __init__(
+        self,
+        position: int,
+        base_offset: int,
+        batch_length: int,
+        leader_epoch: int,
+        magic: int,
+        crc: int,
+        attributes: int,
+        last_offset_delta: int,
+        base_timestamp: int,
+        max_timestamp: int,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        record_count: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.batch_length = batch_length
+        self.leader_epoch = leader_epoch
+        self.magic = magic
+        self.crc = crc
+        self.attributes = attributes
+        self.last_offset_delta = last_offset_delta
+        self.base_timestamp = base_timestamp
+        self.max_timestamp = max_timestamp
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.record_count = record_count
+        self.position = position
+        self.size = batch_length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def compression(self) -> int:
+        """Number of the codec: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; 5 to 7 are nobody's."""
+        return self.attributes & ATTRIBUTE_COMPRESSION_MASK
+
+    @property
+    def timestamp_type_is_append(self) -> bool:
+        return self.attributes & ATTRIBUTE_APPEND_TIME != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.attributes & ATTRIBUTE_TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & ATTRIBUTE_CONTROL != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """The base timestamp is then the time from which the tombstones of the batch may go (KIP-534)."""
+        return self.attributes & ATTRIBUTE_DELETE_HORIZON != 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        return self.base_timestamp if self.attributes & ATTRIBUTE_DELETE_HORIZON else None
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence numbers wrap from 2³¹−1 to 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
+        return f"BatchHeader({fields})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BatchHeader):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable: offsets are patched in place
+
+
+def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header at `position`, whose 61 bytes must be there; the records behind it need not be."""
+    header = BatchHeader(position, *_HEADER.unpack_from(buffer, position))
+    if header.magic != MAGIC_V2 or header.batch_length < HEADER_SIZE - LENGTH_OVERHEAD:
+        _raise_malformed(header.batch_length, header.magic, position)
+    return header
+
+
+def parse_batches(buffer: Buffer, *, allow_partial_tail: bool = False) -> list[BatchHeader]:
+    """The headers of all batches in the buffer, which must hold whole batches and nothing else.
+
+    With `allow_partial_tail`, an incomplete last batch is left out instead, as Kafka leaves it out of a fetch response
+    or a request: the valid bytes then end with the last header's `position + size`.
+    """
+    headers: list[BatchHeader] = []
+    with memoryview(buffer) as view:
+        end = view.nbytes
+    position = 0
+    unpack_from = _HEADER.unpack_from
+    while end - position >= HEADER_SIZE:
+        header = BatchHeader(position, *unpack_from(buffer, position))
+        if header.magic != MAGIC_V2 or header.batch_length < HEADER_SIZE - LENGTH_OVERHEAD:
+            _raise_malformed(header.batch_length, header.magic, position)
+        if header.size > end - position:
+            break
+        headers.append(header)
+        position += header.size
+    if position != end:
+        _check_tail(buffer, position, end, allow_partial_tail)
+    return headers
+
+
+def _check_tail(buffer: Buffer, position: int, end: int, allow_partial_tail: bool) -> None:
+    """What is left must be the beginning of a batch, judged by as much of it as there is."""
+    if end - position > _MAGIC_AT:
+        (length,) = _BATCH_LENGTH.unpack_from(buffer, position + _LENGTH_AT)
+        with memoryview(buffer) as view:
+            magic = view.cast("B")[position + _MAGIC_AT]
+        if magic != MAGIC_V2 or length < HEADER_SIZE - LENGTH_OVERHEAD:
+            _raise_malformed(length, magic, position)
+    if not allow_partial_tail:
+        raise CorruptBatch(f"{end - position} bytes at position {position} are not a whole record batch")
+
+
+def _raise_malformed(length: int, magic: int, position: int) -> None:
+    if magic in (0, 1):
+        raise UnsupportedMagic(f"Record batch at position {position} has magic {magic}; only magic 2 is supported")
+    if magic != MAGIC_V2:
+        raise CorruptBatch(f"Invalid magic found in record: {magic}")
+    raise CorruptBatch(
+        f"Record batch at position {position} has {length + LENGTH_OVERHEAD} bytes, fewer than a header's {HEADER_SIZE}"
+    )
+
+
+def compute_crc(buffer: Buffer, header: BatchHeader) -> int:
+    position = header.position
+    with memoryview(buffer) as view, view[position + _CRC_COVERS_FROM : position + header.size] as covered:
+        return int(crc32c(covered))
+
+
+def check_crc(buffer: Buffer, header: BatchHeader) -> None:
+    """Raises CorruptBatch unless the batch, which lies whole in the buffer, has the CRC its header states."""
+    computed = compute_crc(buffer, header)
+    if computed != header.crc:
+        raise CorruptBatch(f"Record is corrupt (stored crc = {header.crc}, computed crc = {computed})")
+
+
+def patch_offset_and_epoch(
+    buffer: bytearray | memoryview, header: BatchHeader, base_offset: int, leader_epoch: int
+) -> None:
+    """Gives the batch its place in the log, in the buffer and in the header. The CRC does not cover either field."""
+    _OFFSET_LENGTH_EPOCH.pack_into(buffer, header.position, base_offset, header.batch_length, leader_epoch)
+    header.base_offset = base_offset
+    header.leader_epoch = leader_epoch
+
+
+def patch_append_time(buffer: bytearray | memoryview, header: BatchHeader, timestamp: int) -> None:
+    """Makes `timestamp` the timestamp of every record: their own are ignored once the type is LogAppendTime."""
+    position = header.position
+    header.attributes |= ATTRIBUTE_APPEND_TIME
+    header.max_timestamp = timestamp
+    _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_AT, header.attributes)
+    _TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_AT, timestamp)
+    _patch_crc(buffer, header)
+
+
+def patch_delete_horizon(buffer: bytearray | memoryview, header: BatchHeader, delete_horizon_ms: int) -> None:
+    """Marks when the tombstones of the batch may go. Only for batches without records: deltas count from the base."""
+    position = header.position
+    header.attributes |= ATTRIBUTE_DELETE_HORIZON
+    header.base_timestamp = delete_horizon_ms
+    _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_AT, header.attributes)
+    _TIMESTAMP.pack_into(buffer, position + _BASE_TIMESTAMP_AT, delete_horizon_ms)
+    _patch_crc(buffer, header)
+
+
+def pack_header(header: BatchHeader) -> bytes:
+    """The header as it is written; its CRC is taken as it is."""
+    return _HEADER.pack(
+        header.base_offset,
+        header.batch_length,
+        header.leader_epoch,
+        header.magic,
+        header.crc,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+
+
+def _patch_crc(buffer: bytearray | memoryview, header: BatchHeader) -> None:
+    header.crc = compute_crc(buffer, header)
+    _CRC.pack_into(buffer, header.position + _CRC_AT, header.crc)
