@@ -1,0 +1,45 @@
+# Everything a developer does, from a fresh checkout. Only Python 3.11 or newer has to be there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA_DIR ?= odradek-data
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench pipeline clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.installed-fast ## start a cluster on this machine (PORT=9092, BROKERS=1, DATA_DIR=odradek-data)
+	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS))
+
+test: $(VENV)/.installed-test ## run every test; what a missing component takes away is named at the end (ARGS="-k fetch")
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.installed-check ## format, lint, types and import contracts
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
+	@$(BIN)/python -m bench $(ARGS)
+
+pipeline: $(VENV)/.installed-spark ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven
+	@$(BIN)/python -m pipelines $(ARGS)
+
+clean: ## remove .venv, caches and results; data directories stay
+	rm -rf $(VENV) .cache bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench -name __pycache__ -prune -exec rm -rf {} +
+
+# One stamp per extra, so that a second run starts at once and `make run` never waits for Spark.
+$(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/pip
+	@echo "installing odradek[$*] into $(VENV) (once)"
+	@$(PIP) --editable '.[$*]'
+	@touch $@
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "odradek: Python 3.11 or newer is needed and $(PYTHON) is %d.%d; name another one: make PYTHON=python3.12" % sys.version_info[:2])'
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "odradek: $(PYTHON) cannot create virtual environments; on Debian: apt install python3-venv"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
