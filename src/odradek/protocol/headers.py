@@ -1,0 +1,83 @@
+"""Request and response headers, read and written by hand: every request passes here."""
+
+import struct
+from typing import Final, NamedTuple
+
+from odradek.protocol.schemas import SerialError
+
+_FIXED: Final = struct.Struct(">hhih")
+_CORRELATION: Final = struct.Struct(">i")
+
+API_VERSIONS_KEY: Final = 18
+
+
+class InvalidHeader(SerialError):
+    pass
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    end: int
+    """Where the client id ends. In flexible versions tagged fields follow: see `skip_tagged_fields`."""
+
+
+def read_request_header(frame: bytearray) -> RequestHeader:
+    if len(frame) < 10:
+        raise InvalidHeader("a request shorter than its header")
+    api_key, api_version, correlation_id, client_id_length = _FIXED.unpack_from(frame)
+    if client_id_length < 0:
+        return RequestHeader(api_key, api_version, correlation_id, None, 10)
+    end = 10 + client_id_length
+    if end > len(frame):
+        raise InvalidHeader("a client id longer than the request")
+    try:
+        client_id = frame[10:end].decode()
+    except UnicodeDecodeError as error:
+        raise InvalidHeader("a client id that is not UTF-8") from error
+    return RequestHeader(api_key, api_version, correlation_id, client_id, end)
+
+
+def read_unsigned_varint(buffer: bytearray, offset: int) -> tuple[int, int]:
+    """The value and the offset behind it. Raises InvalidHeader past the end or over five bytes."""
+    value = shift = 0
+    limit = min(len(buffer), offset + 5)
+    while offset < limit:
+        byte = buffer[offset]
+        offset += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, offset
+        shift += 7
+    raise InvalidHeader("a number that does not end")
+
+
+def write_unsigned_varint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def skip_tagged_fields(buffer: bytearray, offset: int) -> int:
+    """The offset behind a section of tagged fields, none of which is of interest."""
+    count, offset = read_unsigned_varint(buffer, offset)
+    if count > len(buffer):
+        raise InvalidHeader("more tagged fields than bytes")
+    for _ in range(count):
+        _, offset = read_unsigned_varint(buffer, offset)
+        size, offset = read_unsigned_varint(buffer, offset)
+        offset += size
+    if offset > len(buffer):
+        raise InvalidHeader("tagged fields longer than the request")
+    return offset
+
+
+def response_header(correlation_id: int, *, flexible: bool) -> bytes:
+    return _CORRELATION.pack(correlation_id) + (b"\0" if flexible else b"")
