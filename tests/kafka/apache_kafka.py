@@ -1,0 +1,164 @@
+"""Apache Kafka 4.3.1, the reference: its jars from Maven, its broker as a process, its tools as functions."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.components import ComponentMissing, cache_directory, find_program
+from tests.node_process import CLUSTER_ID, NodeProcess
+
+VERSION = "4.3.1"
+ARTIFACTS = ("kafka_2.13", "kafka-tools")
+TOOL_TIMEOUT_S = 120
+
+# A tool lives for a second: compiling it well would take longer than running it.
+SHORT_LIVED_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx256M")
+TEST_BROKER_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx512M")
+# What Kafka's own start script gives a broker.
+PRODUCTION_BROKER_FLAGS = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>odradek</groupId>
+  <artifactId>reference-broker</artifactId>
+  <version>1</version>
+  <dependencies>{dependencies}</dependencies>
+</project>
+"""
+_DEPENDENCY = (
+    "<dependency><groupId>org.apache.kafka</groupId>"
+    "<artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
+)
+
+
+def kafka_libs() -> Path:
+    """The directory of Kafka's jars, fetched on first need. Raises ComponentMissing without Java, Maven or a network."""
+    find_program("java")
+    if given := os.environ.get("ODRADEK_KAFKA_LIBS"):
+        return Path(given)
+    libs = cache_directory() / f"kafka-{VERSION}"
+    complete = libs / ".complete"
+    if not complete.exists():
+        _fetch_jars(libs)
+        complete.touch()
+    return libs
+
+
+def _fetch_jars(libs: Path) -> None:
+    maven = find_program("mvn")
+    libs.mkdir(parents=True, exist_ok=True)
+    pom = libs / "pom.xml"
+    pom.write_text(
+        _POM.format(dependencies="".join(_DEPENDENCY.format(artifact=name, version=VERSION) for name in ARTIFACTS))
+    )
+    command = [maven, "--batch-mode", "--quiet", "--file", str(pom)]
+    command += ["dependency:copy-dependencies", f"-DoutputDirectory={libs}"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise ComponentMissing(f"Maven could not fetch Apache Kafka {VERSION}: {result.stdout[-500:]}")
+
+
+class ApacheKafka(NodeProcess):
+    name = "kafka"
+
+    def __init__(
+        self,
+        libs: Path,
+        directory: Path,
+        *,
+        properties: Mapping[str, str] | None = None,
+        log_dirs: Sequence[Path] = (),
+        flags: Sequence[str] = TEST_BROKER_FLAGS,
+    ) -> None:
+        super().__init__(directory, properties=properties, log_dirs=log_dirs)
+        self._libs = libs
+        self._flags = flags
+
+    def format_command(self) -> list[str]:
+        tool = _java(self._libs, SHORT_LIVED_FLAGS, "kafka.tools.StorageTool")
+        return [*tool, "format", "--cluster-id", CLUSTER_ID, "--config", str(self.config_file)]
+
+    def start_command(self) -> list[str]:
+        return [*_java(self._libs, self._flags, "kafka.Kafka"), str(self.config_file)]
+
+
+class ToolFailed(Exception):
+    """A tool ended with an error; the message holds all it printed."""
+
+
+class KafkaTools:
+    """The shell scripts of Kafka's `bin/`, by the main classes behind them. Each answers what the tool printed."""
+
+    def __init__(self, libs: Path, bootstrap: str) -> None:
+        self._libs = libs
+        self._bootstrap = bootstrap
+
+    def topics(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.TopicCommand", *self._server(), *arguments)
+
+    def configs(self, *arguments: str) -> str:
+        return self.run("kafka.admin.ConfigCommand", *self._server(), *arguments)
+
+    def console_producer(self, *arguments: str, lines: Sequence[str]) -> str:
+        text = "".join(f"{line}\n" for line in lines)
+        return self.run("org.apache.kafka.tools.ConsoleProducer", *self._server(), *arguments, standard_input=text)
+
+    def console_consumer(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.consumer.ConsoleConsumer", *self._server(), *arguments)
+
+    def producer_performance(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.ProducerPerformance", *self._server(), *arguments)
+
+    def dump_log(self, *files: Path, arguments: Sequence[str] = ()) -> str:
+        names = ",".join(str(file) for file in files)
+        return self.run("org.apache.kafka.tools.DumpLogSegments", "--files", names, *arguments)
+
+    def log_dirs(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.LogDirsCommand", *self._server(), *arguments)
+
+    def get_offsets(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.GetOffsetShell", *self._server(), *arguments)
+
+    def delete_records(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.DeleteRecordsCommand", *self._server(), *arguments)
+
+    def broker_api_versions(self) -> str:
+        return self.run("org.apache.kafka.tools.BrokerApiVersionsCommand", *self._server())
+
+    def features(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.FeatureCommand", *self._server(), *arguments)
+
+    def cluster(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.ClusterTool", *arguments, *self._server())
+
+    def transactions(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.TransactionsCommand", *self._server(), *arguments)
+
+    def run(
+        self,
+        main_class: str,
+        *arguments: str,
+        standard_input: str = "",
+        flags: Sequence[str] = SHORT_LIVED_FLAGS,
+        timeout_s: float = TOOL_TIMEOUT_S,
+    ) -> str:
+        result = subprocess.run(
+            [*_java(self._libs, flags, main_class), *arguments],
+            input=standard_input,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if result.returncode != 0:
+            raise ToolFailed(f"{main_class} {' '.join(arguments)} ended with {result.returncode}\n{result.stdout}")
+        return "".join(line for line in result.stdout.splitlines(keepends=True) if not line.startswith("SLF4J:"))
+
+    def _server(self) -> tuple[str, str]:
+        return "--bootstrap-server", self._bootstrap
+
+
+def _java(libs: Path, flags: Sequence[str], main_class: str) -> list[str]:
+    return [find_program("java"), *flags, "-cp", f"{libs}/*", main_class]

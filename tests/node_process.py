@@ -1,0 +1,183 @@
+"""A broker as a process of its own: formatted, started on free ports, stopped, killed, measured.
+
+What is common to Odradek and Apache Kafka lives here; neither is named here.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Self
+
+CLUSTER_ID = "odradek-test-cluster-1"
+NODE_ID = 1
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
+
+# Metadata v1 for no topic at all: the smallest question whose answer names the brokers.
+_METADATA_REQUEST = struct.pack(">ihhihi", 14, 3, 1, 7, -1, 0)
+
+
+class NodeFailed(Exception):
+    """A node did not start, or ended by itself; the message ends with the last lines of its log."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on now. They are all held open until the last is known, so that they differ."""
+    holders = [socket.socket() for _ in range(count)]
+    try:
+        for holder in holders:
+            holder.bind(("127.0.0.1", 0))
+        return [holder.getsockname()[1] for holder in holders]
+    finally:
+        for holder in holders:
+            holder.close()
+
+
+def serves(port: int) -> bool:
+    """Whether the node on this port answers Metadata and counts at least one broker alive."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(_METADATA_REQUEST)
+            answer = connection.recv(12, socket.MSG_WAITALL)
+    except OSError:
+        return False
+    return len(answer) == 12 and struct.unpack_from(">i", answer, 8)[0] > 0
+
+
+class NodeProcess(ABC):
+    """One combined broker and controller under `directory`, with a `server.properties` both brokers understand."""
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        properties: Mapping[str, str] | None = None,
+        log_dirs: Sequence[Path] = (),
+    ) -> None:
+        self.directory = directory
+        self.log_dirs = list(log_dirs) or [directory / "data"]
+        self.port, self.controller_port = free_ports(2)
+        self.properties = dict(properties or {})
+        self.process: subprocess.Popen[bytes] | None = None
+        self.started_in_s = 0.0
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "the node was not started"
+        return self.process.pid
+
+    @property
+    def config_file(self) -> Path:
+        return self.directory / "server.properties"
+
+    @property
+    def output_file(self) -> Path:
+        return self.directory / "output.log"
+
+    @abstractmethod
+    def format_command(self) -> list[str]: ...
+
+    @abstractmethod
+    def start_command(self) -> list[str]: ...
+
+    def environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
+    def start(self) -> Self:
+        """Returns once the node answers clients; `started_in_s` then says how long that took."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.config_file.write_text("".join(f"{key}={value}\n" for key, value in self.server_properties().items()))
+        if not (self.log_dirs[0] / "meta.properties").exists():
+            self._run_to_end(self.format_command())
+        began = time.monotonic()
+        with self.output_file.open("ab") as output:
+            self.process = subprocess.Popen(
+                self.start_command(), stdout=output, stderr=subprocess.STDOUT, env=self.environment()
+            )
+        while not serves(self.port):
+            if self.process.poll() is not None:
+                raise NodeFailed(f"{self.name} ended with {self.process.returncode}\n{self._last_output()}")
+            if time.monotonic() - began > START_TIMEOUT_S:
+                self.kill()
+                raise NodeFailed(f"{self.name} did not answer in {START_TIMEOUT_S:.0f} s\n{self._last_output()}")
+            time.sleep(0.01)
+        self.started_in_s = time.monotonic() - began
+        return self
+
+    def stop(self) -> None:
+        """A clean stop, as an operator's; asserts that the node obeys."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise NodeFailed(f"{self.name} did not stop in {STOP_TIMEOUT_S:.0f} s\n{self._last_output()}") from None
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+    def restart(self) -> Self:
+        self.stop()
+        return self.start()
+
+    def remove(self) -> None:
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def resident_bytes(self) -> int:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) * 1024
+
+    @property
+    def cpu_seconds(self) -> float:
+        """User and system time of the process since it started."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def server_properties(self) -> dict[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(NODE_ID),
+            "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": ",".join(str(path) for path in self.log_dirs),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **self.properties,
+        }
+
+    def _run_to_end(self, command: list[str]) -> None:
+        result = subprocess.run(command, capture_output=True, text=True, env=self.environment(), check=False)
+        if result.returncode != 0:
+            raise NodeFailed(f"{' '.join(command)} ended with {result.returncode}\n{result.stdout}{result.stderr}")
+
+    def _last_output(self, lines: int = 40) -> str:
+        if not self.output_file.exists():
+            return ""
+        return "\n".join(self.output_file.read_text(errors="replace").splitlines()[-lines:])

@@ -1,0 +1,18 @@
+"""Odradek as its users run it: `odradek format`, then `odradek start server.properties`, in a process of its own."""
+
+import sys
+from pathlib import Path
+
+from tests.node_process import CLUSTER_ID, NodeProcess
+
+ODRADEK = Path(sys.executable).with_name("odradek")
+
+
+class OdradekProcess(NodeProcess):
+    name = "odradek"
+
+    def format_command(self) -> list[str]:
+        return [str(ODRADEK), "format", "--cluster-id", CLUSTER_ID, "--config", str(self.config_file)]
+
+    def start_command(self) -> list[str]:
+        return [str(ODRADEK), "start", str(self.config_file)]

@@ -1,0 +1,40 @@
+"""The broker under test. Every test of a client also runs against Apache Kafka, which shows that it expects Kafka's behaviour."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
+from tests.node_process import NodeProcess
+from tests.odradek_process import OdradekProcess
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", params=["odradek", pytest.param("kafka", marks=pytest.mark.kafka)])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    directory = tmp_path_factory.mktemp(request.param)
+    node: NodeProcess
+    if request.param == "kafka":
+        node = ApacheKafka(request.getfixturevalue("apache_kafka_libs"), directory)
+    else:
+        node = OdradekProcess(directory)
+    try:
+        yield node.start()
+    finally:
+        node.remove()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name of this test's own; the topic is not created."""
+    words = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.originalname)
+    return f"{words}-{next(_numbers)}"
+
+
+@pytest.fixture
+def tools(broker: NodeProcess, apache_kafka_libs: Path) -> KafkaTools:
+    return KafkaTools(apache_kafka_libs, broker.bootstrap)
