@@ -1,0 +1,83 @@
+"""Every config that Apache Kafka 4.3.1 knows: name, type, default, range and whether it can change at run time.
+
+The table itself is `kafka_configs.json`, one config per line. What this broker makes of a config is in `supported`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+
+from odradek.config.ranges import check_for
+from odradek.config.values import ConfigType, ConfigValue, InvalidValue, parse_value
+
+
+class UpdateMode(Enum):
+    """When and where a config may change."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+    DYNAMIC_ONLY = "dynamic-only"
+    TOPIC = "topic"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDefinition:
+    name: str
+    type: ConfigType
+    default_text: str | None
+    importance: str
+    valid: str
+    update_mode: UpdateMode
+
+    @property
+    def required(self) -> bool:
+        return self.default_text == "<required>"
+
+    @property
+    def internal(self) -> bool:
+        return self.update_mode is UpdateMode.INTERNAL
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether AlterConfigs on a broker may change it."""
+        return self.update_mode in (UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE, UpdateMode.DYNAMIC_ONLY)
+
+    @property
+    def default(self) -> ConfigValue:
+        if self.default_text is None or self.required:
+            return None
+        return parse_value(self.name, self.type, self.default_text)
+
+    def parse(self, text: str) -> ConfigValue:
+        """Raises InvalidValue when the text is of another type or out of range."""
+        value = parse_value(self.name, self.type, text)
+        if self.valid and (reason := check_for(self.valid)(value)):
+            raise InvalidValue(self.name, value, reason)
+        return value
+
+
+def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefinition]]:
+    tables = json.loads(Path(__file__).with_name("kafka_configs.json").read_bytes())
+    types, modes = {kind.name: kind for kind in ConfigType}, {mode.value: mode for mode in UpdateMode}
+
+    def definitions(rows: dict[str, list[str]]) -> Mapping[str, ConfigDefinition]:
+        return MappingProxyType(
+            {
+                name: ConfigDefinition(name, types[kind], default, importance, valid, modes[mode])
+                for name, (kind, default, importance, valid, mode) in rows.items()
+            }
+        )
+
+    return definitions(tables["broker"]), definitions(tables["topic"])
+
+
+BROKER_CONFIGS, TOPIC_CONFIGS = _load()

@@ -1,0 +1,74 @@
+"""Under which broker configs a topic config finds its default, and which broker configs stand for the same thing."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from odradek.config.values import ConfigValue
+
+_MS_PER_MINUTE = 60_000
+_MS_PER_HOUR = 3_600_000
+
+
+def _unchanged(value: ConfigValue) -> ConfigValue:
+    return value
+
+
+def _minutes_to_ms(value: ConfigValue) -> ConfigValue:
+    assert isinstance(value, int)
+    return value * _MS_PER_MINUTE
+
+
+def _hours_to_ms(value: ConfigValue) -> ConfigValue:
+    assert isinstance(value, int)
+    return value * _MS_PER_HOUR
+
+
+class Synonym(NamedTuple):
+    """A broker config that supplies the default of a topic config, once converted to its unit."""
+
+    broker_config: str
+    convert: Callable[[ConfigValue], ConfigValue] = _unchanged
+
+
+def _one(broker_config: str) -> tuple[Synonym, ...]:
+    return (Synonym(broker_config),)
+
+
+TOPIC_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = MappingProxyType(
+    {
+        "cleanup.policy": _one("log.cleanup.policy"),
+        "compression.gzip.level": _one("compression.gzip.level"),
+        "compression.lz4.level": _one("compression.lz4.level"),
+        "compression.type": _one("compression.type"),
+        "compression.zstd.level": _one("compression.zstd.level"),
+        "delete.retention.ms": _one("log.cleaner.delete.retention.ms"),
+        "file.delete.delay.ms": _one("log.segment.delete.delay.ms"),
+        "flush.messages": _one("log.flush.interval.messages"),
+        "flush.ms": (Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
+        "index.interval.bytes": _one("log.index.interval.bytes"),
+        "local.retention.bytes": _one("log.local.retention.bytes"),
+        "local.retention.ms": _one("log.local.retention.ms"),
+        "max.compaction.lag.ms": _one("log.cleaner.max.compaction.lag.ms"),
+        "max.message.bytes": _one("message.max.bytes"),
+        "message.timestamp.after.max.ms": _one("log.message.timestamp.after.max.ms"),
+        "message.timestamp.before.max.ms": _one("log.message.timestamp.before.max.ms"),
+        "message.timestamp.type": _one("log.message.timestamp.type"),
+        "min.cleanable.dirty.ratio": _one("log.cleaner.min.cleanable.ratio"),
+        "min.compaction.lag.ms": _one("log.cleaner.min.compaction.lag.ms"),
+        "min.insync.replicas": _one("min.insync.replicas"),
+        "preallocate": _one("log.preallocate"),
+        "retention.bytes": _one("log.retention.bytes"),
+        "retention.ms": (
+            Synonym("log.retention.ms"),
+            Synonym("log.retention.minutes", _minutes_to_ms),
+            Synonym("log.retention.hours", _hours_to_ms),
+        ),
+        "segment.bytes": _one("log.segment.bytes"),
+        "segment.index.bytes": _one("log.index.size.max.bytes"),
+        "segment.jitter.ms": (Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", _hours_to_ms)),
+        "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", _hours_to_ms)),
+        "unclean.leader.election.enable": _one("unclean.leader.election.enable"),
+    }
+)
+"""By topic config, in falling precedence: the first one that has a value at any level wins."""

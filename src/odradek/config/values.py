@@ -1,0 +1,115 @@
+"""One config value: from the text people write to a typed value and back, as Kafka does it.
+
+Knows types only. Which config has which type, range or default is told by `definitions`.
+"""
+
+import re
+from enum import IntEnum
+from typing import TypeAlias
+
+ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...] | None
+
+HIDDEN = "[hidden]"
+
+
+class ConfigType(IntEnum):
+    """Numbered as DescribeConfigs puts them on the wire."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class InvalidValue(ValueError):
+    """A value that its config does not take. The text is what Kafka answers to AlterConfigs."""
+
+    def __init__(self, name: str, value: object, reason: str) -> None:
+        super().__init__(f"Invalid value {_as_java_prints(value)} for configuration {name}: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_INTEGER = re.compile(r"[+-]?\d+")
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)")
+_COMMA = re.compile(r"\s*,\s*")
+
+
+def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
+    """Raises InvalidValue when the text is not of that type. Ranges are not looked at here."""
+    trimmed = text.strip()
+    if kind in _BITS:
+        return _parse_integer(name, kind, text, trimmed)
+    if kind is ConfigType.BOOLEAN:
+        lowered = trimmed.lower()
+        if lowered not in ("true", "false"):
+            raise InvalidValue(name, text, "Expected value to be either true or false")
+        return lowered == "true"
+    if kind is ConfigType.DOUBLE:
+        if not _DOUBLE.fullmatch(trimmed):
+            raise InvalidValue(name, text, "Not a number of type DOUBLE")
+        return float(trimmed.rstrip("fFdD") if trimmed[-1:] in "fFdD" else trimmed)
+    if kind is ConfigType.LIST:
+        return tuple(_COMMA.split(trimmed)) if trimmed else ()
+    return trimmed
+
+
+def _parse_integer(name: str, kind: ConfigType, text: str, trimmed: str) -> int:
+    bits = _BITS[kind]
+    # More digits than any of these types holds: not worth Python's unbounded arithmetic.
+    if _INTEGER.fullmatch(trimmed) and len(trimmed) <= 40:
+        number = int(trimmed)
+        if -(1 << bits - 1) <= number < 1 << bits - 1:
+            return number
+    raise InvalidValue(name, text, f"Not a number of type {kind.name}")
+
+
+def format_value(value: ConfigValue) -> str | None:
+    """The text in which Kafka shows a typed value."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _format_double(value)
+    return ",".join(value)
+
+
+def _format_double(value: float) -> str:
+    """As Java prints doubles: `0.5`, `1.0E7`, `1.7976931348623157E308`."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    digits, _, exponent = f"{value:e}".partition("e")
+    shortest = repr(value)
+    if "e" in shortest:
+        digits, _, exponent = shortest.partition("e")
+    else:
+        sign = "-" if shortest.startswith("-") else ""
+        significant = shortest.lstrip("-").replace(".", "").strip("0")
+        digits = f"{sign}{significant[0]}.{significant[1:] or '0'}"
+    if "." not in digits:
+        digits += ".0"
+    return f"{digits}E{int(exponent)}"
+
+
+def _as_java_prints(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(value) + "]"
+    if isinstance(value, bool | float):
+        return format_value(value) or ""
+    return str(value)
