@@ -1,0 +1,272 @@
+"""Topics, configs and offsets, asked for and changed over the wire. Refusals are KafkaErrors, in the broker's words."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+from typing import Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import Cluster
+from odradek.client.connection import BuildRequest, milliseconds
+from odradek.protocol.schemas import Message, Schema
+
+LIST_OFFSETS: Final = 2
+CREATE_TOPICS: Final = 19
+DELETE_TOPICS: Final = 20
+DESCRIBE_CONFIGS: Final = 32
+CREATE_PARTITIONS: Final = 37
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+
+# Timestamps that ListOffsets takes for something else.
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What a config belongs to. A broker's name is its id, or empty for the default of all brokers."""
+
+    type: ResourceType
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigValue:
+    name: str
+    value: str | None
+    """None for what is sensitive, and for what has no value."""
+    source: str
+    is_default: bool
+    is_sensitive: bool
+    is_read_only: bool
+
+
+class Admin:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster: Final = cluster
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """-1 leaves a number to the cluster's own default."""
+
+        def build(chosen: Schema) -> Message:
+            topic = chosen.new(
+                "CreatableTopic",
+                name=name,
+                num_partitions=partitions,
+                replication_factor=replication_factor,
+                assignments=(),
+                configs=tuple(
+                    chosen.new("CreatableTopicConfig", name=key, value=value) for key, value in (configs or {}).items()
+                ),
+            )
+            return chosen.new(
+                "CreateTopicsRequest",
+                topics=(topic,),
+                timeout=self._timeout,
+                validate_only=validate_only,
+            )
+
+        self._change(f"creating topic {name!r}", CREATE_TOPICS, build, lambda response: response.topics)
+
+    def delete_topic(self, name: str) -> None:
+        def build(chosen: Schema) -> Message:
+            # Up to version 5 a topic is a bare name, from 6 on a structure that may hold an id instead.
+            by_state = chosen.knows("DeleteTopicState")
+            return chosen.new(
+                "DeleteTopicsRequest",
+                topic_names=(name,),
+                topics=(chosen.new("DeleteTopicState", name=name, topic_id=None),) if by_state else (),
+                timeout=self._timeout,
+            )
+
+        self._change(f"deleting topic {name!r}", DELETE_TOPICS, build, lambda response: response.responses)
+
+    def create_partitions(self, topic: str, count: int) -> None:
+        """`count` is the number to reach, not the number to add."""
+
+        def build(chosen: Schema) -> Message:
+            return chosen.new(
+                "CreatePartitionsRequest",
+                topics=(chosen.new("CreatePartitionsTopic", name=topic, count=count, assignments=None),),
+                timeout=self._timeout,
+                validate_only=False,
+            )
+
+        self._change(f"adding partitions to {topic!r}", CREATE_PARTITIONS, build, lambda response: response.results)
+
+    def configs(self, resource: Resource, names: Sequence[str] | None = None) -> list[ConfigValue]:
+        """All configs of a resource, or those of the given names, in the order of their names."""
+
+        def build(chosen: Schema) -> Message:
+            asked = chosen.new(
+                "DescribeConfigsResource",
+                resource_type=int(resource.type),
+                resource_name=resource.name,
+                configuration_keys=None if names is None else tuple(names),
+            )
+            return chosen.new(
+                "DescribeConfigsRequest",
+                resources=(asked,),
+                include_synonyms=False,
+                include_documentation=False,
+            )
+
+        def ask() -> list[ConfigValue]:
+            node_id = self._owner(resource)
+            if node_id is None:
+                response = self._cluster.ask_any(DESCRIBE_CONFIGS, build)
+            else:
+                response = self._cluster.ask_broker(node_id, DESCRIBE_CONFIGS, build)
+            (result,) = response.results
+            raise_refusal(result)
+            return sorted(map(_config_value, result.configs), key=lambda config: config.name)
+
+        return self._cluster.retry("reading configs", ask)
+
+    def alter_configs(
+        self,
+        resource: Resource,
+        *,
+        changes: Mapping[str, str],
+        removals: Iterable[str] = (),
+        validate_only: bool = False,
+    ) -> None:
+        """Sets and removes single values; what is not named stays as it is."""
+        operations = [(name, 0, value) for name, value in changes.items()] + [(name, 1, None) for name in removals]
+
+        def build(chosen: Schema) -> Message:
+            altered = chosen.new(
+                "AlterConfigsResource",
+                resource_type=int(resource.type),
+                resource_name=resource.name,
+                configs=tuple(
+                    chosen.new("AlterableConfig", name=name, config_operation=operation, value=value)
+                    for name, operation, value in operations
+                ),
+            )
+            return chosen.new("IncrementalAlterConfigsRequest", resources=(altered,), validate_only=validate_only)
+
+        def ask() -> None:
+            node_id = self._owner(resource)
+            if node_id is None:
+                response = self._cluster.ask_controller(INCREMENTAL_ALTER_CONFIGS, build)
+            else:
+                response = self._cluster.ask_broker(node_id, INCREMENTAL_ALTER_CONFIGS, build)
+            raise_refusal(response.responses[0])
+
+        self._cluster.retry("changing configs", ask)
+
+    def offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """For each partition the offset of the first record at or after a timestamp (ms), or of EARLIEST or LATEST.
+
+        -1: there is no such record.
+        """
+        found: dict[TopicPartition, int] = {}
+
+        def ask() -> dict[TopicPartition, int]:
+            layouts = self._cluster.topics(tuple({partition.topic for partition in timestamps}))
+            by_leader: dict[int, list[TopicPartition]] = {}
+            for asked in timestamps.keys() - found.keys():
+                leader = layouts[asked.topic].partitions[asked.partition].leader
+                if leader < 0:
+                    raise KafkaError(ErrorCode.leader_not_available, f"{asked} has no leader")
+                by_leader.setdefault(leader, []).append(asked)
+            for leader, partitions in by_leader.items():
+                found.update(self._offsets_of(leader, {one: timestamps[one] for one in partitions}, read_committed))
+            return found
+
+        return self._cluster.retry("looking up offsets", ask)
+
+    def _offsets_of(
+        self, leader: int, timestamps: Mapping[TopicPartition, int], read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        def build(chosen: Schema) -> Message:
+            partition_class = chosen["ListOffsetsPartition"]
+            by_topic: dict[str, list[Message]] = {}
+            for asked, timestamp in timestamps.items():
+                by_topic.setdefault(asked.topic, []).append(
+                    partition_class(partition_index=asked.partition, current_leader_epoch=-1, timestamp=timestamp)
+                )
+            return chosen.new(
+                "ListOffsetsRequest",
+                replica_id=-1,
+                isolation_level=int(read_committed),
+                topics=tuple(
+                    chosen.new("ListOffsetsTopic", name=topic, partitions=tuple(partitions))
+                    for topic, partitions in by_topic.items()
+                ),
+                timeout=self._timeout,
+            )
+
+        found: dict[TopicPartition, int] = {}
+        for topic in self._cluster.ask_broker(leader, LIST_OFFSETS, build).topics:
+            for partition in topic.partitions:
+                raise_refusal(partition)
+                found[TopicPartition(topic.name, partition.partition_index)] = partition.offset
+        return found
+
+    def _change(
+        self, what: str, api_key: int, build: BuildRequest, results: Callable[[Message], Sequence[Message]]
+    ) -> None:
+        def ask() -> None:
+            raise_refusal(results(self._cluster.ask_controller(api_key, build))[0])
+
+        self._cluster.retry(what, ask)
+
+    def _owner(self, resource: Resource) -> int | None:
+        """The only broker that knows its own configs; None where any will do."""
+        return int(resource.name) if resource.type is ResourceType.BROKER and resource.name else None
+
+    @property
+    def _timeout(self) -> timedelta:
+        return milliseconds(self._cluster.timeout_s * 1000)
+
+
+def raise_refusal(result: Message) -> None:
+    """Raises KafkaError if a part of a response carries one, with the broker's own words where it has any."""
+    if result.error_code is not ErrorCode.none:
+        raise KafkaError(result.error_code, getattr(result, "error_message", None))
+
+
+def _config_value(config: Message) -> ConfigValue:
+    source = config.config_source
+    known = source in ConfigSource._value2member_map_
+    return ConfigValue(
+        name=config.name,
+        value=config.value,
+        source=ConfigSource(source).name if known else f"SOURCE_{source}",
+        is_default=source == ConfigSource.DEFAULT_CONFIG,
+        is_sensitive=config.is_sensitive,
+        is_read_only=config.read_only,
+    )

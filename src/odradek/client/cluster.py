@@ -1,0 +1,166 @@
+"""A cluster seen from outside: bootstrap, who leads what, a connection to each broker, new attempts until a deadline.
+
+Knows how to reach the right broker; nothing of what is asked there.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Final, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client.address import Address
+from odradek.client.connection import BuildRequest, Connection
+from odradek.client.errors import ConnectionFailed, TimedOut, UnknownTopic, Unreachable
+from odradek.client.layout import ClusterLayout, TopicLayout, layout_from
+from odradek.protocol.schemas import Message, Schema
+
+T = TypeVar("T")
+
+METADATA: Final = 3
+
+_FIRST_PAUSE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 0.5
+
+
+class Cluster:
+    """Not for use by several threads: one request is under way at a time."""
+
+    def __init__(self, bootstrap: Sequence[Address], *, client_id: str = "odradek", timeout_s: float = 10.0) -> None:
+        self.bootstrap: Final = tuple(bootstrap)
+        self.timeout_s: Final = timeout_s
+        self._client_id: Final = client_id
+        self._connections: dict[Address, Connection] = {}
+        self._layout: ClusterLayout | None = None
+        self._was_reached = False
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def layout(self, topics: Iterable[str] | None = ()) -> ClusterLayout:
+        """Asks anew: about the given topics, all of them (None), or only the brokers."""
+        names = None if topics is None else tuple(dict.fromkeys(topics))
+
+        def build(chosen: Schema) -> Message:
+            asked = None if names is None else tuple(_metadata_topic(chosen, name) for name in names)
+            return chosen.new(
+                "MetadataRequest",
+                topics=asked,
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            )
+
+        self._layout = layout_from(self.ask_any(METADATA, build))
+        self._was_reached = True
+        return self._layout
+
+    def topics(self, names: Sequence[str]) -> dict[str, TopicLayout]:
+        """The layouts of these topics. Raises UnknownTopic for the first that there is not, with the names of all."""
+        layout = self.layout(names)
+        for name, code in layout.refused.items():
+            if code in (ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_topic_exception):
+                raise UnknownTopic(name, sorted(self.layout(None).topics))
+            raise KafkaError(code, f"topic {name!r}")
+        return layout.topics
+
+    def connection(self, address: Address) -> Connection:
+        """The connection to this broker, opened if there is none yet. Raises ConnectionFailed."""
+        found = self._connections.get(address)
+        if found is None:
+            found = self._connections[address] = Connection(
+                address, client_id=self._client_id, timeout_s=self.timeout_s
+            )
+        return found
+
+    def forget(self, address: Address) -> None:
+        """Drops a connection that failed; the next request opens another."""
+        dropped = self._connections.pop(address, None)
+        if dropped is not None:
+            dropped.close()
+
+    def ask(
+        self, address: Address, api_key: int, build: BuildRequest, *, highest: int | None = None, wait_s: float = 0.0
+    ) -> Message:
+        """One request to one broker. `wait_s`: how long the broker itself was told that it may take."""
+        connection = self.connection(address)
+        try:
+            return connection.ask(api_key, build, timeout_s=self.timeout_s + wait_s, highest=highest)
+        except ConnectionFailed:
+            self.forget(address)
+            raise
+
+    def ask_any(self, api_key: int, build: BuildRequest, *, highest: int | None = None) -> Message:
+        """Asks brokers in turn until one answers: known ones first, then the bootstrap list. Raises Unreachable."""
+        failures: list[ConnectionFailed] = []
+        for address in self._candidates():
+            try:
+                return self.ask(address, api_key, build, highest=highest)
+            except ConnectionFailed as error:
+                failures.append(error)
+        raise Unreachable(failures)
+
+    def ask_controller(self, api_key: int, build: BuildRequest) -> Message:
+        """Asks the broker that Metadata names for changes: under KRaft any will do, it forwards them."""
+        layout = self._layout or self.layout()
+        named = layout.brokers.get(layout.controller_id)
+        if named is None:
+            return self.ask_any(api_key, build)
+        return self.ask(named.address, api_key, build)
+
+    def ask_broker(
+        self, node_id: int, api_key: int, build: BuildRequest, *, highest: int | None = None, wait_s: float = 0.0
+    ) -> Message:
+        return self.ask(self.address_of(node_id), api_key, build, highest=highest, wait_s=wait_s)
+
+    def address_of(self, node_id: int) -> Address:
+        """Raises KafkaError(BROKER_NOT_AVAILABLE) for a broker that Metadata does not name."""
+        layout = self._layout or self.layout()
+        node = layout.brokers.get(node_id)
+        if node is None:
+            raise KafkaError(ErrorCode.broker_not_available, f"broker {node_id} is not there")
+        return node.address
+
+    def retry(self, what: str, action: Callable[[], T], *, timeout_s: float | None = None) -> T:
+        """The first result of `action`; failures that may pass are tried again, with a growing pause, until a deadline.
+
+        A bootstrap list that never answered fails at once: it is more likely wrong than slow.
+        """
+        limit_s = self.timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + limit_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                return action()
+            except (ConnectionFailed, Unreachable, KafkaError) as error:
+                if not self._may_pass(error):
+                    raise
+                if time.monotonic() + pause_s >= deadline:
+                    raise TimedOut(what, limit_s, str(error)) from None
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            self._layout = None
+
+    def _may_pass(self, error: Exception) -> bool:
+        if isinstance(error, KafkaError):
+            return error.code.retriable
+        return self._was_reached
+
+    def _candidates(self) -> list[Address]:
+        known = [node.address for node in self._layout.brokers.values()] if self._layout else []
+        connected = list(self._connections)
+        return list(dict.fromkeys((*connected, *known, *self.bootstrap)))
+
+
+def _metadata_topic(chosen: Schema, name: str) -> Message:
+    return chosen.new("MetadataRequestTopic", topic_id=None, name=name)

@@ -1,0 +1,190 @@
+"""One socket to one broker: version negotiation, then a request and its response at a time.
+
+Knows frames and headers; nothing of clusters, leaders or retries.
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final, NoReturn
+
+from kio.schema.index import api_key_map, schema_name_map
+
+import odradek
+from odradek.base.errors import ErrorCode
+from odradek.client.address import Address
+from odradek.client.errors import ConnectionFailed, NotSupportedByBroker
+from odradek.protocol.headers import API_VERSIONS_KEY, InvalidHeader, skip_tagged_fields
+from odradek.protocol.schemas import Message, Schema, SerialError, schema
+
+# A peer of another protocol makes a length of its first bytes ("HTTP" is 1.2 GB): far beyond what a fetch may bring.
+RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
+
+_REQUEST_PREFIX: Final = struct.Struct(">ihhih")
+_LENGTH_AND_CORRELATION: Final = struct.Struct(">ii")
+
+BuildRequest = Callable[[Schema], Message]
+
+
+class Connection:
+    """Opened with a deadline for connecting and negotiating; every exchange has its own."""
+
+    def __init__(self, address: Address, *, client_id: str, timeout_s: float) -> None:
+        self.address: Final = address
+        self._client_id: Final = client_id.encode()
+        self._correlation_id = 0
+        self._deadline = time.monotonic() + timeout_s
+        self._socket: Final = self._connect(timeout_s)
+        try:
+            self._served: Final = self._negotiate()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def schema(self, api_key: int, *, highest: int | None = None) -> Schema:
+        """The newest version that both sides know, not above `highest`."""
+        name = api_key_map[api_key]
+        known = schema_name_map[name]
+        top = max(known) if highest is None else highest
+        served = self._served.get(api_key)
+        if served is None:
+            raise NotSupportedByBroker(self.address, name)
+        version = min(served[1], top)
+        if version < max(served[0], min(known)):
+            raise NotSupportedByBroker(self.address, f"a version of {name} that is known here (it has {served})")
+        return schema(api_key, version)
+
+    def ask(self, api_key: int, build: BuildRequest, *, timeout_s: float, highest: int | None = None) -> Message:
+        """Builds the request in the version agreed upon, and waits for the response."""
+        chosen = self.schema(api_key, highest=highest)
+        return self.exchange(chosen, build(chosen), timeout_s=timeout_s)
+
+    def exchange(self, chosen: Schema, request: Message, *, timeout_s: float) -> Message:
+        """After any failure the connection is closed: a late response would be taken for the next one's."""
+        self._deadline = time.monotonic() + timeout_s
+        try:
+            self._send(chosen, request)
+            return self._receive(chosen)
+        except BaseException:
+            self.close()
+            raise
+
+    def post(self, chosen: Schema, request: Message, *, timeout_s: float) -> None:
+        """Sends what is never answered: a Produce with acks=0."""
+        self._deadline = time.monotonic() + timeout_s
+        try:
+            self._send(chosen, request)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, timeout_s: float) -> socket.socket:
+        try:
+            connected = socket.create_connection(self.address, timeout=timeout_s)
+        except socket.gaierror:
+            raise ConnectionFailed(self.address, "the host name is not known here") from None
+        except TimeoutError:
+            raise ConnectionFailed(self.address, f"no connection within {timeout_s:g} s") from None
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConnectionFailed(self.address, reason[:1].lower() + reason[1:]) from None
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
+    def _negotiate(self) -> dict[int, tuple[int, int]]:
+        """Asks with the newest version; an older broker answers in version 0 with what it serves instead."""
+        chosen = schema(API_VERSIONS_KEY, max(schema_name_map["api_versions"]))
+        self._send(
+            chosen,
+            chosen.new(
+                "ApiVersionsRequest",
+                client_software_name="odradek",
+                client_software_version=odradek.__version__,
+            ),
+        )
+        frame = self._receive_frame()
+        if frame[:2] == struct.pack(">h", ErrorCode.unsupported_version):
+            chosen = schema(API_VERSIONS_KEY, 0)
+            self._send(chosen, chosen.new("ApiVersionsRequest"))
+            frame = self._receive_frame()
+        response = self._parse(chosen, frame)
+        if response.error_code is not ErrorCode.none:
+            self._fail(f"it refuses to name its versions ({response.error_code.name.upper()})")
+        return {item.api_key: (item.min_version, item.max_version) for item in response.api_keys}
+
+    def _send(self, chosen: Schema, request: Message) -> None:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        payload = chosen.write(request)
+        tags = b"\0" if chosen.flexible else b""
+        prefix = _REQUEST_PREFIX.pack(
+            10 + len(self._client_id) + len(tags) + len(payload),
+            chosen.api_key,
+            chosen.version,
+            self._correlation_id,
+            len(self._client_id),
+        )
+        try:
+            self._arm()
+            self._socket.sendall(b"".join((prefix, self._client_id, tags, payload)))
+        except TimeoutError:
+            self._fail("it takes no more bytes")
+        except OSError as error:
+            self._fail(f"the connection broke ({error.strerror or error})")
+
+    def _receive(self, chosen: Schema) -> Message:
+        return self._parse(chosen, self._receive_frame())
+
+    def _receive_frame(self) -> bytearray:
+        """What follows the correlation id."""
+        size, correlation_id = _LENGTH_AND_CORRELATION.unpack(self._read_exactly(8))
+        if not 4 <= size <= RESPONSE_BYTES_MAX:
+            self._fail("what answers there does not speak Kafka's protocol, or expects TLS")
+        if correlation_id != self._correlation_id:
+            self._fail(f"it answered request {correlation_id} instead of {self._correlation_id}")
+        return self._read_exactly(size - 4)
+
+    def _read_exactly(self, size: int) -> bytearray:
+        buffer = bytearray(size)
+        got = 0
+        with memoryview(buffer) as view:
+            while got < size:
+                try:
+                    self._arm()
+                    received = self._socket.recv_into(view[got:])
+                except TimeoutError:
+                    self._fail("it did not answer in time")
+                except OSError as error:
+                    self._fail(f"the connection broke ({error.strerror or error})")
+                if received == 0:
+                    self._fail("it closed the connection")
+                got += received
+        return buffer
+
+    def _parse(self, chosen: Schema, frame: bytearray) -> Message:
+        try:
+            start = skip_tagged_fields(frame, 0) if chosen.response_header_flexible else 0
+            response, _ = chosen.read_response(memoryview(frame).toreadonly(), start)
+        except (InvalidHeader, SerialError) as error:
+            self._fail(f"its response is not readable ({error})")
+        return response
+
+    def _arm(self) -> None:
+        """Gives the next socket call what is left until the deadline; TimeoutError when nothing is."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
+
+    def _fail(self, reason: str) -> NoReturn:
+        self.close()
+        raise ConnectionFailed(self.address, reason)
+
+
+def milliseconds(value: float) -> timedelta:
+    """kio's form of a time span, whole milliseconds."""
+    return timedelta(milliseconds=int(value))
