@@ -1,7 +1,7 @@
 """What the core may ask of the outside world. Real machines stand behind these in `host/`, virtual ones in `sim/`."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from typing_extensions import Buffer
 
@@ -97,3 +97,11 @@ class Disk(Protocol):
 
     def lock(self, path: str) -> DiskLock:
         """An exclusive lock that ends with the process. Raises BlockingIOError while somebody else holds it."""
+
+
+class ControllerPort(Protocol):
+    """The active controller, wherever it runs."""
+
+    async def handle(self, api_key: int, version: int, request: Any) -> Any:
+        """Takes and gives kio messages of exactly this API and version. Returns once the decision is committed and
+        applied to the image that this node serves from. Raises KafkaError only where a response cannot say it."""

@@ -1,0 +1,43 @@
+"""Records that change nothing by themselves: transactions of the metadata log, and what is left of older times."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from .form import MetadataRecord, form
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginTransactionRecord(MetadataRecord):
+    """What follows, up to the end record, takes effect as a whole or not at all."""
+
+    API_KEY: ClassVar[int] = 23
+
+    name: str | None = field(default=None, metadata=form("string", tag=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransactionRecord(MetadataRecord):
+    API_KEY: ClassVar[int] = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortTransactionRecord(MetadataRecord):
+    API_KEY: ClassVar[int] = 25
+
+    reason: str | None = field(default=None, metadata=form("string", tag=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOpRecord(MetadataRecord):
+    """Moves the end of the log, so that brokers can tell an idle controller from a silent one."""
+
+    API_KEY: ClassVar[int] = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZkMigrationStateRecord(MetadataRecord):
+    """Written by Kafka up to 3.9; read and ignored."""
+
+    API_KEY: ClassVar[int] = 21
+
+    zk_migration_state: int = field(metadata=form("int8"))
