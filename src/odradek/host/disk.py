@@ -1,0 +1,313 @@
+"""The Disk port on a real filesystem: positional reads and writes, durable renames, locks that end with the process.
+
+It knows nothing of logs, segments or Kafka's names; every OSError goes to the caller as it came.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import struct
+from collections.abc import Sequence
+
+from typing_extensions import Buffer
+
+from odradek.base.ports import DiskUsage
+
+# Linux refuses more buffers than this in one call.
+_BUFFERS_PER_CALL = 1024
+# Larger cached reads get a buffer of their own instead of the shared one.
+_SCRATCH_BYTES = 1 << 20
+_NO_WAIT = getattr(os, "RWF_NOWAIT", 0)
+# Reads of these filesystems never wait for a device, and some of them do not know RWF_NOWAIT.
+_MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+# What filesystems answer that cannot promise not to wait.
+_NO_WAIT_UNKNOWN = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+
+# Data and the size needed to reach it; the modification time may follow later.
+_sync_descriptor = getattr(os, "fdatasync", os.fsync)
+
+
+class _Descriptor:
+    """A file descriptor that closes when nobody uses it any more: a `close` never pulls it from under a read."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self) -> None:
+        os.close(self.number)
+
+
+class _NoWaitReads:
+    """What is known of non-blocking reads on each device, and the buffers they read into."""
+
+    __slots__ = ("_memory_devices", "pool", "unsupported_devices")
+
+    def __init__(self) -> None:
+        self.pool: list[bytearray] = []
+        self.unsupported_devices: set[int] = set()
+        self._memory_devices: set[int] | None = None
+
+    def device_is_memory(self, device: int) -> bool:
+        if self._memory_devices is None:
+            self._memory_devices = _find_memory_devices()
+        return device in self._memory_devices
+
+
+def _find_memory_devices() -> set[int]:
+    devices: set[int] = set()
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                mount, _, filesystem = line.partition(" - ")
+                if filesystem.split(" ", 1)[0] in _MEMORY_FILESYSTEMS:
+                    major, _, minor = mount.split(" ")[2].partition(":")
+                    devices.add(os.makedev(int(major), int(minor)))
+    except OSError:
+        return set()
+    return devices
+
+
+class HostFile:
+    """An open file whose size only this object changes, so that it is remembered instead of asked for."""
+
+    __slots__ = ("_descriptor", "_device", "_no_wait", "_size", "_sync_failure", "path")
+
+    def __init__(self, path: str, number: int, no_wait: _NoWaitReads) -> None:
+        self.path = path
+        self._descriptor: _Descriptor | None = _Descriptor(number)
+        self._no_wait = no_wait
+        status = os.fstat(number)
+        self._size = status.st_size
+        self._device = status.st_dev
+        self._sync_failure: OSError | None = None
+
+    def _open_descriptor(self) -> _Descriptor:
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise OSError(errno.EBADF, "file is closed", self.path)
+        return descriptor
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Writes all bytes at the end and returns how many, or raises OSError with the file at its old size."""
+        descriptor = self._open_descriptor()
+        start = self._size
+        try:
+            if len(buffers) == 1:
+                written = _write_all(descriptor.number, buffers[0], start)
+            else:
+                written = 0
+                for first in range(0, len(buffers), _BUFFERS_PER_CALL):
+                    chunk = buffers[first : first + _BUFFERS_PER_CALL]
+                    written += _write_all_vectored(descriptor.number, chunk, start + written)
+        except OSError:
+            # Failing here as well changes nothing: `_size` stays, and the next append overwrites what is behind it.
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor.number, start)
+            raise
+        self._size = start + written
+        return written
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        end = position + _write_all(self._open_descriptor().number, data, position)
+        if end > self._size:
+            self._size = end
+
+    def read(self, position: int, size: int) -> bytes:
+        descriptor = self._open_descriptor()
+        data = os.pread(descriptor.number, size, position)
+        if len(data) < size and position + len(data) < self._size:
+            return self._read_on(descriptor, position, size, data)
+        return data
+
+    @staticmethod
+    def _read_on(descriptor: _Descriptor, position: int, size: int, beginning: bytes) -> bytes:
+        parts = [beginning]
+        have = len(beginning)
+        while have < size:
+            part = os.pread(descriptor.number, size - have, position + have)
+            if not part:
+                break
+            parts.append(part)
+            have += len(part)
+        return b"".join(parts)
+
+    def read_cached(self, position: int, size: int) -> bytes | None:
+        no_wait = self._no_wait
+        if self._device in no_wait.unsupported_devices:
+            return self._read_memory_only(position, size)
+        available = self._size - position
+        if size > available:
+            size = available
+        if size <= 0:
+            return b""
+        descriptor = self._open_descriptor()
+        pool = no_wait.pool
+        pooled = size <= _SCRATCH_BYTES
+        try:
+            scratch = pool.pop() if pooled else bytearray(size)
+        except IndexError:
+            scratch = bytearray(_SCRATCH_BYTES)
+        try:
+            with memoryview(scratch) as whole, whole[:size] as view:
+                count = os.preadv(descriptor.number, (view,), position, _NO_WAIT)
+                # Fewer bytes than there are: the rest is not in memory.
+                return bytes(view) if count == size else None
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _NO_WAIT_UNKNOWN:
+                raise
+            no_wait.unsupported_devices.add(self._device)
+            return self._read_memory_only(position, size)
+        finally:
+            if pooled:
+                pool.append(scratch)
+
+    def _read_memory_only(self, position: int, size: int) -> bytes | None:
+        return self.read(position, size) if self._no_wait.device_is_memory(self._device) else None
+
+    def size(self) -> int:
+        return self._size
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._open_descriptor().number, size)
+        self._size = size
+
+    def sync(self) -> None:
+        """Never asks twice after a failure: the kernel drops pages and error, and would then say that all is well."""
+        if self._sync_failure is not None:
+            raise self._sync_failure
+        try:
+            _sync_descriptor(self._open_descriptor().number)
+        except OSError as error:
+            self._sync_failure = error
+            raise
+
+    def close(self) -> None:
+        self._descriptor = None
+
+
+def _write_all(number: int, data: Buffer, position: int) -> int:
+    count = os.pwrite(number, data, position)
+    size = len(data) if isinstance(data, (bytes, bytearray)) else memoryview(data).nbytes
+    if count < size:
+        with memoryview(data).cast("B") as rest:
+            while count < size:
+                with rest[count:] as part:
+                    count += os.pwrite(number, part, position + count)
+    return count
+
+
+def _write_all_vectored(number: int, buffers: Sequence[Buffer], position: int) -> int:
+    count = os.pwritev(number, buffers, position)
+    size = sum(memoryview(buffer).nbytes for buffer in buffers)
+    if count < size:
+        # A short write is rare enough to pay a copy for it.
+        count += _write_all(number, b"".join(map(bytes, buffers))[count:], position + count)
+    return count
+
+
+class _HostLock:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, number: int) -> None:
+        self._descriptor: _Descriptor | None = _Descriptor(number)
+
+    def release(self) -> None:
+        self._descriptor = None
+
+
+class HostDisk:
+    """The files of this machine."""
+
+    __slots__ = ("_no_wait",)
+
+    def __init__(self) -> None:
+        self._no_wait = _NoWaitReads()
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> HostFile:
+        flags = os.O_RDONLY if read_only else os.O_RDWR
+        if create:
+            flags |= os.O_CREAT
+        return HostFile(path, os.open(path, flags | os.O_CLOEXEC, 0o644), self._no_wait)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_atomically(self, path: str, data: bytes) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        self.sync_dir(os.path.dirname(path))
+
+    def list_dir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_dirs(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+        target_parent = os.path.dirname(target)
+        self.sync_dir(target_parent)
+        source_parent = os.path.dirname(source)
+        if source_parent != target_parent:
+            self.sync_dir(source_parent)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_dir(self, path: str) -> None:
+        number = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+    def usage(self, path: str) -> DiskUsage:
+        status = os.statvfs(path)
+        return DiskUsage(status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize)
+
+    def lock(self, path: str) -> _HostLock:
+        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            _lock_whole_file(number)
+        except OSError as error:
+            os.close(number)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise BlockingIOError(errno.EAGAIN, "locked by another process", path) from None
+            raise
+        return _HostLock(number)
+
+
+def _lock_whole_file(number: int) -> None:
+    """A record lock, which is what Java's FileChannel takes: it keeps out Apache Kafka as well."""
+    if hasattr(fcntl, "F_OFD_SETLK"):
+        # Owned by the open file and not by the process: closing another descriptor of the file does not drop it.
+        everything = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        fcntl.fcntl(number, fcntl.F_OFD_SETLK, everything)
+    else:
+        fcntl.lockf(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
