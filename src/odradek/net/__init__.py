@@ -1,0 +1,1 @@
+"""The only sockets of a node."""

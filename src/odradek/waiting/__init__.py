@@ -1,0 +1,1 @@
+"""Requests that wait: for data, for acknowledgements, for time."""

@@ -1,0 +1,55 @@
+"""Which APIs this node serves, in which versions, and where each one's handler lives.
+
+The table is what ApiVersions advertises: an API that is not whole does not stand here. Handlers are imported on first
+use, since a node that answers Metadata need not have read the code of every rarely used API.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Final, NamedTuple
+
+
+class Api(NamedTuple):
+    key: int
+    low: int
+    high: int
+    module: str
+    # Kafka advertises Produce from 0, since old librdkafka asks for it, and serves it from 3.
+    served_from: int
+
+
+def _api(key: int, low: int, high: int, module: str, served_from: int | None = None) -> Api:
+    return Api(key, low, high, module, low if served_from is None else served_from)
+
+
+BROKER_APIS: Final[Mapping[int, Api]] = {
+    api.key: api
+    for api in (
+        _api(0, 0, 13, "broker.produce", served_from=3),
+        _api(1, 4, 18, "broker.fetch"),
+        _api(2, 1, 11, "broker.list_offsets"),
+        _api(3, 0, 13, "broker.metadata"),
+        _api(18, 0, 4, "broker.api_versions"),
+        _api(19, 2, 7, "broker.forwarded"),
+        _api(20, 1, 6, "broker.forwarded"),
+        _api(21, 0, 2, "broker.delete_records"),
+        _api(22, 0, 5, "broker.init_producer_id"),
+        _api(23, 2, 4, "broker.offset_for_leader_epoch"),
+        _api(32, 1, 4, "broker.describe_configs"),
+        _api(33, 0, 2, "broker.forwarded"),
+        _api(34, 1, 2, "broker.alter_replica_log_dirs"),
+        _api(35, 1, 5, "broker.describe_log_dirs"),
+        _api(37, 0, 3, "broker.forwarded"),
+        _api(44, 0, 1, "broker.forwarded"),
+        _api(57, 0, 2, "broker.forwarded"),
+        _api(60, 0, 2, "broker.describe_cluster"),
+        _api(61, 0, 0, "broker.describe_producers"),
+        _api(74, 0, 1, "broker.list_config_resources"),
+        _api(75, 0, 0, "broker.describe_topic_partitions"),
+    )
+}
+
+
+def load_handler(api: Api) -> ModuleType:
+    return import_module(f"odradek.handlers.{api.module}")

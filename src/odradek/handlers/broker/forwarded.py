@@ -1,0 +1,10 @@
+"""Requests that change metadata: handed to the active controller as they came, its answer returned."""
+
+from collections.abc import Awaitable
+
+from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.protocol.schemas import Message
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awaitable[Message]:
+    return broker.controller.handle(context.api_key, context.version, request)

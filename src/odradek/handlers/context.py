@@ -1,0 +1,67 @@
+"""What a handler is given: the request's circumstances, and the broker as far as handlers may see it."""
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from odradek.base.ports import Clock, ControllerPort, Executor, Random
+from odradek.config.node_config import NodeConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.log.log_dirs import LogDirs
+from odradek.metadata.image import ClusterImage
+from odradek.partition.partition import Partition
+from odradek.protocol.schemas import Message, Schema
+from odradek.waiting.fetch_sessions import FetchSessions
+
+
+class CloseConnection:
+    """Returned by a handler whose only answer is to hang up, as Kafka does for a failed Produce with acks=0."""
+
+
+CLOSE_CONNECTION: Final = CloseConnection()
+
+# An entity of the request's version, or its encoded form; None: this request gets no answer.
+Response = Message | bytes | list[bytes] | CloseConnection | None
+Answer = Response | Awaitable[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    listener_name: str
+    peer_host: str
+    schema: Schema
+
+    def new(self, class_name: str, **values: object) -> Message:
+        return self.schema[class_name](**values)
+
+
+class BrokerPort(Protocol):
+    """The broker as handlers see it."""
+
+    config: NodeConfig
+    node_id: int
+    cluster_id: str
+    clock: Clock
+    random: Random
+    executor: Executor
+    controller: ControllerPort
+    log_dirs: LogDirs
+    fetch_sessions: FetchSessions
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    def partition(self, topic: str, index: int) -> Partition | None: ...
+
+    def partitions(self) -> Mapping[tuple[str, int], Partition]: ...
+
+    def topic_config(self, topic: str) -> TopicConfig: ...
+
+    def fail_log_dir(self, directory: str, error: OSError) -> None:
+        """Takes a log dir offline after an error of its disk: what was on it is answered with KAFKA_STORAGE_ERROR."""
+
+    async def next_producer_id(self) -> int: ...

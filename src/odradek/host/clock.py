@@ -1,0 +1,10 @@
+"""The machine's clocks."""
+
+import time
+
+
+class SystemClock:
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    monotonic = staticmethod(time.monotonic)

@@ -1,0 +1,55 @@
+"""From a request's header to its handler, for one kind of listener."""
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from odradek.handlers.apis import Api, load_handler
+from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.net.connection import UnsupportedRequest
+from odradek.protocol.headers import API_VERSIONS_KEY, RequestHeader, response_header
+from odradek.protocol.schemas import Schema, schema
+
+_LENGTH: Final = struct.Struct(">i")
+
+
+class BrokerDispatcher:
+    def __init__(self, apis: Mapping[int, Api], broker: BrokerPort) -> None:
+        self._apis: Final = apis
+        self._broker: Final = broker
+        self._schemas: dict[tuple[int, int], Schema] = {}
+        self._handlers: dict[int, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
+
+    def schema_of(self, header: RequestHeader) -> Schema:
+        key = (header.api_key, header.api_version)
+        found = self._schemas.get(key)
+        if found is None:
+            api = self._apis.get(header.api_key)
+            if api is None:
+                raise UnsupportedRequest(f"API {header.api_key} is not served here")
+            if not api.served_from <= header.api_version <= api.high:
+                raise UnsupportedRequest(f"API {header.api_key} is not served in version {header.api_version}")
+            found = self._schemas[key] = schema(*key)
+        return found
+
+    def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        api_key = context.api_key
+        handler = self._handlers.get(api_key)
+        if handler is None:
+            module = load_handler(self._apis[api_key])
+            # A hot request is read by its handler's own reader.
+            handler = self._handlers[api_key] = (module.handle, getattr(module, "read_request", None))
+        handle, read_request = handler
+        if read_request is None:
+            request, _ = context.schema.read_request(frame, body)
+        else:
+            request = read_request(frame, body, context.version)
+        return handle(request, context, self._broker)
+
+    def refuse_version(self, header: RequestHeader) -> bytes | None:
+        """A client that opens with an ApiVersions from the future is told, in version 0, what it may ask."""
+        if header.api_key != API_VERSIONS_KEY:
+            return None
+        from odradek.handlers.broker.api_versions import unsupported_version_response
+
+        return response_header(header.correlation_id, flexible=False) + unsupported_version_response(self._apis)

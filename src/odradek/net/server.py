@@ -1,0 +1,61 @@
+"""A listener: an address on which clients of one kind are served."""
+
+import asyncio
+import errno
+from typing import Final
+
+from odradek.net.connection import ClientConnection, ConnectionLimits, Dispatcher
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; the message says why and what to do."""
+
+
+class Listener:
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        dispatcher: Dispatcher,
+        limits: ConnectionLimits,
+        *,
+        request_bytes_max: int,
+        backlog: int,
+    ) -> None:
+        self.name: Final = name
+        self.host: Final = host
+        self.port = port
+        self._dispatcher: Final = dispatcher
+        self._limits: Final = limits
+        self._request_bytes_max: Final = request_bytes_max
+        self._backlog: Final = backlog
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: ClientConnection(self._dispatcher, self._limits, self.name, self._request_bytes_max),
+                self.host or None,
+                self.port,
+                backlog=self._backlog,
+                reuse_address=True,
+            )
+        except OSError as error:
+            raise ListenError(self._explain(error)) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def _explain(self, error: OSError) -> str:
+        place = f"{self.host or '*'}:{self.port}"
+        if error.errno == errno.EADDRINUSE:
+            return f"port {self.port} is in use (listener {self.name} at {place}): stop what listens there, or choose another port"
+        if error.errno == errno.EACCES:
+            return f"no permission to listen on {place}: ports below 1024 need privileges, choose a higher one"
+        if error.errno == errno.EADDRNOTAVAIL:
+            return f"{place} is not an address of this machine: correct 'listeners'"
+        return f"cannot listen on {place}: {error.strerror or error}"
+
+    def stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()

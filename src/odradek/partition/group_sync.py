@@ -1,0 +1,67 @@
+"""One fsync for many waiting producers: `flush.messages` and `flush.ms` without a sync per request.
+
+While a sync is under way, everybody who asks for a later offset waits for the next one, which covers them all.
+A sync that failed is never tried again: the kernel may have dropped the pages and would then report success.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from odradek.base.ports import Executor
+
+
+class GroupSync:
+    def __init__(
+        self,
+        executor: Executor,
+        sync: Callable[[int], None],
+        end_offset: Callable[[], int],
+        synced: Callable[[int], None],
+    ) -> None:
+        self._executor = executor
+        self._sync = sync
+        self._end_offset = end_offset
+        # Called on the loop with the offset below which everything is on the disk, whoever still waits for it.
+        self._synced = synced
+        self._synced_to = -1
+        self._failure: OSError | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def wait_for(self, offset: int) -> None:
+        """Returns once everything below `offset` is on the disk. Raises the OSError of a failed sync, for good."""
+        if self._failure is not None:
+            raise self._failure
+        if offset <= self._synced_to:
+            return
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((offset, done))
+        if self._running is None:
+            self._running = asyncio.ensure_future(self._run())
+        await done
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting and self._failure is None:
+                target = self._end_offset()
+                await self._executor.run(lambda target=target: self._sync(target))  # type: ignore[misc]
+                self._synced_to = max(self._synced_to, target)
+                self._synced(target)
+                self._release(lambda offset: offset <= self._synced_to, None)
+        except OSError as error:
+            self._failure = error
+            self._release(lambda _: True, error)
+        finally:
+            self._running = None
+
+    def _release(self, ready: Callable[[int], bool], error: OSError | None) -> None:
+        still_waiting = []
+        for offset, done in self._waiting:
+            if not ready(offset):
+                still_waiting.append((offset, done))
+            elif not done.done():
+                if error is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(error)
+        self._waiting = still_waiting

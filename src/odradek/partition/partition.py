@@ -1,0 +1,201 @@
+"""One partition on this broker: the only place from which its log is written.
+
+Writes happen on the event loop while the disk is quick, else in the log dir's thread, one after the other (`exclusively`).
+Readers see what the high watermark allows; whoever waits for more is told when it moves.
+It must not know requests, sockets or other partitions.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_EPOCH, NO_LEADER, TopicPartition
+from odradek.base.ports import Clock, Executor
+from odradek.config.topic_config import TopicConfig
+from odradek.log.partition_log import Appended, PartitionLog
+from odradek.partition.group_sync import GroupSync
+from odradek.partition.pace import AppendPace
+from odradek.records.batch import BatchHeader
+
+T = TypeVar("T")
+
+
+_Job = tuple[Callable[[], Any], Callable[[Any], None] | None, "asyncio.Future[Any]"]
+
+
+class Watcher(Protocol):
+    def partition_changed(self, partition: "Partition", added_bytes: int) -> None: ...
+
+
+class Partition:
+    def __init__(
+        self,
+        name: TopicPartition,
+        topic_id: UUID,
+        log: PartitionLog,
+        *,
+        log_dir: str,
+        pace: AppendPace,
+        clock: Clock,
+        executor: Executor,
+    ) -> None:
+        self.name: Final = name
+        self.topic_id: Final = topic_id
+        self.log = log
+        self.log_dir = log_dir
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.is_leader = False
+        # Set when the log dir failed or the partition was deleted: what every request hears from then on.
+        self.unavailable: ErrorCode | None = None
+        self.high_watermark = log.log_end_offset
+        self.watchers: Final[set[Watcher]] = set()
+        self._pace = pace
+        self._clock: Final = clock
+        self._executor: Final = executor
+        self._sync: Final = GroupSync(executor, self._flush, lambda: self.log.log_end_offset, self._synced)
+        self._jobs: Final[deque[_Job]] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._busy = False
+        self._unsynced_messages = 0
+
+    # roles
+
+    def become_leader(self, leader_id: int, leader_epoch: int) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.is_leader = True
+        self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
+        self._advance_high_watermark(self.log.log_end_offset, 0)
+
+    def become_leaderless(self, leader_epoch: int) -> None:
+        self.leader_id = NO_LEADER
+        self.leader_epoch = leader_epoch
+        self.is_leader = False
+
+    def check_leader(self, expected_epoch: int = NO_EPOCH) -> None:
+        """Raises what a request gets that only the leader of the epoch it names may serve."""
+        if self.unavailable is not None:
+            raise KafkaError(self.unavailable)
+        if expected_epoch != NO_EPOCH:
+            if expected_epoch < self.leader_epoch:
+                raise KafkaError(ErrorCode.fenced_leader_epoch)
+            if expected_epoch > self.leader_epoch:
+                raise KafkaError(ErrorCode.unknown_leader_epoch)
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+
+    # writing
+
+    @property
+    def may_append_now(self) -> bool:
+        """Whether `append` may be called from the event loop; else `append_in_turn`."""
+        return not self._busy and not self._pace.slow
+
+    def append(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
+        """Appends from the event loop. The caller waits for `durable` before it acknowledges."""
+        before = self._clock.monotonic()
+        appended = self._append(data, batches)
+        self._pace.observe(self._clock.monotonic() - before)
+        self._published(appended, len(data))
+        return appended
+
+    async def append_in_turn(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
+        def timed() -> tuple[Appended, float]:
+            before = self._clock.monotonic()
+            return self._append(data, batches), self._clock.monotonic() - before
+
+        def publish(result: tuple[Appended, float]) -> None:
+            appended, seconds = result
+            self._pace.observe(seconds)
+            self._published(appended, len(data))
+
+        return (await self.exclusively(timed, publish))[0]
+
+    def _append(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
+        return self.log.append_as_leader(data, batches, leader_epoch=self.leader_epoch, now_ms=self._clock.wall_ms())
+
+    async def exclusively(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> T:
+        """Runs `work` in the log dir's thread while nobody else writes this partition, and `then` on the loop.
+
+        Both happen even if the caller is cancelled meanwhile: a client that hangs up leaves no append half published.
+        """
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._jobs.append((work, then, done))
+        if not self._busy:
+            self._busy = True
+            self._worker = asyncio.ensure_future(self._work_off())
+        return await done
+
+    async def _work_off(self) -> None:
+        while self._jobs:
+            work, then, done = self._jobs.popleft()
+            try:
+                result = await self._executor.run(work, lane=self.log_dir)
+                if then is not None:
+                    then(result)
+            except Exception as error:  # noqa: BLE001 - handed to whoever asked for the work
+                if not done.done():
+                    done.set_exception(error)
+            else:
+                if not done.done():
+                    done.set_result(result)
+        self._busy = False
+
+    def _published(self, appended: Appended, added_bytes: int) -> None:
+        if appended.duplicate:
+            return
+        self._unsynced_messages += appended.last_offset - appended.first_offset + 1
+        if self.log.config.flush_messages > 1:
+            self._advance_high_watermark(appended.last_offset + 1, added_bytes)
+
+    def needs_sync(self) -> bool:
+        """Whether what was appended has to be on the disk before it is acknowledged."""
+        return self._unsynced_messages >= self.log.config.flush_messages
+
+    async def durable(self, end_offset: int) -> None:
+        """Waits until everything below `end_offset` is synced."""
+        await self._sync.wait_for(end_offset)
+
+    async def flush(self) -> None:
+        await self._sync.wait_for(self.log.log_end_offset)
+
+    def _flush(self, end_offset: int) -> None:
+        self.log.flush(end_offset)
+        self._unsynced_messages = 0
+
+    def _synced(self, end_offset: int) -> None:
+        # With flush.messages=1 a record is readable only once it cannot be lost any more.
+        if self.is_leader:
+            self._advance_high_watermark(end_offset, 1)
+
+    def update_config(self, config: TopicConfig) -> None:
+        self.log.update_config(config)
+
+    # reading
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def readable_end(self, *, committed_only: bool) -> int:
+        return self.last_stable_offset if committed_only else self.high_watermark
+
+    def _advance_high_watermark(self, offset: int, added_bytes: int) -> None:
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self.tell_watchers(added_bytes)
+
+    def tell_watchers(self, added_bytes: int) -> None:
+        if self.watchers:
+            for watcher in list(self.watchers):
+                watcher.partition_changed(self, added_bytes)
+
+    def withdraw(self, reason: ErrorCode) -> None:
+        """From now on every request hears `reason`: the partition is deleted, or its disk failed."""
+        self.unavailable = reason
+        self.is_leader = False
+        self.tell_watchers(0)

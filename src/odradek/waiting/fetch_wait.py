@@ -1,0 +1,36 @@
+"""One long poll: waits until enough bytes have come to its partitions, or its time is up."""
+
+import asyncio
+from collections.abc import Iterable
+
+from odradek.partition.partition import Partition
+
+
+class FetchWait:
+    """Registered with every partition of the fetch while it waits; costs nothing while nothing happens."""
+
+    def __init__(self, partitions: Iterable[Partition], missing_bytes: int) -> None:
+        self._partitions = tuple(partitions)
+        self._missing_bytes = missing_bytes
+        self._woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def partition_changed(self, partition: Partition, added_bytes: int) -> None:
+        # Zero added bytes: something other than data changed (leadership, deletion), which the reader must hear of.
+        self._missing_bytes -= added_bytes
+        if (self._missing_bytes <= 0 or added_bytes == 0) and not self._woken.done():
+            self._woken.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        for partition in self._partitions:
+            partition.watchers.add(self)
+        timer = asyncio.get_running_loop().call_later(seconds, self._expire)
+        try:
+            await self._woken
+        finally:
+            timer.cancel()
+            for partition in self._partitions:
+                partition.watchers.discard(self)
+
+    def _expire(self) -> None:
+        if not self._woken.done():
+            self._woken.set_result(None)
