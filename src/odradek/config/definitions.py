@@ -4,10 +4,10 @@ The table itself is `kafka_configs.json`, one config per line. What this broker 
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from types import MappingProxyType
 
 from odradek.config.ranges import check_for
@@ -66,7 +66,8 @@ class ConfigDefinition:
 
 
 def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefinition]]:
-    tables = json.loads(Path(__file__).with_name("kafka_configs.json").read_bytes())
+    with open(os.path.join(os.path.dirname(__file__), "kafka_configs.json"), "rb") as file:
+        tables = json.load(file)
     types, modes = {kind.name: kind for kind in ConfigType}, {mode.value: mode for mode in UpdateMode}
 
     def definitions(rows: dict[str, list[str]]) -> Mapping[str, ConfigDefinition]:

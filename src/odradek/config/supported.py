@@ -1,9 +1,179 @@
-"""Which of Kafka's configs this broker honours. The one place to touch when a new one starts to work.
+"""Which of Kafka's configs this node honours, each with a sentence on what it does here.
 
-A config that is taken and then ignored misleads whoever wrote it, so each name below is either honoured, or
-reserved (it tunes a part of Kafka that is not served yet, so that nobody can see it ignored), or warned about when
-somebody sets it. Names, types and defaults are in `kafka_configs.json`.
+This is the one file to touch when a config starts to work. A config that is taken and then ignored misleads whoever
+wrote it, so every name of `kafka_configs.json` is one of these:
+
+- honoured (`BROKER`, `TOPIC`): it does what it does in Kafka. DescribeConfigs gives the sentence as documentation.
+- reserved (`RESERVED`): it tunes a part of Kafka that is not served yet, so nobody can see it ignored. Taken silently.
+- anything else: a warning by name when somebody sets it (`WITHOUT_EFFECT` may say why), and AlterConfigs refuses it.
+- refused (`REFUSED`): ignoring it would be dangerous, so the node does not start.
 """
 
-HONOURED: frozenset[str] = frozenset()
-RESERVED: frozenset[str] = frozenset()
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_BROKER = {
+    # Who this node is and where it is reached
+    "advertised.listeners": "Addresses that clients are told to connect to; the listeners themselves when not given.",
+    "broker.id": "Older name of node.id.",
+    "broker.rack": "Rack of this broker: replicas of a partition are spread over racks.",
+    "controller.listener.names": "Names of the listeners on which controllers are reached.",
+    "controller.quorum.bootstrap.servers": "Controllers through which the others are found.",
+    "controller.quorum.voters": "The fixed set of controllers, as id@host:port.",
+    "inter.broker.listener.name": "Listener that brokers use among themselves.",
+    "listener.security.protocol.map": "Security protocol of each listener name.",
+    "listeners": "Addresses on which the node listens, as NAME://host:port.",
+    "node.id": "Number of this node, unique in the cluster.",
+    "process.roles": "What the node is: broker, controller, or both.",
+    "security.inter.broker.protocol": "Security protocol among brokers, where no listener is named for it.",
+    # Connections and requests
+    "connections.max.idle.ms": "A connection that is silent for this long is closed.",
+    "fetch.max.bytes": "Upper limit of one fetch response, whatever the client asks for.",
+    "max.connections": "Connections the node accepts at a time.",
+    "max.connections.per.ip": "Connections accepted from one address at a time.",
+    "max.connections.per.ip.overrides": "Other limits for single addresses, as address:limit.",
+    "max.incremental.fetch.session.cache.slots": "Fetch sessions kept at a time.",
+    "max.request.partition.size.limit": "Partitions that one DescribeTopicPartitions response carries.",
+    "socket.listen.backlog.size": "Connections that may wait to be accepted.",
+    "socket.receive.buffer.bytes": "Receive buffer of each connection; -1 leaves it to the system.",
+    "socket.request.max.bytes": "A larger request closes its connection.",
+    "socket.send.buffer.bytes": "Send buffer of each connection; -1 leaves it to the system.",
+    # Topics
+    "auto.create.topics.enable": "Whether a topic that clients ask for is created on the spot.",
+    "default.replication.factor": "Replicas of a topic that is created without saying how many.",
+    "delete.topic.enable": "Whether topics can be deleted.",
+    "num.partitions": "Partitions of a topic that is created without saying how many.",
+    # Where data is kept
+    "log.dir": "Data directories, where log.dirs is not given.",
+    "log.dirs": "Data directories, separated by commas. New partitions go where the fewest are.",
+    "metadata.log.dir": "Directory of the metadata log; the first of log.dirs when not given.",
+    "num.recovery.threads.per.data.dir": "Partitions of one directory that are opened at the same time at start.",
+    # Defaults of topic configs
+    "compression.gzip.level": "Level for compression.type=gzip; -1 is the codec's own default.",
+    "compression.lz4.level": "Level for compression.type=lz4.",
+    "compression.type": "Codec in which batches are kept; producer keeps what arrives.",
+    "compression.zstd.level": "Level for compression.type=zstd.",
+    "log.cleaner.delete.retention.ms": "How long tombstones are kept for readers that started at the beginning.",
+    "log.cleaner.max.compaction.lag.ms": "A record is compacted after this time at the latest.",
+    "log.cleaner.min.cleanable.ratio": "Share of not yet compacted bytes from which a log is compacted.",
+    "log.cleaner.min.compaction.lag.ms": "A record stays uncompacted for at least this long.",
+    "log.cleanup.policy": "What happens to old segments: delete, compact, both, or nothing when empty.",
+    "log.flush.interval.messages": "Records after which a partition is synced to disk.",
+    "log.flush.interval.ms": "Time after which a partition is synced to disk.",
+    "log.index.interval.bytes": "Bytes between two entries of the offset index.",
+    "log.index.size.max.bytes": "Largest size of an index file; a full one rolls its segment.",
+    "log.message.timestamp.after.max.ms": "How far a record's timestamp may be ahead of the broker's clock.",
+    "log.message.timestamp.before.max.ms": "How far a record's timestamp may be behind the broker's clock.",
+    "log.message.timestamp.type": "Whether records keep the producer's time or get the time of appending.",
+    "log.preallocate": "Whether a new segment takes its full size on disk at once.",
+    "log.retention.bytes": "Bytes that a partition keeps; -1 is no limit.",
+    "log.retention.hours": "Hours that records are kept, where no finer unit is given.",
+    "log.retention.minutes": "Minutes that records are kept, where log.retention.ms is not given.",
+    "log.retention.ms": "Milliseconds that records are kept; -1 is for ever.",
+    "log.roll.hours": "Hours after which a segment is rolled, where log.roll.ms is not given.",
+    "log.roll.jitter.hours": "Hours by which rolling is spread, where log.roll.jitter.ms is not given.",
+    "log.roll.jitter.ms": "Milliseconds by which the rolling of segments is spread at random.",
+    "log.roll.ms": "Milliseconds after which a segment is rolled, full or not.",
+    "log.segment.bytes": "Largest size of a segment.",
+    "log.segment.delete.delay.ms": "Time between the removal of a segment from the log and from disk.",
+    "message.max.bytes": "Largest record batch that is accepted, as compressed.",
+    "min.insync.replicas": "In-sync replicas below which writes with acks=all are refused.",
+    # Housekeeping
+    "background.threads": "Worker threads for what blocks: syncs, cold reads, deletions.",
+    "log.cleaner.backoff.ms": "Pause of the cleaner when there is nothing to compact.",
+    "log.cleaner.dedupe.buffer.size": "Memory for the keys of the logs being compacted, over all cleaner threads.",
+    "log.cleaner.enable": "Whether compacted topics are compacted at all.",
+    "log.cleaner.io.buffer.load.factor": "How full the key table may get; more keys per pass, more collisions.",
+    "log.cleaner.io.buffer.size": "Memory for reading and writing while compacting, over all cleaner threads.",
+    "log.cleaner.io.max.bytes.per.second": "Rate limit of the cleaner's reads and writes.",
+    "log.cleaner.threads": "Logs that are compacted at the same time.",
+    "log.flush.offset.checkpoint.interval.ms": "How often recovery points are written down.",
+    "log.flush.scheduler.interval.ms": "How often partitions are looked at for a sync that is due.",
+    "log.flush.start.offset.checkpoint.interval.ms": "How often log start offsets are written down.",
+    "log.initial.task.delay.ms": "How long after the start housekeeping begins.",
+    "log.retention.check.interval.ms": "How often partitions are looked at for segments to delete.",
+    "producer.id.expiration.check.interval.ms": "How often expired producers are looked for.",
+    "producer.id.expiration.ms": "An idempotent producer that is silent for this long is forgotten.",
+    "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are written down.",
+    # Metadata log
+    "metadata.log.max.record.bytes.between.snapshots": "Bytes of metadata records after which a snapshot is taken.",
+    "metadata.log.max.snapshot.interval.ms": "Time after which a snapshot is taken when anything changed; 0 never.",
+    "metadata.log.segment.bytes": "Largest size of a segment of the metadata log.",
+    "metadata.log.segment.ms": "Time after which a segment of the metadata log is rolled.",
+    "metadata.max.retention.bytes": "Bytes of metadata log and snapshots that are kept.",
+    "metadata.max.retention.ms": "Time that old metadata segments and snapshots are kept.",
+}
+
+_TOPIC = {
+    "cleanup.policy": "What happens to old segments: delete, compact, both, or nothing when empty.",
+    "compression.gzip.level": "Level for compression.type=gzip; -1 is the codec's own default.",
+    "compression.lz4.level": "Level for compression.type=lz4.",
+    "compression.type": "Codec in which batches are kept; producer keeps what arrives.",
+    "compression.zstd.level": "Level for compression.type=zstd.",
+    "delete.retention.ms": "How long tombstones are kept for readers that started at the beginning.",
+    "file.delete.delay.ms": "Time between the removal of a segment from the log and from disk.",
+    "flush.messages": "Records after which the log is synced; 1 acknowledges only what is on disk.",
+    "flush.ms": "Time after which the log is synced.",
+    "index.interval.bytes": "Bytes between two entries of the offset index.",
+    "internal.segment.bytes": "Segment size below the public minimum, for tests.",
+    "max.compaction.lag.ms": "A record is compacted after this time at the latest.",
+    "max.message.bytes": "Largest record batch that is accepted, as compressed.",
+    "message.timestamp.after.max.ms": "How far a record's timestamp may be ahead of the broker's clock.",
+    "message.timestamp.before.max.ms": "How far a record's timestamp may be behind the broker's clock.",
+    "message.timestamp.type": "Whether records keep the producer's time or get the time of appending.",
+    "min.cleanable.dirty.ratio": "Share of not yet compacted bytes from which the log is compacted.",
+    "min.compaction.lag.ms": "A record stays uncompacted for at least this long.",
+    "min.insync.replicas": "In-sync replicas below which writes with acks=all are refused.",
+    "preallocate": "Whether a new segment takes its full size on disk at once.",
+    "retention.bytes": "Bytes that each partition keeps; -1 is no limit.",
+    "retention.ms": "Time that records are kept; -1 is for ever.",
+    "segment.bytes": "Largest size of a segment.",
+    "segment.index.bytes": "Largest size of an index file; a full one rolls its segment.",
+    "segment.jitter.ms": "Time by which the rolling of segments is spread at random.",
+    "segment.ms": "Time after which a segment is rolled, full or not.",
+}
+
+_RESERVED = {
+    "offsets.topic.replication.factor": "consumer groups",
+    "transaction.state.log.replication.factor": "transactions",
+    "transaction.state.log.min.isr": "transactions",
+    "share.coordinator.state.topic.replication.factor": "share groups",
+    "share.coordinator.state.topic.min.isr": "share groups",
+    "follower.replication.throttled.replicas": "reassignment between brokers",
+    "leader.replication.throttled.replicas": "reassignment between brokers",
+    "unclean.leader.election.enable": "elections among several replicas",
+    "local.retention.bytes": "tiered storage",
+    "local.retention.ms": "tiered storage",
+    "log.local.retention.bytes": "tiered storage",
+    "log.local.retention.ms": "tiered storage",
+    "remote.log.copy.disable": "tiered storage",
+    "remote.log.delete.on.disable": "tiered storage",
+    "remote.storage.enable": "tiered storage",
+}
+
+_ONE_LOOP = "a node is one process with one event loop; run more nodes to use more cores"
+_NO_PLUGINS = "plugins are Java classes, which this node cannot load"
+_WITHOUT_EFFECT = {
+    "num.io.threads": _ONE_LOOP,
+    "num.network.threads": _ONE_LOOP,
+    "queued.max.requests": _ONE_LOOP,
+    "num.replica.alter.log.dirs.threads": _ONE_LOOP,
+    "alter.config.policy.class.name": _NO_PLUGINS,
+    "client.quota.callback.class": _NO_PLUGINS,
+    "create.topic.policy.class.name": _NO_PLUGINS,
+    "kafka.metrics.reporters": _NO_PLUGINS,
+    "metric.reporters": _NO_PLUGINS,
+    "principal.builder.class": _NO_PLUGINS,
+    "replica.selector.class": _NO_PLUGINS,
+}
+
+_REFUSED = {
+    "authorizer.class.name": "access control is not served yet, and without it everybody may do everything. "
+    "Take the line out to run the node open to all who reach it",
+}
+
+BROKER: Mapping[str, str] = MappingProxyType(_BROKER)
+TOPIC: Mapping[str, str] = MappingProxyType(_TOPIC)
+RESERVED: Mapping[str, str] = MappingProxyType(_RESERVED)
+WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(_WITHOUT_EFFECT)
+REFUSED: Mapping[str, str] = MappingProxyType(_REFUSED)

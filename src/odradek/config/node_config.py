@@ -1,0 +1,139 @@
+"""The configuration of one node, typed: what `server.properties` says, checked, with Kafka's defaults filled in.
+
+`NodeConfig.load` reads a file and reports all of its mistakes at once. Values changed at run time are laid over it by
+`dynamic`. Nothing here touches the network or the disk.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, Self
+
+from odradek.config import node_checks, node_keys
+from odradek.config.definitions import BROKER_CONFIGS
+from odradek.config.listeners import Address, Listener, Voter
+from odradek.config.problems import ConfigErrors, Problems
+from odradek.config.properties import parse_properties
+from odradek.config.topic_config import NOTHING, Texts, TopicConfig
+from odradek.config.values import ConfigValue
+
+__all__ = ["ConfigErrors", "NodeConfig"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeConfig:
+    """Fields without a comment are named as their config, dots turned to underscores."""
+
+    node_id: int
+    process_roles: frozenset[str]
+    broker_rack: str | None
+
+    listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]
+    """Of the broker only; an empty host stands for the machine's own name."""
+    advertised_controller_listeners: tuple[Listener, ...]
+    controller_listener_names: tuple[str, ...]
+    inter_broker_listener_name: str
+    controller_quorum_voters: tuple[Voter, ...]
+    controller_quorum_bootstrap_servers: tuple[Address, ...]
+
+    log_dirs: tuple[str, ...]
+    metadata_log_dir: str
+
+    auto_create_topics_enable: bool
+    background_threads: int
+    connections_max_idle_ms: int
+    default_replication_factor: int
+    delete_topic_enable: bool
+    fetch_max_bytes: int
+    log_cleaner_backoff_ms: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_enable: bool
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_threads: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_scheduler_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_initial_task_delay_ms: int
+    log_retention_check_interval_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: Mapping[str, int]
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+    metadata_log_max_record_bytes_between_snapshots: int
+    metadata_log_max_snapshot_interval_ms: int
+    metadata_log_segment_bytes: int
+    metadata_log_segment_ms: int
+    metadata_max_retention_bytes: int
+    metadata_max_retention_ms: int
+    num_partitions: int
+    num_recovery_threads_per_data_dir: int
+    producer_id_expiration_check_interval_ms: int
+    producer_id_expiration_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    socket_listen_backlog_size: int
+    socket_receive_buffer_bytes: int
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+
+    topic_defaults: TopicConfig
+    """What a topic without configs of its own gets on this node."""
+
+    values: Texts
+    """What the file and the overrides say, by config name, untyped."""
+    dynamic_broker: Texts = field(default_factory=dict)
+    dynamic_cluster_default: Texts = field(default_factory=dict)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def load(cls, text: str, source: str, overrides: Mapping[str, str] = NOTHING) -> Self:
+        """Reads a `server.properties`. `overrides` win over the file. Raises ConfigErrors with all that is wrong."""
+        problems = Problems(source)
+        properties, malformed = parse_properties(text)
+        for line in malformed:
+            problems.error_at(line.line, line.reason)
+        given = node_keys.collect(properties, overrides, problems)
+        typed = node_keys.parse_all(given, problems)
+        arguments = node_checks.derive(given, typed, problems)
+        problems.raise_if_any()
+        settings: dict[str, Any] = {name: typed[name.replace("_", ".")] for name in _SETTINGS if name not in arguments}
+        return cls(
+            **arguments,
+            **settings,
+            topic_defaults=TopicConfig.broker_defaults(static_broker=given),
+            values=MappingProxyType(given),
+            warnings=tuple(problems.warnings),
+        )
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.process_roles
+
+    @property
+    def broker_listeners(self) -> tuple[Listener, ...]:
+        """Where clients and other brokers are served."""
+        return tuple(one for one in self.listeners if one.name not in self.controller_listener_names)
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        return tuple(one for one in self.listeners if one.name in self.controller_listener_names)
+
+    def effective(self, name: str) -> ConfigValue:
+        """The value in force of any broker config, honoured or not. Raises KeyError for names that Kafka lacks."""
+        definition = BROKER_CONFIGS[name]
+        for level in (self.dynamic_broker, self.dynamic_cluster_default, self.values):
+            if (text := level.get(name)) is not None:
+                return definition.parse(text)
+        return definition.default
+
+
+_DERIVED = frozenset({"topic_defaults", "values", "dynamic_broker", "dynamic_cluster_default", "warnings"})
+_SETTINGS = tuple(one.name for one in fields(NodeConfig) if one.name not in _DERIVED)
+"""Fields that hold what one config says."""

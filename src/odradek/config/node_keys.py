@@ -1,0 +1,81 @@
+"""Each key of a `server.properties` on its own: is it known, honoured, of the right type and in range?"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from odradek.config import supported
+from odradek.config.definitions import BROKER_CONFIGS, UpdateMode
+from odradek.config.problems import Problems
+from odradek.config.properties import Property
+from odradek.config.removed import advice_on_removed, zookeeper_refusal
+from odradek.config.synonyms import TOPIC_SYNONYMS
+from odradek.config.values import ConfigValue, InvalidValue
+
+LISTENER_CONFIG = re.compile(r"listener\.name\.[^.]*\.(.*)")
+"""A config that holds for one listener only: `listener.name.internal.max.connections`."""
+
+
+def collect(properties: Iterable[Property], overrides: Mapping[str, str], problems: Problems) -> dict[str, str]:
+    """The text of each key, overrides on top, after looking at every name."""
+    given: dict[str, str] = {}
+    lines: dict[str, int | None] = {}
+    repeated: list[tuple[str, int]] = []
+    for key, value, line in properties:
+        if (earlier := lines.get(key)) is not None:
+            repeated.append((key, earlier))
+        given[key], lines[key] = value, line
+    for key, value in overrides.items():
+        given[key], lines[key] = value, None
+    problems.locate(lines)
+    for key, earlier in repeated:
+        problems.warn(key, f"{key} stands at line {earlier} too: the last one counts")
+    for key in given:
+        _look_at_name(key, given, problems)
+    return given
+
+
+def _look_at_name(key: str, given: Mapping[str, str], problems: Problems) -> None:
+    if key == "zookeeper.connect":
+        problems.error(key, zookeeper_refusal(given.get("node.id") or given.get("broker.id") or "1"))
+    elif key in supported.REFUSED:
+        if given[key].strip():
+            problems.error(key, f"{key}: {supported.REFUSED[key]}")
+    elif key in supported.BROKER or (key in supported.RESERVED and key in BROKER_CONFIGS):
+        pass
+    elif key in BROKER_CONFIGS:
+        reason = supported.WITHOUT_EFFECT.get(key, "it is not supported yet")
+        problems.warn(key, f"{key} has no effect: {reason}")
+    elif advice := advice_on_removed(key):
+        problems.warn(key, f"{key} has no effect: {advice}")
+    elif key in TOPIC_SYNONYMS:
+        broker_config = TOPIC_SYNONYMS[key][0].broker_config
+        problems.warn(key, f"{key} has no effect: it is a config of topics; here write {broker_config}")
+    elif (one_listener := LISTENER_CONFIG.fullmatch(key)) and one_listener[1] in BROKER_CONFIGS:
+        problems.warn(key, f"{key} has no effect: configs of a single listener are not supported yet")
+    else:
+        problems.warn(key, f"{key} has no effect: no such config{_suggestion(key)}")
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    from difflib import get_close_matches  # only for mistakes, and slow to import
+
+    matches = get_close_matches(name.lower(), list(known), n=1)
+    return matches[0] if matches else None
+
+
+def _suggestion(key: str) -> str:
+    public = (name for name, definition in BROKER_CONFIGS.items() if definition.update_mode is not UpdateMode.INTERNAL)
+    nearest = nearest_name(key, public)
+    return f"; did you mean {nearest}?" if nearest else ""
+
+
+def parse_all(given: Mapping[str, str], problems: Problems) -> dict[str, ConfigValue]:
+    """Typed values of what was given, and the defaults of honoured configs. A wrong value counts as not given."""
+    typed = {name: BROKER_CONFIGS[name].default for name in supported.BROKER}
+    for key, text in given.items():
+        if (definition := BROKER_CONFIGS.get(key)) and not problems.has_error(key):
+            try:
+                typed[key] = definition.parse(text)
+            except InvalidValue as invalid:
+                problems.error(key, str(invalid))
+    return typed

@@ -1,0 +1,56 @@
+"""What is wrong with a configuration: collected with the places it stands at, and told all at once."""
+
+from collections.abc import Mapping
+
+
+class ConfigErrors(Exception):
+    """Everything that keeps a configuration from being used, one line each: `file:line: message`."""
+
+    def __init__(self, errors: tuple[str, ...]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = errors
+
+
+class Problems:
+    """Errors and warnings of one configuration, in the order of its lines."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._lines: Mapping[str, int | None] = {}
+        self._errors: list[tuple[int, str]] = []
+        self._warnings: list[tuple[int, str]] = []
+        self._keys_with_errors: set[str] = set()
+
+    def locate(self, lines: Mapping[str, int | None]) -> None:
+        """Tells at which line each key stands; None for one that was given on the command line."""
+        self._lines = lines
+
+    def error(self, key: str, message: str) -> None:
+        self._keys_with_errors.add(key)
+        self._errors.append(self._placed(key, message))
+
+    def error_at(self, line: int, message: str) -> None:
+        self._errors.append((line, f"{self._source}:{line}: {message}"))
+
+    def warn(self, key: str, message: str) -> None:
+        self._warnings.append(self._placed(key, message))
+
+    def has_error(self, *keys: str) -> bool:
+        """Whether one of these is wrong already, so that what follows from it is not worth telling."""
+        return not self._keys_with_errors.isdisjoint(keys)
+
+    @property
+    def warnings(self) -> list[str]:
+        return [text for _, text in sorted(self._warnings, key=lambda placed: placed[0])]
+
+    def raise_if_any(self) -> None:
+        if self._errors:
+            raise ConfigErrors(tuple(text for _, text in sorted(self._errors, key=lambda placed: placed[0])))
+
+    def _placed(self, key: str, message: str) -> tuple[int, str]:
+        if key not in self._lines:
+            return 0, f"{self._source}: {message}"
+        line = self._lines[key]
+        if line is None:
+            return 1 << 31, f"--override {key}: {message}"
+        return line, f"{self._source}:{line}: {message}"
