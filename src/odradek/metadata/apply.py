@@ -12,8 +12,8 @@ from uuid import UUID
 
 from . import records as log
 from .directories import MIGRATING
+from .features import METADATA_VERSION
 from .image import (
-    METADATA_VERSION,
     RESOURCE_TOPIC,
     AccessControlEntry,
     BrokerImage,
@@ -131,6 +131,10 @@ def _known_directories(directories: tuple[UUID | None, ...], replica_count: int)
     return (MIGRATING,) * replica_count
 
 
+def _has_elr(partition: PartitionImage) -> bool:
+    return bool(partition.elr or partition.last_known_elr)
+
+
 class _Step:
     """The changes of one call of `apply` while they are gathered."""
 
@@ -173,21 +177,20 @@ class _Step:
     def clear_elr(self, record: log.ClearElrRecord) -> None:
         if record.topic_name:
             topic = self._image.topics_by_name.get(record.topic_name)
-            # A topic created within this same step has nothing to forget.
-            topic_ids = [topic.id] if topic is not None else []
+            topics = [] if topic is None else [topic]
         else:
-            topic_ids = [
-                topic.id
-                for topic in self._image.topics_by_id.values()
-                if any(partition.elr or partition.last_known_elr for partition in topic.partitions.values())
-            ]
-        for topic_id in topic_ids:
-            if self._topics.get(topic_id, ()) is None:
+            topics = list(self._image.topics_by_id.values())
+        # A topic created within this same step has nothing to forget.
+        for topic in topics:
+            if self._topics.get(topic.id, ()) is None or not any(map(_has_elr, topic.partitions.values())):
                 continue
-            partitions = self._partitions_of(topic_id)
+            partitions = self._partitions_of(topic.id)
             for index, partition in partitions.items():
-                if partition.elr or partition.last_known_elr:
-                    partitions[index] = replace(partition, elr=(), last_known_elr=())
+                if _has_elr(partition):
+                    forget = log.PartitionChangeRecord(
+                        partition_id=index, topic_id=topic.id, eligible_leader_replicas=(), last_known_elr=()
+                    )
+                    partitions[index] = merge(partition, forget)
 
     def _partitions_of(self, topic_id: UUID) -> dict[int, PartitionImage]:
         return self._named_partitions(topic_id)[1]

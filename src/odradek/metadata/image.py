@@ -11,10 +11,9 @@ from uuid import UUID
 
 from odradek.base.ids import NO_LEADER
 
+from .features import METADATA_VERSION
 from .persistent_map import PersistentMap
 from .records import Endpoint, SupportedFeature
-
-METADATA_VERSION: Final = "metadata.version"
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1

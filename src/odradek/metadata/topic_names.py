@@ -1,0 +1,29 @@
+"""Which names a topic may have, in Kafka's words."""
+
+import re
+from typing import Final
+
+LENGTH_MAX: Final = 249
+_LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+def why_invalid(name: str) -> str | None:
+    """The reason, as Kafka puts it, or None for a legal name."""
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > LENGTH_MAX:
+        reason = f"the length of '{name}' is longer than the max allowed length {LENGTH_MAX}"
+    elif not _LEGAL.match(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return None
+    return f"Topic name is invalid: {reason}"
+
+
+def collision_key(name: str) -> str | None:
+    """Names with the same key must not exist together: metrics cannot tell their '.' from '_'. None: never collides."""
+    return name.replace(".", "_") if "." in name or "_" in name else None
