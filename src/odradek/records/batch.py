@@ -35,11 +35,10 @@ _TIMESTAMP = Struct(">q")
 
 _LENGTH_AT = 8
 _MAGIC_AT = 16
-_CRC_AT = 17
+CRC_AT = 17
 # The CRC covers everything behind itself; base offset and leader epoch lie before it, so that a broker may set them.
-_CRC_COVERS_FROM = 21
+CRC_COVERS_FROM = 21
 _ATTRIBUTES_AT = 21
-_BASE_TIMESTAMP_AT = 27
 _MAX_TIMESTAMP_AT = 35
 
 assert _HEADER.size == HEADER_SIZE
@@ -223,7 +222,7 @@ def _raise_malformed(length: int, magic: int, position: int) -> None:
 
 def compute_crc(buffer: Buffer, header: BatchHeader) -> int:
     position = header.position
-    with memoryview(buffer) as view, view[position + _CRC_COVERS_FROM : position + header.size] as covered:
+    with memoryview(buffer) as view, view[position + CRC_COVERS_FROM : position + header.size] as covered:
         return int(crc32c(covered))
 
 
@@ -253,16 +252,6 @@ def patch_append_time(buffer: bytearray | memoryview, header: BatchHeader, times
     _patch_crc(buffer, header)
 
 
-def patch_delete_horizon(buffer: bytearray | memoryview, header: BatchHeader, delete_horizon_ms: int) -> None:
-    """Marks when the tombstones of the batch may go. Only for batches without records: deltas count from the base."""
-    position = header.position
-    header.attributes |= ATTRIBUTE_DELETE_HORIZON
-    header.base_timestamp = delete_horizon_ms
-    _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_AT, header.attributes)
-    _TIMESTAMP.pack_into(buffer, position + _BASE_TIMESTAMP_AT, delete_horizon_ms)
-    _patch_crc(buffer, header)
-
-
 def pack_header(header: BatchHeader) -> bytes:
     """The header as it is written; its CRC is taken as it is."""
     return _HEADER.pack(
@@ -284,4 +273,4 @@ def pack_header(header: BatchHeader) -> bytes:
 
 def _patch_crc(buffer: bytearray | memoryview, header: BatchHeader) -> None:
     header.crc = compute_crc(buffer, header)
-    _CRC.pack_into(buffer, header.position + _CRC_AT, header.crc)
+    _CRC.pack_into(buffer, header.position + CRC_AT, header.crc)

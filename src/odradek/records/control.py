@@ -1,0 +1,245 @@
+"""Control records: transaction markers, and what a KRaft leader writes between the metadata records.
+
+The key says which one it is (version 0, then the type), the value is a small message of its own. Structures are
+written and read with kio's codecs. What the records mean is no matter of this module.
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cache
+from struct import Struct
+from struct import error as struct_error
+from typing import Any, ClassVar, cast
+from uuid import UUID
+
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import DecodeError
+from kio.static.constants import EntityType
+from kio.static.primitive import i16
+
+from odradek.records.batch import NO_SEQUENCE
+from odradek.records.builder import build_batch
+from odradek.records.record import InvalidRecords, Record
+
+_KEY = Struct(">hh")
+_END_TXN_MARKER = Struct(">hi")
+CURRENT_KEY_VERSION = 0
+CURRENT_MARKER_VERSION = 0
+
+
+class ControlType(IntEnum):
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+class _Nested:
+    __slots__ = ()
+    __type__: ClassVar = EntityType.nested
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+
+
+class ControlMessage:
+    """Base of the structured values. Each begins with its own version."""
+
+    __slots__ = ()
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+    CONTROL_TYPE: ClassVar[ControlType]
+    version: int
+
+
+def _form(kafka_type: str) -> dict[str, str]:
+    return {"kafka_type": kafka_type}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter(_Nested):
+    voter_id: int = field(metadata=_form("int32"))
+    voter_directory_id: UUID | None = field(metadata=_form("uuid"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterById(_Nested):
+    voter_id: int = field(metadata=_form("int32"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChange(ControlMessage):
+    """The first record of a leader's epoch, where voters are known with their directories (kraft.version 1)."""
+
+    CONTROL_TYPE: ClassVar = ControlType.LEADER_CHANGE
+    version: int = field(default=1, metadata=_form("int16"))
+    leader_id: int = field(metadata=_form("int32"))
+    voters: tuple[Voter, ...]
+    granting_voters: tuple[Voter, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderChangeV0(ControlMessage):
+    """The same under kraft.version 0: voters are numbers only."""
+
+    CONTROL_TYPE: ClassVar = ControlType.LEADER_CHANGE
+    version: int = field(default=0, metadata=_form("int16"))
+    leader_id: int = field(metadata=_form("int32"))
+    voters: tuple[VoterById, ...]
+    granting_voters: tuple[VoterById, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotHeader(ControlMessage):
+    CONTROL_TYPE: ClassVar = ControlType.SNAPSHOT_HEADER
+    version: int = field(default=0, metadata=_form("int16"))
+    last_contained_log_timestamp: int = field(metadata=_form("int64"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFooter(ControlMessage):
+    CONTROL_TYPE: ClassVar = ControlType.SNAPSHOT_FOOTER
+    version: int = field(default=0, metadata=_form("int16"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KRaftVersion(ControlMessage):
+    CONTROL_TYPE: ClassVar = ControlType.KRAFT_VERSION
+    version: int = field(default=0, metadata=_form("int16"))
+    kraft_version: int = field(metadata=_form("int16"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterEndpoint(_Nested):
+    name: str = field(metadata=_form("string"))
+    host: str = field(metadata=_form("string"))
+    port: int = field(metadata=_form("uint16"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KRaftVersionRange(_Nested):
+    min_supported_version: int = field(metadata=_form("int16"))
+    max_supported_version: int = field(metadata=_form("int16"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoterRegistration(_Nested):
+    voter_id: int = field(metadata=_form("int32"))
+    voter_directory_id: UUID | None = field(metadata=_form("uuid"))
+    endpoints: tuple[VoterEndpoint, ...]
+    kraft_version_feature: KRaftVersionRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voters(ControlMessage):
+    CONTROL_TYPE: ClassVar = ControlType.KRAFT_VOTERS
+    version: int = field(default=0, metadata=_form("int16"))
+    voters: tuple[VoterRegistration, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransactionMarker:
+    """Ends a producer's transaction in one partition."""
+
+    committed: bool
+    coordinator_epoch: int
+    version: int = CURRENT_MARKER_VERSION
+
+
+_MESSAGE_TYPES: dict[ControlType, tuple[type[ControlMessage], ...]] = {
+    ControlType.LEADER_CHANGE: (LeaderChangeV0, LeaderChange),
+    ControlType.SNAPSHOT_HEADER: (SnapshotHeader,),
+    ControlType.SNAPSHOT_FOOTER: (SnapshotFooter,),
+    ControlType.KRAFT_VERSION: (KRaftVersion,),
+    ControlType.KRAFT_VOTERS: (Voters,),
+}
+
+
+def control_type(key: bytes | None) -> ControlType | None:
+    """Which control record this is the key of; None for a type that a later release may have added."""
+    if key is None or len(key) < _KEY.size:
+        raise InvalidRecords("A control record's key has fewer than 4 bytes")
+    version, number = _KEY.unpack_from(key)
+    if version < CURRENT_KEY_VERSION:
+        raise InvalidRecords(f"A control record's key has version {version}")
+    return ControlType(number) if number in ControlType.__members__.values() else None
+
+
+def encode_control(message: ControlMessage | EndTransactionMarker, timestamp: int) -> Record:
+    if isinstance(message, EndTransactionMarker):
+        kind = ControlType.COMMIT if message.committed else ControlType.ABORT
+        value = _END_TXN_MARKER.pack(message.version, message.coordinator_epoch)
+    else:
+        kind = message.CONTROL_TYPE
+        buffer = io.BytesIO()
+        _writer(kind, _known_version(kind, message.version))(buffer, message)
+        value = buffer.getvalue()
+    return Record(_KEY.pack(CURRENT_KEY_VERSION, kind), value, timestamp)
+
+
+def decode_control(record: Record) -> ControlMessage | EndTransactionMarker | None:
+    """None for a type that is not known: readers skip it."""
+    kind = control_type(record.key)
+    if kind is None:
+        return None
+    value = record.value or b""
+    try:
+        if kind in (ControlType.ABORT, ControlType.COMMIT):
+            version, coordinator_epoch = _END_TXN_MARKER.unpack_from(value)
+            return EndTransactionMarker(
+                committed=kind is ControlType.COMMIT, coordinator_epoch=coordinator_epoch, version=version
+            )
+        return _reader(kind, _known_version(kind, int.from_bytes(value[:2], "big")))(value, 0)[0]
+    except (struct_error, DecodeError) as error:
+        raise InvalidRecords(f"A control record of type {kind.name} cannot be read: {error}") from error
+
+
+def build_control_batch(
+    messages: Sequence[ControlMessage], *, base_offset: int, leader_epoch: int, timestamp: int
+) -> bytes:
+    """A batch of what a KRaft leader writes: no producer, never compressed."""
+    records = [encode_control(message, timestamp) for message in messages]
+    return build_batch(records, base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
+
+
+def build_end_transaction(
+    marker: EndTransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    return build_batch(
+        [encode_control(marker, timestamp)],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=NO_SEQUENCE,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def _known_version(kind: ControlType, version: int) -> int:
+    """A version of the future only adds what can be passed over: it is read as the newest known."""
+    return min(version, len(_MESSAGE_TYPES[kind]) - 1)
+
+
+@cache
+def _writer(kind: ControlType, version: int) -> Callable[[io.BytesIO, ControlMessage], None]:
+    writer: Callable[[io.BytesIO, ControlMessage], None] = entity_writer(cast(Any, _MESSAGE_TYPES[kind][version]))
+    return writer
+
+
+@cache
+def _reader(kind: ControlType, version: int) -> Callable[[bytes, int], tuple[ControlMessage, int]]:
+    reader: Callable[[bytes, int], tuple[ControlMessage, int]] = entity_reader(cast(Any, _MESSAGE_TYPES[kind][version]))
+    return reader

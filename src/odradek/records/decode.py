@@ -1,0 +1,68 @@
+"""From the bytes of a batch to Python records. For everything but the hot path, which never looks at records."""
+
+from typing_extensions import Buffer
+
+from odradek.records.batch import HEADER_SIZE, BatchHeader
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES, decompress
+from odradek.records.kernels import add_saturating, read_record, read_varint
+from odradek.records.record import InvalidRecords, Record
+
+
+def records_payload(buffer: Buffer, header: BatchHeader, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> memoryview:
+    """The batch's records as one run of bytes, decompressed if they have to be."""
+    view = memoryview(buffer).cast("B")
+    packed = view[header.position + HEADER_SIZE : header.position + header.size]
+    return memoryview(decompress(header.compression, packed, max_output_bytes)).cast("B")
+
+
+def decode_batch(
+    buffer: Buffer, header: BatchHeader, *, max_output_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> list[Record]:
+    """All records of the batch, whose CRC is taken as checked. Raises InvalidRecords where they are malformed."""
+    return decode_records(records_payload(buffer, header, max_output_bytes), header)
+
+
+def decode_records(payload: memoryview, header: BatchHeader) -> list[Record]:
+    append_time = header.max_timestamp if header.timestamp_type_is_append else None
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    records: list[Record] = []
+    position, size = 0, payload.nbytes
+    for _ in range(header.record_count):
+        end, timestamp_delta, offset_delta, key_start, key_length, value_start, value_length, headers_start = (
+            read_record(payload, position, size)
+        )
+        if end < 0:
+            raise InvalidRecords(f"Record {len(records)} of the batch at offset {base_offset} is malformed")
+        records.append(
+            Record(
+                None if key_length < 0 else payload[key_start : key_start + key_length].tobytes(),
+                None if value_length < 0 else payload[value_start : value_start + value_length].tobytes(),
+                add_saturating(base_timestamp, timestamp_delta) if append_time is None else append_time,
+                _decode_headers(payload, headers_start, end),
+                base_offset + offset_delta,
+            )
+        )
+        position = end
+    if position != size:
+        raise InvalidRecords(
+            f"The batch at offset {base_offset} declares {header.record_count} records, but more bytes follow them"
+        )
+    return records
+
+
+def _decode_headers(payload: memoryview, position: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
+    count, position = read_varint(payload, position, end)
+    if count == 0:
+        return ()
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        length, position = read_varint(payload, position, end)
+        # As Java reads strings: what is not UTF-8 is replaced, not refused.
+        name = str(payload[position : position + length], "utf-8", "replace")
+        length, position = read_varint(payload, position + length, end)
+        if length < 0:
+            headers.append((name, None))
+        else:
+            headers.append((name, payload[position : position + length].tobytes()))
+            position += length
+    return tuple(headers)

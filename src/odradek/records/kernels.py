@@ -1,0 +1,201 @@
+"""Loops over the records of a batch, written so that numba can compile them and Python can run them as they are.
+
+Only integers, flat arrays and tuples of integers occur here, and no intermediate value needs more than 63 bits and a
+sign: both ways then give the same answers. `walk.py` chooses the way; nothing else should import this module but for
+reading single records.
+"""
+
+from typing import Any
+
+WELL_FORMED = 0
+MALFORMED = 1
+"""A length, a variable-length integer or a count within a record does not fit into it."""
+FEWER_RECORDS = 2
+"""The bytes end before the declared number of records."""
+MORE_BYTES = 3
+"""Bytes are left behind the declared number of records."""
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+
+# Fields of the answer of `check_records`.
+STATUS = 0
+AT_RECORD = 1
+MAX_TIMESTAMP = 2
+OFFSETS_CONSECUTIVE = 3
+REFUSED_RECORDS = 4
+SUMMARY_FIELDS = 5
+
+
+def read_varint(payload: Any, position: int, end: int) -> tuple[int, int]:
+    """A 32-bit integer and the position behind it, which is -1 where none ends within five bytes and before `end`.
+
+    The sign lies in the first byte's lowest bit; keeping it apart leaves 31 bits for the rest.
+    """
+    if position >= end:
+        return 0, -1
+    byte = int(payload[position])
+    position += 1
+    negative = byte & 1
+    value = (byte & 0x7F) >> 1
+    shift = 6
+    while byte & 0x80:
+        if position >= end or shift > 27:
+            return 0, -1
+        byte = int(payload[position])
+        position += 1
+        # Of a fifth byte only four bits count, as in Java, where the others fall off the integer's end.
+        value |= (byte & (0x0F if shift == 27 else 0x7F)) << shift
+        shift += 7
+    return (-value - 1 if negative else value), position
+
+
+def read_varlong(payload: Any, position: int, end: int) -> tuple[int, int]:
+    """A 64-bit integer, as `read_varint`: ten bytes, of the last only the lowest bit."""
+    if position >= end:
+        return 0, -1
+    byte = int(payload[position])
+    position += 1
+    negative = byte & 1
+    value = (byte & 0x7F) >> 1
+    shift = 6
+    while byte & 0x80:
+        if position >= end or shift > 62:
+            return 0, -1
+        byte = int(payload[position])
+        position += 1
+        value |= (byte & (0x01 if shift == 62 else 0x7F)) << shift
+        shift += 7
+    return (-value - 1 if negative else value), position
+
+
+def skip_headers(payload: Any, position: int, end: int) -> int:
+    """The position behind a record's headers, or -1."""
+    count, position = read_varint(payload, position, end)
+    if position < 0 or count < 0 or count > end - position:
+        return -1
+    for _ in range(count):
+        length, position = read_varint(payload, position, end)
+        if position < 0 or length < 0 or length > end - position:
+            return -1
+        position += length
+        length, position = read_varint(payload, position, end)
+        if position < 0 or length > end - position:
+            return -1
+        if length > 0:
+            position += length
+    return position
+
+
+def read_record(payload: Any, position: int, size: int) -> tuple[int, int, int, int, int, int, int, int]:
+    """One record: where it ends, its timestamp delta and offset delta, where key and value lie, where headers begin.
+
+    A null key or value has length -1. The end is -1 when the record is malformed: it is read to its last byte to know.
+    """
+    length, position = read_varint(payload, position, size)
+    if position < 0 or length < 1 or length > size - position:
+        return -1, 0, 0, 0, 0, 0, 0, 0
+    end = position + length
+    timestamp_delta, position = read_varlong(payload, position + 1, end)
+    if position < 0:
+        return -1, 0, 0, 0, 0, 0, 0, 0
+    offset_delta, position = read_varint(payload, position, end)
+    if position < 0:
+        return -1, 0, 0, 0, 0, 0, 0, 0
+    key_length, key_start = read_varint(payload, position, end)
+    if key_start < 0 or key_length > end - key_start:
+        return -1, 0, 0, 0, 0, 0, 0, 0
+    key_length = max(key_length, -1)
+    value_length, value_start = read_varint(payload, key_start + max(key_length, 0), end)
+    if value_start < 0 or value_length > end - value_start:
+        return -1, 0, 0, 0, 0, 0, 0, 0
+    value_length = max(value_length, -1)
+    headers_start = value_start + max(value_length, 0)
+    if skip_headers(payload, headers_start, end) != end:
+        return -1, 0, 0, 0, 0, 0, 0, 0
+    return end, timestamp_delta, offset_delta, key_start, key_length, value_start, value_length, headers_start
+
+
+def add_saturating(base: int, delta: int) -> int:
+    """Timestamps at the ends of the range stay there: only hostile batches have them."""
+    if delta > 0 and base > INT64_MAX - delta:
+        return INT64_MAX
+    if delta < 0 and base < INT64_MIN - delta:
+        return INT64_MIN
+    return base + delta
+
+
+def check_records(
+    payload: Any,
+    count: int,
+    base_timestamp: int,
+    earliest: int,
+    latest: int,
+    keys_required: bool,
+    summary: Any,
+) -> None:
+    """Walks a whole batch and fills in the summary.
+
+    A record is refused when it lacks a key that is required, or has a timestamp (-1 is none) beyond the bounds.
+    """
+    size = len(payload)
+    position = 0
+    max_timestamp = -1
+    consecutive = 1
+    refused = 0
+    status = WELL_FORMED
+    index = 0
+    while index < count:
+        if position == size:
+            status = FEWER_RECORDS
+            break
+        end, timestamp_delta, offset_delta, _, key_length, _, _, _ = read_record(payload, position, size)
+        if end < 0:
+            status = MALFORMED
+            break
+        position = end
+        timestamp = add_saturating(base_timestamp, timestamp_delta)
+        max_timestamp = max(max_timestamp, timestamp)
+        if offset_delta != index:
+            consecutive = 0
+        if (keys_required and key_length < 0) or (timestamp != -1 and (timestamp < earliest or timestamp > latest)):
+            refused += 1
+        index += 1
+    if status == WELL_FORMED and position != size:
+        status = MORE_BYTES
+    summary[STATUS] = status
+    summary[AT_RECORD] = index
+    summary[MAX_TIMESTAMP] = max_timestamp
+    summary[OFFSETS_CONSECUTIVE] = consecutive
+    summary[REFUSED_RECORDS] = refused
+
+
+def index_records(
+    payload: Any,
+    position: int,
+    limit: int,
+    ends: Any,
+    timestamp_deltas: Any,
+    offset_deltas: Any,
+    key_starts: Any,
+    key_lengths: Any,
+    value_lengths: Any,
+) -> int:
+    """Fills the columns with up to `limit` records from `position` on; their number, or -1 when one is malformed."""
+    size = len(payload)
+    index = 0
+    while index < limit and position < size:
+        end, timestamp_delta, offset_delta, key_start, key_length, _, value_length, _ = read_record(
+            payload, position, size
+        )
+        if end < 0:
+            return -1
+        ends[index] = end
+        timestamp_deltas[index] = timestamp_delta
+        offset_deltas[index] = offset_delta
+        key_starts[index] = key_start
+        key_lengths[index] = key_length
+        value_lengths[index] = value_length
+        position = end
+        index += 1
+    return index
