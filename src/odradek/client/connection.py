@@ -65,20 +65,22 @@ class Connection:
         return self.exchange(chosen, build(chosen), timeout_s=timeout_s)
 
     def exchange(self, chosen: Schema, request: Message, *, timeout_s: float) -> Message:
-        """After any failure the connection is closed: a late response would be taken for the next one's."""
+        self.begin(chosen, request, timeout_s=timeout_s)
+        return self.finish(chosen)
+
+    def begin(self, chosen: Schema, request: Message, *, timeout_s: float) -> None:
+        """Sends a request; `finish` brings the response, unless it is one that is never answered (acks=0)."""
         self._deadline = time.monotonic() + timeout_s
         try:
             self._send(chosen, request)
-            return self._receive(chosen)
         except BaseException:
             self.close()
             raise
 
-    def post(self, chosen: Schema, request: Message, *, timeout_s: float) -> None:
-        """Sends what is never answered: a Produce with acks=0."""
-        self._deadline = time.monotonic() + timeout_s
+    def finish(self, chosen: Schema) -> Message:
+        """After any failure the connection is closed: a late response would be taken for the next one's."""
         try:
-            self._send(chosen, request)
+            return self._parse(chosen, self._receive_frame())
         except BaseException:
             self.close()
             raise
@@ -135,9 +137,6 @@ class Connection:
             self._fail("it takes no more bytes")
         except OSError as error:
             self._fail(f"the connection broke ({error.strerror or error})")
-
-    def _receive(self, chosen: Schema) -> Message:
-        return self._parse(chosen, self._receive_frame())
 
     def _receive_frame(self) -> bytearray:
         """What follows the correlation id."""

@@ -1,0 +1,184 @@
+"""Reading records of given partitions from given offsets, without a group.
+
+Control records are never shown; with read_committed, neither are records of transactions that are open or aborted.
+"""
+
+import heapq
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.address import Address
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.client.connection import Connection, milliseconds
+from odradek.client.errors import ConnectionFailed
+from odradek.client.layout import TopicLayout
+from odradek.protocol.schemas import Message, Schema
+from odradek.records.batch import BatchHeader, check_crc, parse_batches
+from odradek.records.decode import decode_batch
+from odradek.records.record import Record
+
+FETCH: Final = 1
+RESPONSE_BYTES: Final = 16 * 1024 * 1024
+PARTITION_BYTES: Final = 1024 * 1024
+
+_NO_SESSION_EPOCH: Final = -1
+
+
+class Consumed(NamedTuple):
+    partition: TopicPartition
+    record: Record
+    is_append_time: bool
+    """The record's timestamp is when the broker got it, not when it was made."""
+
+
+class Consumer:
+    """`positions`: the next offset to read of each partition. It moves on with every `poll`."""
+
+    def __init__(
+        self, cluster: Cluster, positions: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> None:
+        self._cluster: Final = cluster
+        self._read_committed: Final = read_committed
+        self.positions: Final = dict(positions)
+        self.ends: Final[dict[TopicPartition, int]] = {}
+        """Where each partition ended for this reader when it was last asked."""
+        self._layouts: dict[str, TopicLayout] = {}
+
+    def poll(self, *, wait_ms: int) -> list[Consumed]:
+        """What there is, or what comes within `wait_ms`; empty if nothing does."""
+        return self._cluster.retry("reading records", lambda: self._poll_once(wait_ms))
+
+    def _poll_once(self, wait_ms: int) -> list[Consumed]:
+        found: list[Consumed] = []
+        try:
+            for partition, answer in self._fetch(wait_ms):
+                raise_refusal(answer)
+                found += self._take(partition, answer)
+        except (KafkaError, ConnectionFailed):
+            self._layouts.clear()
+            # What was read is handed on, as positions have moved already; the failure comes again if it lasts.
+            if not found:
+                raise
+        return found
+
+    def _fetch(self, wait_ms: int) -> Iterator[tuple[TopicPartition, Message]]:
+        responses = self._ask_leaders(wait_ms)
+        names = {layout.id: name for name, layout in self._layouts.items()}
+        for response in responses:
+            if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
+                raise KafkaError(response.error_code)
+            for topic in response.responses:
+                name = topic.topic if hasattr(topic, "topic") else names[topic.topic_id]
+                for answer in topic.partitions:
+                    yield TopicPartition(name, answer.partition_index), answer
+
+    def _ask_leaders(self, wait_ms: int) -> list[Message]:
+        """Asks all at once, so that one that has nothing to say keeps none of the others waiting."""
+        timeout_s = self._cluster.timeout_s + wait_ms / 1000
+        begun: dict[Address, tuple[Connection, Schema]] = {}
+        try:
+            for leader, partitions in self._by_leader().items():
+                address = self._cluster.address_of(leader)
+                connection = self._cluster.connection(address)
+                chosen = connection.schema(FETCH)
+                begun[address] = connection, chosen
+                connection.begin(chosen, self._request(chosen, partitions, wait_ms), timeout_s=timeout_s)
+            return [connection.finish(chosen) for connection, chosen in begun.values()]
+        except BaseException:
+            # Responses that nobody waits for any more would be taken for later ones.
+            for address in begun:
+                self._cluster.forget(address)
+            raise
+
+    def _by_leader(self) -> dict[int, list[TopicPartition]]:
+        if not self._layouts:
+            self._layouts = dict(self._cluster.topics(sorted({partition.topic for partition in self.positions})))
+        found: dict[int, list[TopicPartition]] = {}
+        for partition in self.positions:
+            leader = self._layouts[partition.topic].partitions[partition.partition].leader
+            if leader < 0:
+                raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader")
+            found.setdefault(leader, []).append(partition)
+        return found
+
+    def _request(self, chosen: Schema, partitions: list[TopicPartition], wait_ms: int) -> Message:
+        by_topic: dict[str, list[Message]] = {}
+        for partition in partitions:
+            by_topic.setdefault(partition.topic, []).append(
+                chosen.new(
+                    "FetchPartition",
+                    partition=partition.partition,
+                    current_leader_epoch=-1,
+                    fetch_offset=self.positions[partition],
+                    log_start_offset=-1,
+                    partition_max_bytes=PARTITION_BYTES,
+                )
+            )
+        return chosen.new(
+            "FetchRequest",
+            replica_id=-1,
+            max_wait=milliseconds(wait_ms),
+            min_bytes=1,
+            max_bytes=RESPONSE_BYTES,
+            isolation_level=int(self._read_committed),
+            session_id=0,
+            session_epoch=_NO_SESSION_EPOCH,
+            topics=tuple(
+                chosen.new("FetchTopic", topic=name, topic_id=self._layouts[name].id, partitions=tuple(wanted))
+                for name, wanted in by_topic.items()
+            ),
+            forgotten_topics_data=(),
+            rack_id="",
+        )
+
+    def _take(self, partition: TopicPartition, answer: Message) -> list[Consumed]:
+        """Decodes what one partition brought, and moves its position behind it."""
+        self.ends[partition] = answer.last_stable_offset if self._read_committed else answer.high_watermark
+        data = answer.records or b""
+        aborted = AbortedFilter(getattr(answer, "aborted_transactions", None) or ()) if self._read_committed else None
+        position = self.positions[partition]
+        found: list[Consumed] = []
+        for header in parse_batches(data, allow_partial_tail=True):
+            check_crc(data, header)
+            if header.is_control:
+                if aborted is not None:
+                    aborted.pass_marker(header)
+            elif aborted is None or not aborted.drops(header):
+                append_time = header.timestamp_type_is_append
+                found += (
+                    Consumed(partition, record, append_time)
+                    for record in decode_batch(data, header)
+                    if record.offset >= position
+                )
+            # Compaction may leave a batch without its last records: only the header says where the next one begins.
+            self.positions[partition] = max(position, header.next_offset)
+        # A partition that filled its share goes to the end of the line, so that the others get theirs.
+        if data:
+            self.positions[partition] = self.positions.pop(partition)
+        return found
+
+
+class AbortedFilter:
+    """Follows one partition's batches in order, and tells which belong to transactions that were aborted."""
+
+    def __init__(self, transactions: tuple[Message, ...]) -> None:
+        self._coming = [(transaction.first_offset, transaction.producer_id) for transaction in transactions]
+        heapq.heapify(self._coming)
+        self._open: set[int] = set()
+
+    def drops(self, header: BatchHeader) -> bool:
+        self._advance(header)
+        return header.is_transactional and header.producer_id in self._open
+
+    def pass_marker(self, header: BatchHeader) -> None:
+        """A marker, of either kind, ends its producer's transaction; the next one is judged anew."""
+        self._advance(header)
+        self._open.discard(header.producer_id)
+
+    def _advance(self, header: BatchHeader) -> None:
+        while self._coming and self._coming[0][0] <= header.last_offset:
+            _, producer_id = heapq.heappop(self._coming)
+            self._open.add(producer_id)

@@ -1,0 +1,234 @@
+"""Writing records: gathered into batches, sent to the partitions' leaders, and sent again until they are stored.
+
+With acks=all the producer is idempotent: a batch that is sent again because its answer was lost is stored once.
+"""
+
+import random
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.client.connection import milliseconds
+from odradek.client.errors import NotSupportedByBroker, UnknownPartition
+from odradek.client.layout import TopicLayout
+from odradek.client.partitioner import partition_of_key
+from odradek.protocol.schemas import Message, Schema
+from odradek.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from odradek.records.builder import build_batch
+from odradek.records.compression import Compression
+from odradek.records.record import Record
+
+PRODUCE: Final = 0
+INIT_PRODUCER_ID: Final = 22
+# Version 6 belongs to two-phase commit and is not stable in Apache Kafka 4.3.
+_INIT_PRODUCER_ID_HIGHEST: Final = 5
+
+ACKS_ALL: Final = -1
+# A quarter of what a topic takes by default (max.message.bytes).
+BATCH_BYTES: Final = 256 * 1024
+# Length, attributes, deltas and the lengths of key and value, generously.
+_RECORD_OVERHEAD_BYTES: Final = 24
+
+
+class Stored(NamedTuple):
+    """A batch that the leader has acknowledged. `base_offset` is -1 with acks=0, and for a repeated batch."""
+
+    partition: TopicPartition
+    base_offset: int
+    record_count: int
+
+
+@dataclass(slots=True)
+class _Batch:
+    partition: TopicPartition
+    data: bytes
+    record_count: int
+
+
+class Producer:
+    def __init__(self, cluster: Cluster, *, acks: int = ACKS_ALL, compression: Compression = Compression.NONE) -> None:
+        self._cluster: Final = cluster
+        self._acks: Final = acks
+        self._compression: Final = compression
+        self._layouts: dict[str, TopicLayout] = {}
+        self._gathered: dict[TopicPartition, list[Record]] = {}
+        self._gathered_bytes: dict[TopicPartition, int] = {}
+        self._ready: deque[_Batch] = deque()
+        self._unkeyed: dict[str, int] = {}
+        self._producer_id = NO_PRODUCER_ID
+        self._producer_epoch = NO_PRODUCER_EPOCH
+        self._sequences: dict[TopicPartition, int] = {}
+        self._is_initialised = False
+
+    def add(self, topic: str, record: Record, partition: int | None = None) -> None:
+        """Puts a record into its partition's batch. Nothing is sent before `flush`, whose caller bounds the amount."""
+        target = TopicPartition(topic, self._choose(topic, record.key, partition))
+        size = _RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+        size += sum(len(name) + len(value or b"") + 8 for name, value in record.headers)
+        held = self._gathered_bytes.get(target, 0)
+        if held and held + size > BATCH_BYTES:
+            self._seal(target)
+            held = 0
+        self._gathered.setdefault(target, []).append(record)
+        self._gathered_bytes[target] = held + size
+
+    def flush(self) -> list[Stored]:
+        """Sends everything and waits until it is stored. Raises KafkaError or ClientError for what cannot be."""
+        for target in list(self._gathered):
+            self._seal(target)
+        stored: list[Stored] = []
+        while self._ready:
+            stored += self._send_round()
+        return stored
+
+    def _choose(self, topic: str, key: bytes | None, partition: int | None) -> int:
+        count = len(self._layout(topic).partitions)
+        if partition is not None:
+            if not 0 <= partition < count:
+                raise UnknownPartition(topic, partition, count)
+            return partition
+        if key is not None:
+            return partition_of_key(key, count)
+        # Records without a key stay together until their batch is full, then take another partition.
+        return self._unkeyed.setdefault(topic, random.randrange(count))
+
+    def _layout(self, topic: str) -> TopicLayout:
+        layout = self._layouts.get(topic)
+        if layout is None:
+            found = self._cluster.retry("looking up the topic", lambda: self._cluster.topics([topic]))
+            layout = self._layouts[topic] = found[topic]
+        return layout
+
+    def _seal(self, target: TopicPartition) -> None:
+        """Closes a batch: its sequence numbers are fixed from now on, however often it is sent."""
+        if not self._is_initialised:
+            self._initialise()
+        records = self._gathered.pop(target)
+        del self._gathered_bytes[target]
+        if self._unkeyed.get(target.topic) == target.partition:
+            del self._unkeyed[target.topic]
+        sequence = NO_SEQUENCE
+        if self._producer_id != NO_PRODUCER_ID:
+            sequence = self._sequences.get(target, 0)
+            self._sequences[target] = (sequence + len(records)) & 0x7FFFFFFF
+        data = build_batch(
+            records,
+            compression=self._compression,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            base_sequence=sequence,
+        )
+        self._ready.append(_Batch(target, data, len(records)))
+
+    def _initialise(self) -> None:
+        self._is_initialised = True
+        if self._acks != ACKS_ALL:
+            return
+
+        def build(chosen: Schema) -> Message:
+            return chosen.new(
+                "InitProducerIdRequest",
+                transactional_id=None,
+                transaction_timeout=milliseconds(0x7FFFFFFF),
+                producer_id=NO_PRODUCER_ID,
+                producer_epoch=NO_PRODUCER_EPOCH,
+            )
+
+        def ask() -> Message:
+            response = self._cluster.ask_any(INIT_PRODUCER_ID, build, highest=_INIT_PRODUCER_ID_HIGHEST)
+            raise_refusal(response)
+            return response
+
+        try:
+            response = self._cluster.retry("getting a producer id", ask)
+        except NotSupportedByBroker:
+            return
+        self._producer_id = response.producer_id
+        self._producer_epoch = response.producer_epoch
+
+    def _send_round(self) -> list[Stored]:
+        """The first batch of every partition, in one request per leader."""
+        chosen: dict[TopicPartition, _Batch] = {}
+        for batch in self._ready:
+            chosen.setdefault(batch.partition, batch)
+        stored: dict[TopicPartition, Stored] = {}
+
+        def attempt() -> None:
+            waiting = [batch for partition, batch in chosen.items() if partition not in stored]
+            by_leader: dict[int, list[_Batch]] = {}
+            for batch in waiting:
+                by_leader.setdefault(self._leader(batch.partition), []).append(batch)
+            try:
+                for leader, batches in by_leader.items():
+                    self._send(leader, batches, stored)
+            except BaseException:
+                self._layouts.clear()
+                raise
+
+        self._cluster.retry("sending records", attempt)
+        sent = set(map(id, chosen.values()))
+        self._ready = deque(batch for batch in self._ready if id(batch) not in sent)
+        return [stored[partition] for partition in chosen]
+
+    def _leader(self, partition: TopicPartition) -> int:
+        leader = self._layout(partition.topic).partitions[partition.partition].leader
+        if leader < 0:
+            self._layouts.pop(partition.topic)
+            raise KafkaError(ErrorCode.leader_not_available, f"{partition} has no leader")
+        return leader
+
+    def _send(self, leader: int, batches: list[_Batch], stored: dict[TopicPartition, Stored]) -> None:
+        address = self._cluster.address_of(leader)
+        connection = self._cluster.connection(address)
+        chosen = connection.schema(PRODUCE)
+        request = self._request(chosen, batches)
+        by_target = {batch.partition: batch for batch in batches}
+        try:
+            connection.begin(chosen, request, timeout_s=self._cluster.timeout_s)
+            if self._acks == 0:
+                stored.update((target, Stored(target, -1, batch.record_count)) for target, batch in by_target.items())
+                return
+            response = connection.finish(chosen)
+        except BaseException:
+            self._cluster.forget(address)
+            raise
+        for target, answer in self._answers(response):
+            if answer.error_code is ErrorCode.duplicate_sequence_number:
+                stored[target] = Stored(target, -1, by_target[target].record_count)
+                continue
+            raise_refusal(answer)
+            stored[target] = Stored(target, answer.base_offset, by_target[target].record_count)
+
+    def _request(self, chosen: Schema, batches: list[_Batch]) -> Message:
+        by_topic: dict[str, list[Message]] = {}
+        for batch in batches:
+            by_topic.setdefault(batch.partition.topic, []).append(
+                chosen.new("PartitionProduceData", index=batch.partition.partition, records=batch.data)
+            )
+        return chosen.new(
+            "ProduceRequest",
+            transactional_id=None,
+            acks=self._acks,
+            timeout=milliseconds(self._cluster.timeout_s * 1000),
+            topic_data=tuple(
+                chosen.new(
+                    "TopicProduceData",
+                    name=topic,
+                    topic_id=self._layout(topic).id,
+                    partition_data=tuple(partitions),
+                )
+                for topic, partitions in by_topic.items()
+            ),
+        )
+
+    def _answers(self, response: Message) -> Iterable[tuple[TopicPartition, Message]]:
+        names = {layout.id: name for name, layout in self._layouts.items()}
+        for topic in response.responses:
+            name = topic.name if hasattr(topic, "name") else names[topic.topic_id]
+            for partition in topic.partition_responses:
+                yield TopicPartition(name, partition.index), partition
