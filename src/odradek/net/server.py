@@ -49,7 +49,7 @@ class Listener:
     def _explain(self, error: OSError) -> str:
         place = f"{self.host or '*'}:{self.port}"
         if error.errno == errno.EADDRINUSE:
-            return f"port {self.port} is in use (listener {self.name} at {place}): stop what listens there, or choose another port"
+            return f"port {self.port} is in use ({self.name} at {place}): stop what listens there, or choose another port"
         if error.errno == errno.EACCES:
             return f"no permission to listen on {place}: ports below 1024 need privileges, choose a higher one"
         if error.errno == errno.EADDRNOTAVAIL:

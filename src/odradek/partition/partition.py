@@ -1,6 +1,6 @@
 """One partition on this broker: the only place from which its log is written.
 
-Writes happen on the event loop while the disk is quick, else in the log dir's thread, one after the other (`exclusively`).
+Writes happen on the event loop while the disk is quick, else in the log dir's thread, one after the other.
 Readers see what the high watermark allows; whoever waits for more is told when it moves.
 It must not know requests, sockets or other partitions.
 """

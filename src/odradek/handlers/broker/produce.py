@@ -1,0 +1,201 @@
+"""Produce, advertised from version 0 as Kafka does, served in 3 to 13: records into partitions.
+
+Batches stay where the frame put them: headers are checked, offsets patched in place, the bytes written from there.
+What Kafka checks in every single record and this does not is listed in `docs/differences.md`.
+"""
+
+from collections.abc import Awaitable
+from typing import Any, Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID
+from odradek.handlers.context import CLOSE_CONNECTION, BrokerPort, RequestContext
+from odradek.log.partition_log import Appended
+from odradek.partition.partition import Partition
+from odradek.protocol.produce_codec import (
+    PartitionResult,
+    ProduceRequest,
+    RecordError,
+    TopicResult,
+    read_produce_request,
+    write_produce_response,
+)
+from odradek.records.batch import BatchHeader, parse_batches
+from odradek.records.validate import InvalidRecords, Validated, must_walk, validate
+
+NO_ACKS: Final = 0
+VALID_ACKS: Final = frozenset((-1, 0, 1))
+FIRST_WITH_ZSTD: Final = 7
+ZSTD: Final = 4
+INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+# Kafka lets its own admin tools write internal topics, recognised by this client id.
+ADMIN_CLIENT_ID: Final = "__admin_client"
+# Walking the records of a batch larger than this would hold up the loop: a thread does it.
+WALK_ON_LOOP_BYTES_MAX: Final = 16_384
+
+read_request = read_produce_request
+
+# A partition's outcome, or the work that leads to it.
+_Outcome = PartitionResult | Awaitable[PartitionResult]
+
+
+def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
+    outcomes: list[tuple[str | None, UUID | None, list[_Outcome]]] = []
+    waits = False
+    for topic in request.topics:
+        name = topic.name
+        error: ErrorCode | None = None
+        if topic.topic_id is not None:
+            known = broker.image.topics_by_id.get(topic.topic_id)
+            name = None if known is None else known.name
+            if known is None:
+                error = ErrorCode.unknown_topic_id
+        row: list[_Outcome] = []
+        for index, records in topic.partitions:
+            if error is not None:
+                row.append(PartitionResult(index, error))
+                continue
+            outcome = _produce(name or "", topic.topic_id, index, records, request, context, broker)
+            waits = waits or outcome.__class__ is not PartitionResult
+            row.append(outcome)
+        outcomes.append((topic.name, topic.topic_id, row))
+    if waits:
+        return _finish(outcomes, request, context)
+    return _respond([TopicResult(*outcome) for outcome in outcomes], request, context)  # type: ignore[arg-type]
+
+
+async def _finish(
+    outcomes: list[tuple[str | None, UUID | None, list[_Outcome]]], request: ProduceRequest, context: RequestContext
+) -> Any:
+    topics = []
+    for name, topic_id, row in outcomes:
+        results = [one if isinstance(one, PartitionResult) else await one for one in row]
+        topics.append(TopicResult(name, topic_id, results))
+    return _respond(topics, request, context)
+
+
+def _respond(topics: list[TopicResult], request: ProduceRequest, context: RequestContext) -> Any:
+    if request.acks != NO_ACKS:
+        return write_produce_response(topics, context.version)
+    if any(result.error is not ErrorCode.none for topic in topics for result in topic.partitions):
+        # Nobody reads a response: closing the connection is how the producer learns that it must look again.
+        return CLOSE_CONNECTION
+    return None
+
+
+def _produce(
+    topic: str,
+    topic_id: UUID | None,
+    index: int,
+    records: memoryview | None,
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: BrokerPort,
+) -> _Outcome:
+    try:
+        if request.acks not in VALID_ACKS:
+            raise KafkaError(ErrorCode.invalid_required_acks)
+        partition = _find(topic, topic_id, index, broker)
+        data, batches = _single_batch(records, context.version)
+        if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+            raise KafkaError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic}")
+        partition.check_leader()
+        config = partition.log.config
+        if must_walk(batches[0], config) and len(data) > WALK_ON_LOOP_BYTES_MAX:
+            return _append_after_walk(partition, data, batches, broker)
+        valid = validate(data, batches, config, now_ms=broker.clock.wall_ms())
+        if not partition.may_append_now:
+            return _append_in_turn(partition, valid, broker)
+        appended = partition.append(valid.data, valid.batches)
+        if partition.needs_sync():
+            return _append_synced(partition, appended, broker)
+        return _appended(partition, appended)
+    except (KafkaError, OSError) as error:
+        return _refused(topic, index, error, broker)
+
+
+def _find(topic: str, topic_id: UUID | None, index: int, broker: BrokerPort) -> Partition:
+    partition = broker.partition(topic, index)
+    if partition is None:
+        if index >= 0 and topic in broker.image.topics_by_name:
+            known = broker.image.topics_by_name[topic].partitions
+            if index in known:
+                raise KafkaError(ErrorCode.not_leader_or_follower)
+        raise KafkaError(ErrorCode.unknown_topic_or_partition)
+    if topic_id is not None and partition.topic_id != topic_id and topic_id != ZERO_UUID:
+        raise KafkaError(ErrorCode.unknown_topic_id)
+    return partition
+
+
+def _single_batch(records: memoryview | None, version: int) -> tuple[memoryview, list[BatchHeader]]:
+    """Since version 3 a producer sends exactly one batch of magic 2 per partition."""
+    asked = f"Produce requests with version {version}"
+    if records is None or not len(records):
+        raise KafkaError(
+            ErrorCode.invalid_record, f"{asked} must have at least one record batch per partition"
+        )
+    batches = parse_batches(records)
+    if len(batches) > 1:
+        raise KafkaError(
+            ErrorCode.invalid_record, f"{asked} are only allowed to contain exactly one record batch per partition"
+        )
+    if version < FIRST_WITH_ZSTD and batches[0].compression == ZSTD:
+        raise KafkaError(
+            ErrorCode.unsupported_compression_type, f"{asked} are not allowed to use ZStandard compression"
+        )
+    return records, batches
+
+
+async def _append_after_walk(
+    partition: Partition, data: memoryview, batches: list[BatchHeader], broker: BrokerPort
+) -> PartitionResult:
+    try:
+        config = partition.log.config
+        now_ms = broker.clock.wall_ms()
+        valid = await broker.executor.run(lambda: validate(data, batches, config, now_ms=now_ms))
+        partition.check_leader()
+    except (KafkaError, OSError) as error:
+        return _refused(partition.name.topic, partition.name.partition, error, broker)
+    return await _append_in_turn(partition, valid, broker)
+
+
+async def _append_in_turn(partition: Partition, valid: Validated, broker: BrokerPort) -> PartitionResult:
+    try:
+        if partition.may_append_now:
+            appended = partition.append(valid.data, valid.batches)
+        else:
+            appended = await partition.append_in_turn(valid.data, valid.batches)
+    except (KafkaError, OSError) as error:
+        return _refused(partition.name.topic, partition.name.partition, error, broker)
+    if partition.needs_sync():
+        return await _append_synced(partition, appended, broker)
+    return _appended(partition, appended)
+
+
+async def _append_synced(partition: Partition, appended: Appended, broker: BrokerPort) -> PartitionResult:
+    try:
+        await partition.durable(appended.last_offset + 1)
+    except OSError as error:
+        return _refused(partition.name.topic, partition.name.partition, error, broker)
+    return _appended(partition, appended)
+
+
+def _appended(partition: Partition, appended: Appended) -> PartitionResult:
+    return PartitionResult(
+        partition.name.partition,
+        ErrorCode.none,
+        appended.first_offset,
+        appended.append_time_ms,
+        partition.log.log_start_offset,
+    )
+
+
+def _refused(topic: str, index: int, error: KafkaError | OSError, broker: BrokerPort) -> PartitionResult:
+    if isinstance(error, OSError):
+        partition = broker.partition(topic, index)
+        if partition is not None:
+            broker.fail_log_dir(partition.log_dir, error)
+        return PartitionResult(index, ErrorCode.kafka_storage_error)
+    details = [RecordError(*one) for one in error.records] if isinstance(error, InvalidRecords) else []
+    return PartitionResult(index, error.code, record_errors=details, message=error.message)

@@ -1,0 +1,183 @@
+"""The broker's side of a node: which partitions it holds, as the cluster image says, and what handlers may ask of it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.base.ports import Clock, ControllerPort, Executor, Random
+from odradek.config.dynamic import overlay
+from odradek.config.node_config import NodeConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.log.log_dirs import LogDirs
+from odradek.log.partition_log import PartitionLog
+from odradek.metadata.apply import ImageDelta
+from odradek.metadata.image import (
+    EMPTY_IMAGE,
+    RESOURCE_BROKER,
+    RESOURCE_TOPIC,
+    ClusterImage,
+    ConfigResource,
+    PartitionImage,
+    TopicImage,
+)
+from odradek.node.producer_ids import ProducerIds
+from odradek.partition.pace import AppendPace
+from odradek.partition.partition import Partition
+from odradek.waiting.fetch_sessions import FetchSessions
+
+logger = logging.getLogger(__name__)
+
+
+class Broker:
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        cluster_id: str,
+        clock: Clock,
+        random: Random,
+        executor: Executor,
+        controller: ControllerPort,
+        log_dirs: LogDirs,
+        log_dir_failed: Callable[[str, OSError], None],
+    ) -> None:
+        self.static_config: Final = config
+        self.config = config
+        self.node_id: Final = config.node_id
+        self.cluster_id: Final = cluster_id
+        self.clock: Final = clock
+        self.random: Final = random
+        self.executor: Final = executor
+        self.controller: Final = controller
+        self.log_dirs: Final = log_dirs
+        self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
+        self._producer_ids: Final = ProducerIds(controller, config.node_id, self._broker_epoch)
+        self._log_dir_failed: Final = log_dir_failed
+        self._image: ClusterImage = EMPTY_IMAGE
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._paces: Final[dict[str, AppendPace]] = {}
+        self._config_listeners: Final[list[Callable[[NodeConfig], None]]] = []
+
+    # what handlers see
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._image
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        return self._partitions.get((topic, index))
+
+    def partitions(self) -> Mapping[tuple[str, int], Partition]:
+        return self._partitions
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        return self.config.topic_defaults.with_overrides(self._image.topic_config(topic))
+
+    async def next_producer_id(self) -> int:
+        return await self._producer_ids.next()
+
+    def fail_log_dir(self, directory: str, error: OSError) -> None:
+        for partition in self._partitions.values():
+            if partition.log_dir == directory and partition.unavailable is None:
+                partition.withdraw(ErrorCode.kafka_storage_error)
+        self._log_dir_failed(directory, error)
+
+    def on_config(self, listener: Callable[[NodeConfig], None]) -> None:
+        self._config_listeners.append(listener)
+
+    # following the metadata log
+
+    async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """Returns once what this broker holds is as the image says."""
+        self._image = image
+        self._apply_configs(delta.configs_changed)
+        await self._remove_topics(delta.topics_deleted)
+        wanted = [
+            (topic, index, topic.partitions[index])
+            for topic in (*delta.topics_created, *delta.topics_changed)
+            for index in delta.partitions_changed.get(topic.id, ())
+        ]
+        await self._hold(wanted)
+
+    async def hold_all(self, image: ClusterImage) -> None:
+        """Takes up every partition of the image at start, with the logs that were found on disk."""
+        self._image = image
+        self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
+        await self._hold(
+            (topic, index, partition)
+            for topic in image.topics_by_name.values()
+            for index, partition in topic.partitions.items()
+        )
+
+    async def _hold(self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]]) -> None:
+        mine = [
+            (TopicPartition(topic.name, index), topic.id, state)
+            for topic, index, state in wanted
+            if self.node_id in state.replicas
+        ]
+        missing = [(name, topic_id, state) for name, topic_id, state in mine if tuple(name) not in self._partitions]
+        if missing:
+            await asyncio.gather(*(self._create(*one) for one in missing))
+        for name, _, state in mine:
+            partition = self._partitions.get(tuple(name))
+            if partition is not None:
+                self._take_role(partition, state)
+
+    async def _create(self, name: TopicPartition, topic_id: UUID, state: PartitionImage) -> None:
+        config = self.topic_config(name.topic)
+        directory_id = state.directory_of(self.node_id) or ZERO_UUID
+        try:
+            log = await self.log_dirs.get_or_create(
+                name, topic_id, config, directory_id=directory_id, now_ms=self.clock.wall_ms(), executor=self.executor
+            )
+        except OSError as error:
+            logger.error("partition %s cannot be created: %s", name, error)
+            return
+        self._add(name, topic_id, log)
+
+    def _add(self, name: TopicPartition, topic_id: UUID, log: PartitionLog) -> None:
+        log_dir = self.log_dirs.dir_of(log)
+        pace = self._paces.setdefault(log_dir, AppendPace())
+        self._partitions[tuple(name)] = Partition(
+            name, topic_id, log, log_dir=log_dir, pace=pace, clock=self.clock, executor=self.executor
+        )
+
+    def _take_role(self, partition: Partition, state: PartitionImage) -> None:
+        if state.leader != self.node_id:
+            partition.become_leaderless(state.leader_epoch)
+        elif not partition.is_leader or partition.leader_epoch != state.leader_epoch:
+            partition.become_leader(self.node_id, state.leader_epoch)
+
+    async def _remove_topics(self, topics: Iterable[TopicImage]) -> None:
+        for topic in topics:
+            for index in topic.partitions:
+                partition = self._partitions.pop((topic.name, index), None)
+                if partition is not None:
+                    partition.withdraw(ErrorCode.unknown_topic_or_partition)
+                    await partition.exclusively(lambda p=partition: self.log_dirs.delete(p.log, self.clock.wall_ms()))  # type: ignore[misc]
+
+    def _apply_configs(self, changed: Iterable[ConfigResource]) -> None:
+        topics = set()
+        for kind, name in changed:
+            if kind == RESOURCE_TOPIC:
+                topics.add(name)
+            elif kind == RESOURCE_BROKER and name in ("", str(self.node_id)):
+                self.config = overlay(
+                    self.static_config,
+                    self._image.broker_config(self.node_id),
+                    self._image.default_broker_config(),
+                )
+                for listener in self._config_listeners:
+                    listener(self.config)
+                topics.update(topic for topic, _ in self._partitions)
+        for (topic, _), partition in self._partitions.items():
+            if topic in topics:
+                partition.update_config(self.topic_config(topic))
+
+    def _broker_epoch(self) -> int:
+        registration = self._image.brokers.get(self.node_id)
+        return -1 if registration is None else registration.epoch
