@@ -26,12 +26,17 @@ check: $(VENV)/.installed-check ## format, lint, types and import contracts
 bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)
 
-pipeline: $(VENV)/.installed-spark ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven
-	@$(BIN)/python -m pipelines $(ARGS)
+# Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
+pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven
+	@$(BIN)/python -m pipelines.orders $(ARGS)
+
+.PHONY: java-for-spark
+java-for-spark: | $(BIN)/pip
+	@$(BIN)/python -m pipelines.runtime.java
 
 clean: ## remove .venv, caches and results; data directories stay
-	rm -rf $(VENV) .cache bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests bench -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf $(VENV) .cache bench-results pipeline-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench pipelines -name __pycache__ -prune -exec rm -rf {} +
 
 # One stamp per extra, so that a second run starts at once and `make run` never waits for Spark.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/pip

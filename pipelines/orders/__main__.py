@@ -1,0 +1,118 @@
+"""`python -m pipelines.orders`: run the orders pipeline against a broker of its own and say whether it was exact.
+
+Exit codes: 0 exact, 1 something was lost or counted twice, 2 it could not run, 130 interrupted.
+"""
+
+import contextlib
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pipelines.runtime.errors import EXIT_CANNOT_RUN, PipelineError
+from pipelines.runtime.java import find_java
+
+DEFAULT_OUTPUT = Path("pipeline-results")
+EXIT_INEXACT = 1
+EXIT_INTERRUPTED = 130
+
+
+def main(
+    orders: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many orders to send.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same orders.")] = 7,
+    rate: Annotated[float, typer.Option(min=1, help="Orders sent per second.")] = 2_000,
+    output: Annotated[
+        Path, typer.Option(help="Where the Parquet files, the plot and Spark's log go.")
+    ] = DEFAULT_OUTPUT,
+    bootstrap: Annotated[str, typer.Option(help="A running broker to use instead of starting one.")] = "",
+) -> None:
+    """A stream of orders through Spark, from a topic into Parquet and, aggregated, into another topic."""
+    console = Console()
+    for stop_signal in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(stop_signal, _interrupt)
+    try:
+        exit_code = _run(orders, seed, rate, output.absolute(), bootstrap, console)
+    except PipelineError as error:
+        Console(stderr=True).print(f"pipeline: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        exit_code = EXIT_CANNOT_RUN
+    except KeyboardInterrupt:
+        console.print("interrupted; the broker and Spark are stopped")
+        exit_code = EXIT_INTERRUPTED
+    sys.exit(exit_code)
+
+
+def _run(order_count: int, seed: int, rate: float, output: Path, bootstrap: str, console: Console) -> int:
+    # What may be missing is looked for first, and PySpark imported only after it.
+    java = find_java()
+    from pipelines.orders.check import comparison_table
+    from pipelines.orders.plot import save_plot
+    from pipelines.orders.run import RunSettings, run_pipeline
+    from pipelines.orders.topics import Topics
+    from pipelines.runtime.broker import local_broker
+    from pipelines.runtime.jars import connector_jars, jars_directory
+
+    jars = connector_jars(jars_directory(), lambda jar: console.print(f"fetching {jar.coordinates} with Maven, once"))
+    parquet = _empty_output(output)
+    started = time.monotonic()
+    with contextlib.ExitStack() as cleanup:
+        work_directory = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="odradek-orders-")))
+        if not bootstrap:
+            with console.status("starting a broker"):
+                bootstrap = cleanup.enter_context(local_broker(work_directory / "broker"))
+            console.print(f"broker ready at {bootstrap} after {time.monotonic() - started:.1f} s")
+        console.print(f"Java {java.major_version}, {order_count:,} orders with seed {seed}, {rate:,.0f} per second")
+        settings = RunSettings(
+            bootstrap=bootstrap,
+            topics=Topics(),
+            order_count=order_count,
+            seed=seed,
+            orders_per_second=rate,
+            jars=tuple(jars),
+            parquet=parquet,
+            work_directory=work_directory,
+            spark_log=output / "spark.log",
+        )
+        result = run_pipeline(settings, console)
+    plot = output / "orders.png"
+    save_plot(plot, result.samples, result.comparison.totals_topic)
+
+    console.print(comparison_table(result.comparison))
+    console.print(f"Parquet  {parquet}", highlight=False, soft_wrap=True)
+    console.print(f"plot     {plot}", highlight=False, soft_wrap=True)
+    differences = result.comparison.differences()
+    for difference in differences:
+        console.print(difference, style="red", highlight=False)
+    if not differences:
+        seconds = time.monotonic() - started
+        console.print(f"exact: every order once, in Parquet and in the totals, after {seconds:.1f} s")
+    return EXIT_INEXACT if differences else 0
+
+
+def _empty_output(output: Path) -> Path:
+    """Make room for this run's files; of what is there, only an earlier run's are removed."""
+    parquet = output / "orders.parquet"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if parquet.exists():
+            if not (parquet / "_spark_metadata").is_dir():
+                raise PipelineError(f"{parquet} was not written by this pipeline: move it or choose another --output")
+            shutil.rmtree(parquet)
+        (output / "spark.log").write_bytes(b"")
+    except OSError as error:
+        raise PipelineError(f"cannot write to {output}: {error.strerror}") from error
+    return parquet
+
+
+def _interrupt(signal_number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    typer.run(main)

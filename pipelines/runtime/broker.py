@@ -1,0 +1,92 @@
+"""One Odradek broker for the time of a pipeline: `odradek up` in its own process, stopped with the context."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.runtime.errors import PipelineError
+
+READY_PREFIX = "ready bootstrap="
+READY_TIMEOUT_SECONDS = 30.0
+STOP_TIMEOUT_SECONDS = 20.0
+POLL_SECONDS = 0.05
+# `up` takes ports from the given one upward.
+PORTS_PER_NODE = 4
+
+
+@contextlib.contextmanager
+def local_broker(directory: Path) -> Iterator[str]:
+    """Start a broker with its data in the directory; give its bootstrap address."""
+    directory.mkdir(parents=True, exist_ok=True)
+    log_file = directory / "up.log"
+    command = [
+        str(Path(sys.executable).with_name("odradek")),
+        *("up", "--brokers", "1", "--port", str(free_port()), "--data-dir", str(directory / "cluster")),
+    ]
+    with log_file.open("wb") as output:
+        try:
+            # In a session of its own, a Ctrl-C meant for the pipeline reaches the broker as an orderly stop, last.
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        except OSError as error:
+            raise PipelineError(f"cannot run {command[0]} ({error.strerror}): run make pipeline once") from error
+    try:
+        yield _wait_until_ready(process, log_file)
+    finally:
+        _stop(process)
+
+
+def free_port() -> int:
+    """Return a port that is free together with those just above it."""
+    for _ in range(100):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first: int = probe.getsockname()[1]
+        if first + PORTS_PER_NODE < 65536 and all(_is_free(first + step) for step in range(PORTS_PER_NODE)):
+            return first
+    raise PipelineError(f"found no {PORTS_PER_NODE} neighbouring free ports on 127.0.0.1")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], log_file: Path) -> str:
+    deadline = time.monotonic() + READY_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        exit_code = process.poll()
+        # Only whole lines: the last one may still be on its way into the file.
+        lines = log_file.read_text(errors="replace").rpartition("\n")[0].splitlines()
+        for line in lines:
+            if READY_PREFIX in line:
+                return line.split(READY_PREFIX, 1)[1].split()[0]
+        if exit_code is not None:
+            raise PipelineError(f"the broker ended with exit code {exit_code}: {_last_line(lines)}")
+        time.sleep(POLL_SECONDS)
+    raise PipelineError(f"the broker was not ready within {READY_TIMEOUT_SECONDS:.0f} s: {_last_line(lines)}")
+
+
+def _last_line(lines: list[str]) -> str:
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it wrote nothing")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        # Its session is its process group: the nodes it supervises go with it.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,75 @@
+"""A local Spark session with the Kafka connector, quiet on the terminal: Spark's own log goes into a file."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+# Kafka's clients report every refused connection while a broker is away: worth a line in the file, not a thousand.
+LOG_CONFIGURATION = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log_file}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+logger.clients.name = org.apache.kafka
+logger.clients.level = error
+"""
+STOP_TIMEOUT_SECONDS = 20.0
+
+
+@contextlib.contextmanager
+def spark_session(name: str, jars: Sequence[Path], work_directory: Path, log_file: Path) -> Iterator[SparkSession]:
+    """Run a local Spark in its own Java process, which ends with the context."""
+    work_directory.mkdir(parents=True, exist_ok=True)
+    log_configuration = work_directory / "log4j2.properties"
+    log_configuration.write_text(LOG_CONFIGURATION.format(log_file=log_file))
+    configuration = SparkConf(loadDefaults=False).setAll(
+        [
+            ("spark.app.name", name),
+            ("spark.master", "local[2]"),
+            ("spark.jars", ",".join(str(jar) for jar in jars)),
+            ("spark.driver.host", "127.0.0.1"),
+            ("spark.driver.bindAddress", "127.0.0.1"),
+            ("spark.driver.memory", "1g"),
+            # Java's own temporary directory too, for the native libraries that Spark unpacks.
+            (
+                "spark.driver.extraJavaOptions",
+                f"-Dlog4j2.configurationFile=file:{log_configuration} -Djava.io.tmpdir={work_directory}",
+            ),
+            ("spark.local.dir", str(work_directory / "local")),
+            ("spark.sql.warehouse.dir", str(work_directory / "warehouse")),
+            ("spark.sql.session.timeZone", "UTC"),
+            # Two cores and small batches: the default of 200 tasks per shuffle would be nearly all overhead.
+            ("spark.sql.shuffle.partitions", "2"),
+            # Streaming queries do not have it, and each would warn about that.
+            ("spark.sql.adaptive.enabled", "false"),
+            ("spark.ui.enabled", "false"),
+            ("spark.ui.showConsoleProgress", "false"),
+        ]
+    )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    with log_file.open("ab") as output:
+        # The Java process writes a few lines before its logging is configured; they belong into the same file.
+        gateway = launch_gateway(configuration, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+    try:
+        spark = SparkSession(SparkContext(gateway=gateway, conf=configuration))
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    finally:
+        gateway.shutdown()
+        # PySpark keeps the gateway for the life of the interpreter; without it the next session starts its own.
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        gateway.proc.stdin.close()
+        gateway.proc.wait(STOP_TIMEOUT_SECONDS)
