@@ -30,7 +30,7 @@ def required_in_ci() -> bool:
 
 
 def require(name: str, resolve: Callable[[], T]) -> T:
-    """What `resolve` finds, looked for once per run; skips or fails the calling test when it raises ComponentMissing."""
+    """What `resolve` finds, looked for once per run; its ComponentMissing skips or fails the calling test."""
     if name not in _found and name not in missing:
         try:
             _found[name] = resolve()

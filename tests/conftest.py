@@ -11,6 +11,12 @@ from tests.kafka.apache_kafka import kafka_libs
 _MARKER_OF_FIXTURE = {"apache_kafka_libs": "kafka", "kcat": "kcat", "kafkajs": "node"}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--record-transcripts", action="store_true", help="write down what Apache Kafka answers as tests/golden/wire"
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture, marker in _MARKER_OF_FIXTURE.items():

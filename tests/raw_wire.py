@@ -28,15 +28,32 @@ class ConnectionClosed(Exception):
 
 
 def build(entity_type: type[Any], fields: Mapping[str, Any]) -> Any:
-    """An entity from plain values: mappings for structures, sequences for arrays, milliseconds for durations."""
-    known = _field_types(entity_type)
-    return entity_type(**{name: _convert(known[name], value) for name, value in fields.items() if name in known})
+    """An entity from plain values: mappings for structures, sequences for arrays, milliseconds for durations.
+
+    Fields not given get the schema's default, or else zero, nothing, or null.
+    """
+    hints = _field_types(entity_type)
+    values = {name: _convert(hints[name], value) for name, value in fields.items() if name in hints}
+    for field in dataclasses.fields(entity_type):
+        if field.default is dataclasses.MISSING and field.name not in values:
+            values[field.name] = _nothing(hints[field.name])
+    return entity_type(**values)
 
 
 @cache
 def _field_types(entity_type: type[Any]) -> dict[str, Any]:
     hints = typing.get_type_hints(entity_type)
     return {field.name: hints[field.name] for field in dataclasses.fields(entity_type)}
+
+
+def _nothing(hint: Any) -> Any:
+    if isinstance(hint, types.UnionType):
+        return None
+    if typing.get_origin(hint) is tuple:
+        return ()
+    if dataclasses.is_dataclass(hint):
+        return build(typing.cast(type[Any], hint), {})
+    return next(zero for zero in (False, 0, timedelta(0), "") if isinstance(zero, hint))
 
 
 def _convert(hint: Any, value: Any) -> Any:

@@ -33,7 +33,7 @@ _DEPENDENCY = (
 
 
 def kafka_libs() -> Path:
-    """The directory of Kafka's jars, fetched on first need. Raises ComponentMissing without Java, Maven or a network."""
+    """The directory of Kafka's jars, fetched on first need. Raises ComponentMissing without Java or Maven."""
     find_program("java")
     if given := os.environ.get("ODRADEK_KAFKA_LIBS"):
         return Path(given)

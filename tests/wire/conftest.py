@@ -1,4 +1,4 @@
-"""The broker under test. Every test of a client also runs against Apache Kafka, which shows that it expects Kafka's behaviour."""
+"""The broker under test. Tests of clients run against Apache Kafka too: it shows that they expect what Kafka does."""
 
 import itertools
 import re

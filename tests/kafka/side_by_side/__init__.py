@@ -1,0 +1,1 @@
+"""The same conversation held with both brokers, and compared."""
