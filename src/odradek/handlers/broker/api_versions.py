@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from odradek.base.errors import ErrorCode
-from odradek.controller.features import SUPPORTED_FEATURES
+from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.handlers.apis import BROKER_APIS, Api
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.protocol.schemas import Message, schema
@@ -34,7 +34,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         throttle_time=timedelta(0),
         supported_features=_supported_features(context),
         finalized_features_epoch=image.offset,
-        finalized_features=_finalized_features(context, image.features),
+        finalized_features=_finalized_features(context, image.features.levels),
         zk_migration_ready=False,
     )
 

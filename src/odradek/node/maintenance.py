@@ -1,0 +1,105 @@
+"""A broker's housekeeping: retention, time-based flushes, checkpoints, files to remove, producers to forget.
+
+Whatever changes a log goes through its partition's `exclusively`; a disk that fails here fails like one that fails
+under a client's request.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from odradek.node.broker import Broker
+from odradek.node.periodic import Periodic
+from odradek.partition.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+REMOVE_DELETED_INTERVAL_MS: Final = 1000
+
+
+class Maintenance:
+    def __init__(self, broker: Broker, periodic: Periodic) -> None:
+        self._broker = broker
+        self._periodic = periodic
+
+    def begin(self) -> None:
+        broker = self._broker
+        first_ms = broker.config.log_initial_task_delay_ms
+        every = self._periodic.every
+        every("retention", lambda: broker.config.log_retention_check_interval_ms, self.enforce_retention, first_ms)
+        every("flush", lambda: min(broker.config.log_flush_scheduler_interval_ms, 2**31), self.flush_overdue, first_ms)
+        every(
+            "recovery point checkpoint",
+            lambda: broker.config.log_flush_offset_checkpoint_interval_ms,
+            self.checkpoint_recovery_points,
+        )
+        every(
+            "log start checkpoint",
+            lambda: broker.config.log_flush_start_offset_checkpoint_interval_ms,
+            self.checkpoint_log_starts,
+        )
+        every(
+            "high watermark checkpoint",
+            lambda: broker.config.replica_high_watermark_checkpoint_interval_ms,
+            self.checkpoint_high_watermarks,
+        )
+        every(
+            "producer expiration", lambda: broker.config.producer_id_expiration_check_interval_ms, self.expire_producers
+        )
+        every("removal of deleted files", lambda: REMOVE_DELETED_INTERVAL_MS, self.remove_deleted)
+
+    async def enforce_retention(self) -> None:
+        for partition in self._available():
+            now_ms = self._broker.clock.wall_ms()
+            log, high_watermark = partition.log, partition.high_watermark
+            await self._exclusively(
+                partition,
+                lambda log=log, high_watermark=high_watermark, now_ms=now_ms: log.delete_old_segments(  # type: ignore[misc]
+                    now_ms, high_watermark
+                ),
+            )
+
+    async def flush_overdue(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        for partition in self._available():
+            if partition.log.flush_is_due(now_ms):
+                try:
+                    await partition.flush()
+                except OSError as error:
+                    self._broker.fail_log_dir(partition.log_dir, error)
+
+    async def checkpoint_recovery_points(self) -> None:
+        await self._checkpoint(self._broker.log_dirs.checkpoint_recovery_points)
+
+    async def checkpoint_log_starts(self) -> None:
+        await self._checkpoint(self._broker.log_dirs.checkpoint_log_starts)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        await self._checkpoint(
+            lambda: self._broker.log_dirs.checkpoint_high_watermarks(
+                {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
+            )
+        )
+
+    async def expire_producers(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        for partition in self._available():
+            await self._exclusively(partition, lambda log=partition.log: log.producers.expire(now_ms))  # type: ignore[misc]
+
+    async def remove_deleted(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        await self._broker.executor.run(lambda: self._broker.log_dirs.remove_deleted(now_ms))
+
+    def _available(self) -> list[Partition]:
+        return [one for one in self._broker.partitions().values() if one.unavailable is None]
+
+    async def _exclusively(self, partition: Partition, work: Callable[[], T]) -> None:
+        try:
+            await partition.exclusively(work)
+        except OSError as error:
+            self._broker.fail_log_dir(partition.log_dir, error)
+
+    async def _checkpoint(self, write: Callable[[], None]) -> None:
+        await self._broker.executor.run(write)

@@ -1,0 +1,41 @@
+"""Chores that come round: each in a task of its own, its interval read anew every time, its failures told and survived."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+logger = logging.getLogger(__name__)
+
+
+class Periodic:
+    """The chores of one node. An error in one round is logged; the next round comes all the same."""
+
+    def __init__(self) -> None:
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def every(
+        self, name: str, interval_ms: Callable[[], int], chore: Callable[[], Awaitable[None]], first_ms: int | None = None
+    ) -> None:
+        self._tasks.append(asyncio.ensure_future(self._repeat(name, interval_ms, chore, first_ms)))
+
+    async def _repeat(
+        self,
+        name: str,
+        interval_ms: Callable[[], int],
+        chore: Callable[[], Awaitable[None]],
+        first_ms: int | None,
+    ) -> None:
+        delay_ms = interval_ms() if first_ms is None else first_ms
+        while True:
+            await asyncio.sleep(delay_ms / 1000)
+            try:
+                await chore()
+            except Exception:
+                logger.exception("%s failed; it is tried again at its next turn", name)
+            delay_ms = interval_ms()
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()

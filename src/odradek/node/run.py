@@ -1,0 +1,67 @@
+"""A node as a process: from its configuration to its exit code.
+
+`ready` on standard output says that clients are served; whoever started the process waits for that line.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+from odradek.config.node_config import NodeConfig
+from odradek.host.clock import SystemClock
+from odradek.host.disk import HostDisk
+from odradek.host.executor import ThreadExecutor
+from odradek.node.node import Node, StartError
+
+logger = logging.getLogger("odradek")
+
+EXIT_OK = 0
+EXIT_MISTAKE = 2
+EXIT_FAILED = 1
+
+
+def run_node(config: NodeConfig) -> int:
+    """Serves until SIGTERM or SIGINT, or until the node cannot go on. Returns the process's exit code."""
+    for warning in config.warnings:
+        logger.warning("%s", warning)
+    return _run(_serve(config))
+
+
+def _run(main: Coroutine[Any, Any, int]) -> int:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(main)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+async def _serve(config: NodeConfig) -> int:
+    executor = ThreadExecutor(config.background_threads)
+    node = Node(config, disk=HostDisk(), clock=SystemClock(), random=random.SystemRandom(), executor=executor)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        await node.start()
+    except StartError as error:
+        logger.error("%s", error)
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        await node.stop()
+        executor.close()
+        return EXIT_MISTAKE
+    print(f"ready bootstrap={node.bootstrap}", flush=True)
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    await node.stop()
+    executor.close()
+    if node.failed.done():
+        print(f"error: {node.failed.result()}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
+    return EXIT_OK
