@@ -244,12 +244,23 @@ def patch_offset_and_epoch(
 
 def patch_append_time(buffer: bytearray | memoryview, header: BatchHeader, timestamp: int) -> None:
     """Makes `timestamp` the timestamp of every record: their own are ignored once the type is LogAppendTime."""
-    position = header.position
     header.attributes |= ATTRIBUTE_APPEND_TIME
-    header.max_timestamp = timestamp
+    _patch_time(buffer, header, timestamp)
+
+
+def patch_create_time(buffer: bytearray | memoryview, header: BatchHeader, max_timestamp: int) -> None:
+    """Makes the timestamps the records' own, the latest of which is `max_timestamp`."""
+    header.attributes &= ~ATTRIBUTE_APPEND_TIME
+    _patch_time(buffer, header, max_timestamp)
+
+
+def _patch_time(buffer: bytearray | memoryview, header: BatchHeader, max_timestamp: int) -> None:
+    position = header.position
+    header.max_timestamp = max_timestamp
     _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_AT, header.attributes)
-    _TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_AT, timestamp)
-    _patch_crc(buffer, header)
+    _TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
+    header.crc = compute_crc(buffer, header)
+    _CRC.pack_into(buffer, position + CRC_AT, header.crc)
 
 
 def pack_header(header: BatchHeader) -> bytes:
@@ -269,8 +280,3 @@ def pack_header(header: BatchHeader) -> bytes:
         header.base_sequence,
         header.record_count,
     )
-
-
-def _patch_crc(buffer: bytearray | memoryview, header: BatchHeader) -> None:
-    header.crc = compute_crc(buffer, header)
-    _CRC.pack_into(buffer, header.position + CRC_AT, header.crc)

@@ -70,9 +70,17 @@ class DecompressionTooLarge(KafkaError):
         )
 
 
-class UnknownCompression(KafkaError):
+class DecompressionFailed(CorruptBatch):
+    """The codec cannot read the bytes, although the batch has the right CRC. Kafka tells a client no more than this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.code = ErrorCode.unknown_server_error
+
+
+class UnknownCompression(DecompressionFailed):
     def __init__(self, number: int) -> None:
-        super().__init__(ErrorCode.unsupported_compression_type, f"Unknown compression type id: {number}")
+        super().__init__(f"Unknown compression type id: {number}")
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -94,7 +102,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, max_output_bytes: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
-    """Raises CorruptBatch on what the codec cannot read, DecompressionTooLarge beyond the bound.
+    """Raises DecompressionFailed on what the codec cannot read, DecompressionTooLarge beyond the bound.
 
     Uncompressed data is returned as it is, whatever its size: it takes no memory beyond its own.
     """
@@ -125,12 +133,12 @@ def _decompress_gzip(data: Buffer, max_output_bytes: int) -> Buffer:
             left_bytes -= len(piece)
             pieces.append(piece)
             if not member.eof:
-                raise CorruptBatch("gzip stream ended prematurely")
+                raise DecompressionFailed("gzip stream ended prematurely")
             if not member.unused_data:
                 return pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pending = member.unused_data
     except zlib.error as error:
-        raise CorruptBatch(f"gzip: {error}") from error
+        raise DecompressionFailed(f"gzip: {error}") from error
 
 
 def _decompress_into_growing(codec: int, data: Buffer, max_output_bytes: int) -> Buffer:
@@ -144,7 +152,7 @@ def _decompress_into_growing(codec: int, data: Buffer, max_output_bytes: int) ->
             written = library.decompress_into(data, output)
         except cramjam.DecompressionError as error:
             if _OUTPUT_FULL not in str(error):
-                raise CorruptBatch(f"{Compression(codec).name.lower()}: {error}") from error
+                raise DecompressionFailed(f"{Compression(codec).name.lower()}: {error}") from error
             if size >= max_output_bytes:
                 raise DecompressionTooLarge(max_output_bytes) from error
             size = min(size * _GROWTH, max_output_bytes)
@@ -165,14 +173,14 @@ def _decompress_snappy(data: Buffer, max_output_bytes: int) -> Buffer:
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             if position > end:
-                raise CorruptBatch("snappy: the stream ends within its header")
+                raise DecompressionFailed("snappy: the stream ends within its header")
             continue
         if end - position < _INT32_BE.size:
-            raise CorruptBatch("snappy: the stream ends within a block's length")
+            raise DecompressionFailed("snappy: the stream ends within a block's length")
         (block_bytes,) = _INT32_BE.unpack_from(view, position)
         position += _INT32_BE.size
         if not 0 < block_bytes <= end - position:
-            raise CorruptBatch(f"snappy: a block of {block_bytes} bytes where {end - position} are left")
+            raise DecompressionFailed(f"snappy: a block of {block_bytes} bytes where {end - position} are left")
         block = view[position : position + block_bytes]
         piece = _decompress_snappy_block(block, left_bytes, max_output_bytes)
         left_bytes -= len(piece)
@@ -187,11 +195,11 @@ def _decompress_snappy_block(block: memoryview, left_bytes: int, max_output_byte
         if declared_bytes > left_bytes:
             raise DecompressionTooLarge(max_output_bytes)
         if declared_bytes > block.nbytes * _SNAPPY_HIGHEST_RATIO:
-            raise CorruptBatch(f"snappy: a block of {block.nbytes} bytes cannot hold {declared_bytes}")
+            raise DecompressionFailed(f"snappy: a block of {block.nbytes} bytes cannot hold {declared_bytes}")
         output = bytearray(declared_bytes)
         cramjam.snappy.decompress_raw_into(block, output)
     except cramjam.DecompressionError as error:
-        raise CorruptBatch(f"snappy: {error}") from error
+        raise DecompressionFailed(f"snappy: {error}") from error
     return output
 
 

@@ -19,7 +19,17 @@ class Record(NamedTuple):
 
 
 class InvalidRecords(KafkaError):
-    """The batch is whole, by length and CRC, but its records are not what its header says: INVALID_RECORD."""
+    """The batch is whole, by length and CRC, but its records are refused: malformed, or against the topic's rules.
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.invalid_record, message)
+    `records` names the refused ones by their place in the batch, with the reason for each.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: ErrorCode = ErrorCode.invalid_record,
+        records: tuple[tuple[int, str], ...] = (),
+    ) -> None:
+        super().__init__(code, message)
+        self.records = records

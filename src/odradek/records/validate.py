@@ -1,0 +1,272 @@
+"""What a topic's rules make of a batch that a client sends: accepted as it is, patched, compressed anew, or refused.
+
+Refusals carry Kafka's codes and words. Only batches for which the rules ask something that the header cannot answer
+are opened; `must_walk` says which, so that the caller can take them off the event loop.
+"""
+
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.config.topic_config import TopicConfig
+from odradek.records.batch import (
+    ATTRIBUTE_APPEND_TIME,
+    ATTRIBUTE_COMPRESSION_MASK,
+    ATTRIBUTE_DELETE_HORIZON,
+    NO_TIMESTAMP,
+    BatchHeader,
+    check_crc,
+    parse_header,
+    patch_append_time,
+    patch_create_time,
+)
+from odradek.records.builder import frame_batch
+from odradek.records.compression import Compression, UnknownCompression
+from odradek.records.decode import records_payload
+from odradek.records.kernels import INT64_MAX, INT64_MIN
+from odradek.records.record import InvalidRecords
+from odradek.records.walk import INTERPRETED_WALK, Walk
+
+__all__ = ["InvalidRecords", "Validated", "must_walk", "validate"]
+
+_DEFAULT_AFTER_MAX_MS = 60 * 60 * 1000
+# Kafka lists every refused record. A response must not outgrow the request that caused it.
+_REFUSALS_LISTED_MAX = 10_000
+_REFUSALS_SHOWN_IN_MESSAGE = 3
+
+
+class Validated(NamedTuple):
+    """What is to be appended: the bytes that came, patched where they lie, or new ones."""
+
+    data: memoryview
+    batches: list[BatchHeader]
+
+
+def must_walk(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
+    """Whether `validate` will look at every record, which takes time in proportion to what they decompress to."""
+    if config.compact or _target_compression(header, config) != header.compression:
+        return True
+    if config.log_append_time:
+        return False
+    if config.message_timestamp_before_max_ms != INT64_MAX:
+        return True
+    after_max_ms = config.message_timestamp_after_max_ms
+    # An honest header knows the latest timestamp, which the default bound is left at.
+    return after_max_ms != _DEFAULT_AFTER_MAX_MS or header.max_timestamp - now_ms > after_max_ms
+
+
+def validate(
+    data: bytearray | memoryview,
+    batches: list[BatchHeader],
+    config: TopicConfig,
+    *,
+    now_ms: int,
+    partition: TopicPartition,
+    walk: Walk | None = None,
+) -> Validated:
+    """Checks the one batch of a produce request, and does to it what the topic asks for. Raises KafkaError.
+
+    `walk` is how records are walked, should they have to be; None: interpreted.
+    """
+    (header,) = batches
+    # In Kafka's order, which decides the answer where several things are wrong.
+    if header.base_offset != 0:
+        raise InvalidRecords(
+            f"The baseOffset of the record batch in the append to {partition} should be 0, "
+            f"but it is {header.base_offset}"
+        )
+    _check_size(header.size, config, partition)
+    check_crc(data, header)
+    _check_header(header, partition)
+    if must_walk(header, config, now_ms):
+        return _walk_and_patch(data, header, config, now_ms, partition, walk or INTERPRETED_WALK)
+    if config.log_append_time:
+        if header.timestamp_type_is_append:
+            raise _append_time_refused(header)
+        patch_append_time(data, header, now_ms)
+    elif header.timestamp_type_is_append:
+        _patch_claimed_append_time(data, header)
+    return Validated(memoryview(data), batches)
+
+
+def _check_header(header: BatchHeader, partition: TopicPartition) -> None:
+    if header.compression > Compression.ZSTD:
+        raise UnknownCompression(header.compression)
+    offset_range = f"[{header.base_offset}, {header.last_offset}]"
+    if header.last_offset_delta < 0:
+        raise InvalidRecords(f"Batch has an invalid offset range: {offset_range} in topic partition {partition}")
+    if header.record_count <= 0:
+        raise InvalidRecords(
+            f"Invalid reported count for record batch: {header.record_count} in topic partition {partition}"
+        )
+    if header.last_offset_delta + 1 != header.record_count:
+        raise InvalidRecords(
+            f"Inconsistent batch offset range {offset_range} and count of records {header.record_count} "
+            f"in topic partition {partition}"
+        )
+    if header.is_control:
+        raise InvalidRecords(f"Clients are not allowed to write control records in topic partition {partition}")
+    if header.has_producer_id and header.base_sequence < 0:
+        raise InvalidRecords(
+            f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id} "
+            f"in topic partition {partition}"
+        )
+
+
+def _check_size(size: int, config: TopicConfig, partition: TopicPartition) -> None:
+    if size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.message_too_large,
+            f"The record batch size in the append to {partition} is {size} bytes which exceeds the maximum configured "
+            f"value of {config.max_message_bytes}).",
+        )
+
+
+def _walk_and_patch(
+    data: bytearray | memoryview,
+    header: BatchHeader,
+    config: TopicConfig,
+    now_ms: int,
+    partition: TopicPartition,
+    walk: Walk,
+) -> Validated:
+    payload = records_payload(data, header)
+    earliest, latest = _bounds(config, now_ms)
+    summary = walk.check(payload, header, earliest=earliest, latest=latest, keys_required=config.compact)
+    refused = summary.refused_records
+    max_timestamp = summary.max_timestamp
+    if header.timestamp_type_is_append:
+        # The records' own timestamps do not count then: all have the batch's.
+        max_timestamp = header.max_timestamp
+        if config.log_append_time or not earliest <= max_timestamp <= latest or max_timestamp == NO_TIMESTAMP:
+            refused = header.record_count
+    if refused:
+        raise _records_refused(payload, header, config, now_ms, partition, walk)
+    if not summary.offsets_consecutive:
+        raise InvalidRecords(f"Records are not numbered one by one in topic partition {partition}")
+    codec = _target_compression(header, config)
+    if codec != header.compression:
+        return _compress_anew(payload, header, codec, max_timestamp, config, now_ms, partition)
+    if config.log_append_time:
+        patch_append_time(data, header, now_ms)
+    elif header.timestamp_type_is_append or max_timestamp != header.max_timestamp:
+        patch_create_time(data, header, max_timestamp)
+    return Validated(memoryview(data), [header])
+
+
+def _compress_anew(
+    payload: memoryview,
+    header: BatchHeader,
+    codec: int,
+    max_timestamp: int,
+    config: TopicConfig,
+    now_ms: int,
+    partition: TopicPartition,
+) -> Validated:
+    header.attributes &= ~(ATTRIBUTE_COMPRESSION_MASK | ATTRIBUTE_APPEND_TIME | ATTRIBUTE_DELETE_HORIZON)
+    header.attributes |= codec
+    header.max_timestamp = max_timestamp
+    if config.log_append_time:
+        header.attributes |= ATTRIBUTE_APPEND_TIME
+        header.max_timestamp = now_ms
+    header.position = 0
+    data = bytearray(frame_batch(payload, header, _compression_level(codec, config)))
+    _check_size(len(data), config, partition)
+    return Validated(memoryview(data), [parse_header(data)])
+
+
+def _bounds(config: TopicConfig, now_ms: int) -> tuple[int, int]:
+    """Where timestamps may lie. On a topic that sets them itself, the clients' may lie anywhere."""
+    if config.log_append_time:
+        return INT64_MIN, INT64_MAX
+    return now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
+
+
+def _target_compression(header: BatchHeader, config: TopicConfig) -> int:
+    name = config.compression_type
+    if name == "producer":
+        return header.compression
+    return Compression.NONE if name == "uncompressed" else Compression.named(name)
+
+
+def _compression_level(codec: int, config: TopicConfig) -> int | None:
+    match codec:
+        case Compression.GZIP:
+            return config.compression_gzip_level
+        case Compression.LZ4:
+            return config.compression_lz4_level
+        case Compression.ZSTD:
+            return config.compression_zstd_level
+        case _:
+            return None
+
+
+def _patch_claimed_append_time(data: bytearray | memoryview, header: BatchHeader) -> None:
+    """A producer that claims LogAppendTime where the topic does not set it: all records have the batch's timestamp."""
+    if header.max_timestamp == NO_TIMESTAMP:
+        raise _append_time_refused(header)
+    patch_create_time(data, header, header.max_timestamp)
+
+
+def _append_time_refused(header: BatchHeader) -> InvalidRecords:
+    listed = min(header.record_count, _REFUSALS_LISTED_MAX)
+    return _timestamps_refused([(index, _claimed_append_time(header, index)) for index in range(listed)])
+
+
+def _claimed_append_time(header: BatchHeader, index: int) -> str:
+    return (
+        f"Invalid timestamp type in message with offset {index} and timestamp {header.max_timestamp}. "
+        "Producer should not set timestamp type to LogAppendTime."
+    )
+
+
+def _timestamps_refused(refusals: list[tuple[int, str]]) -> InvalidRecords:
+    return InvalidRecords(
+        "One or more records have been rejected due to invalid timestamp",
+        code=ErrorCode.invalid_timestamp,
+        records=tuple(refusals),
+    )
+
+
+def _records_refused(
+    payload: memoryview, header: BatchHeader, config: TopicConfig, now_ms: int, partition: TopicPartition, walk: Walk
+) -> InvalidRecords:
+    """Says of every record what is wrong with it: the key before the timestamp."""
+    earliest, latest = _bounds(config, now_ms)
+    claimed = header.timestamp_type_is_append
+    refusals: list[tuple[int, str]] = []
+    any_timestamp = False
+    index = 0
+    for columns in walk.columns(payload, header):
+        for row in range(columns.count):
+            timestamp = header.max_timestamp if claimed else header.base_timestamp + int(columns.timestamp_deltas[row])
+            if config.compact and columns.key_lengths[row] < 0:
+                refusals.append(
+                    (index, f"Compacted topic cannot accept message without key in topic partition {partition}")
+                )
+            elif claimed and (config.log_append_time or timestamp == NO_TIMESTAMP):
+                any_timestamp = True
+                refusals.append((index, _claimed_append_time(header, index)))
+            elif timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+                any_timestamp = True
+                refusals.append(
+                    (
+                        index,
+                        f"Timestamp {timestamp} of message with offset {index} is out of range. "
+                        f"The timestamp should be within [{earliest}, {latest}]",
+                    )
+                )
+            index += 1
+        if len(refusals) >= _REFUSALS_LISTED_MAX:
+            break
+    if any_timestamp:
+        return _timestamps_refused(refusals)
+    shown = ", ".join(
+        f"RecordError(batchIndex={index}, message='{reason}')"
+        for index, reason in refusals[:_REFUSALS_SHOWN_IN_MESSAGE]
+    )
+    return InvalidRecords(
+        f"One or more records have been rejected due to {len(refusals)} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]",
+        records=tuple(refusals),
+    )

@@ -1,0 +1,173 @@
+"""The interpreted and the compiled walk: one answer, and that of the decoder."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.records.batch import BatchHeader, parse_header
+from odradek.records.builder import build_batch
+from odradek.records.compression import Compression
+from odradek.records.decode import decode_records, records_payload
+from odradek.records.kernels import INT64_MAX, INT64_MIN, read_varint, read_varlong
+from odradek.records.record import InvalidRecords, Record
+from odradek.records.varint import varint_size, write_varint
+from odradek.records.walk import INTERPRETED_WALK, RecordsSummary, Walk, compiled_walk, thread_walk
+
+
+def header_for(payload: bytes, count: int, base_timestamp: int = 0) -> BatchHeader:
+    return BatchHeader(0, 0, 49 + len(payload), -1, 2, 0, 0, count - 1, base_timestamp, 0, -1, -1, -1, count)
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Walk:
+    pytest.importorskip("numba")
+    walk = compiled_walk()
+    assert walk is not None and walk.is_compiled
+    return walk
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def walk(request: pytest.FixtureRequest) -> Walk:
+    return INTERPRETED_WALK if request.param == "interpreted" else request.getfixturevalue("compiled")
+
+
+def answer(work: Callable[[], object]) -> object:
+    try:
+        return work()
+    except InvalidRecords as refusal:
+        return str(refusal)
+
+
+def rows(walk: Walk, payload: bytes, header: BatchHeader) -> list[tuple[int, ...]]:
+    found: list[tuple[int, ...]] = []
+    for columns in walk.columns(payload, header):
+        for i in range(columns.count):
+            found.append(
+                (
+                    int(columns.ends[i]),
+                    int(columns.timestamp_deltas[i]),
+                    int(columns.offset_deltas[i]),
+                    int(columns.key_starts[i]),
+                    int(columns.key_lengths[i]),
+                    int(columns.value_lengths[i]),
+                )
+            )
+    return found
+
+
+RECORDS = st.lists(
+    st.builds(
+        Record,
+        st.none() | st.binary(max_size=70),
+        st.none() | st.binary(max_size=200),
+        st.integers(-1, 2**62),
+        st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=2).map(tuple),
+    ),
+    min_size=1,
+    max_size=12,
+)
+EDITS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3)
+TIMES = st.sampled_from([INT64_MIN, -5, -1, 0, 1000, 2**61, INT64_MAX])
+
+
+@given(RECORDS, EDITS, st.integers(-1, 1), TIMES, TIMES, TIMES, st.booleans())
+@settings(deadline=None, max_examples=400)
+def test_both_ways_agree(
+    compiled: Walk,
+    records: list[Record],
+    edits: list[tuple[int, int]],
+    extra: int,
+    base_timestamp: int,
+    earliest: int,
+    latest: int,
+    keys_required: bool,
+) -> None:
+    data = build_batch(records)
+    payload = bytearray(records_payload(data, parse_header(data)))
+    for position, byte in edits:
+        payload[position % len(payload)] = byte
+    header = header_for(payload, len(records) + extra, base_timestamp)
+    bounds = {"earliest": earliest, "latest": latest, "keys_required": keys_required}
+    expected = answer(lambda: INTERPRETED_WALK.check(payload, header, **bounds))  # type: ignore[arg-type]
+    assert answer(lambda: compiled.check(payload, header, **bounds)) == expected  # type: ignore[arg-type]
+    expected = answer(lambda: rows(INTERPRETED_WALK, payload, header))
+    assert answer(lambda: rows(compiled, payload, header)) == expected
+    # The decoder reads records with the same kernel but counts them itself.
+    assert isinstance(answer(lambda: decode_records(memoryview(payload), header)), str) == isinstance(expected, str)
+
+
+@given(st.binary(max_size=80), st.integers(1, 4))
+@settings(deadline=None, max_examples=300)
+def test_both_ways_agree_on_noise(compiled: Walk, noise: bytes, count: int) -> None:
+    header = header_for(noise, count)
+    assert answer(lambda: compiled.check(noise, header)) == answer(lambda: INTERPRETED_WALK.check(noise, header))
+    assert answer(lambda: rows(compiled, noise, header)) == answer(lambda: rows(INTERPRETED_WALK, noise, header))
+
+
+def test_summary(walk: Walk) -> None:
+    records = [Record(b"k", b"v", 10), Record(None, b"v", 30), Record(b"k", None, -1), Record(None, None, 20)]
+    data = build_batch(records, compression=Compression.LZ4)
+    header = parse_header(data)
+    payload = records_payload(data, header)
+    assert walk.check(payload, header) == RecordsSummary(30, True, 0)
+    assert walk.check(payload, header, keys_required=True).refused_records == 2
+    # A record without a timestamp is never out of bounds; one that lacks a key and is late counts once.
+    assert walk.check(payload, header, earliest=15, latest=25).refused_records == 2
+    assert walk.check(payload, header, earliest=15, latest=25, keys_required=True).refused_records == 3
+
+
+def test_offsets_that_are_not_consecutive_are_told(walk: Walk) -> None:
+    payload = bytearray(records_payload(data := build_batch([Record(b"k", b"v")] * 2), parse_header(data)))
+    payload[len(payload) // 2 + 3] = 4  # the second record's offset delta: 2 instead of 1
+    assert walk.check(payload, header_for(payload, 2)).offsets_consecutive is False
+
+
+def test_batches_longer_than_the_columns(walk: Walk) -> None:
+    count = 40_000
+    data = build_batch([Record(b"%d" % i, b"", i) for i in range(count)])
+    header = parse_header(data)
+    payload = records_payload(data, header)
+    seen = 0
+    for columns in walk.columns(payload, header):
+        assert int(columns.offset_deltas[0]) == seen
+        start, length = int(columns.key_starts[0]), int(columns.key_lengths[0])
+        assert bytes(payload[start : start + length]) == b"%d" % seen
+        seen += columns.count
+    assert seen == count
+
+
+def test_an_empty_batch_has_no_records(walk: Walk) -> None:
+    header = header_for(b"", 0)
+    assert walk.check(b"", header) == RecordsSummary(-1, True, 0)
+    assert rows(walk, b"", header) == []
+    with pytest.raises(InvalidRecords):
+        walk.check(b"", header_for(b"", 1))
+    with pytest.raises(InvalidRecords):
+        rows(walk, b"", header_for(b"", 1))
+
+
+def test_small_batches_do_not_load_the_compiler() -> None:
+    compiled_walk.cache_clear()
+    assert thread_walk(10) is INTERPRETED_WALK
+    compiled_walk()
+    assert thread_walk(10).is_compiled == (compiled_walk() is not None)
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_variable_length_integers(value: int) -> None:
+    output = bytearray()
+    write_varint(output, value)
+    assert len(output) == varint_size(value)
+    assert read_varlong(output, 0, len(output)) == (value, len(output))
+    if -(2**31) <= value < 2**31:
+        assert read_varint(output, 0, len(output)) == (value, len(output))
+    for end in range(len(output)):
+        assert read_varlong(output, 0, end)[1] == -1
+
+
+def test_integers_that_never_end_are_refused() -> None:
+    assert read_varint(b"\xff" * 20, 0, 20)[1] == -1
+    assert read_varlong(b"\xff" * 20, 0, 20)[1] == -1
+    assert read_varint(b"\xff\xff\xff\xff\x7f", 0, 5) == (-(2**31), 5)
