@@ -11,7 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from odradek.config.ranges import check_for
-from odradek.config.values import ConfigType, ConfigValue, InvalidValue, parse_value
+from odradek.config.values import ConfigType, ConfigValue, parse_value
 
 
 class UpdateMode(Enum):
@@ -43,6 +43,11 @@ class ConfigDefinition:
         return self.update_mode is UpdateMode.INTERNAL
 
     @property
+    def hidden_until_set(self) -> bool:
+        """Whether DescribeConfigs leaves it out as long as nobody sets it."""
+        return self.update_mode in (UpdateMode.INTERNAL, UpdateMode.DYNAMIC_ONLY)
+
+    @property
     def sensitive(self) -> bool:
         return self.type is ConfigType.PASSWORD
 
@@ -60,9 +65,7 @@ class ConfigDefinition:
     def parse(self, text: str) -> ConfigValue:
         """Raises InvalidValue when the text is of another type or out of range."""
         value = parse_value(self.name, self.type, text)
-        if self.valid and (reason := check_for(self.valid)(value)):
-            raise InvalidValue(self.name, value, reason)
-        return value
+        return check_for(self.valid)(self.name, value) if self.valid else value
 
 
 def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefinition]]:

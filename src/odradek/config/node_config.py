@@ -85,7 +85,11 @@ class NodeConfig:
     values: Texts
     """What the file and the overrides say, by config name, untyped."""
     dynamic_broker: Texts = field(default_factory=dict)
+    """Changed at run time for this broker."""
     dynamic_cluster_default: Texts = field(default_factory=dict)
+    """Changed at run time for all brokers."""
+    in_force: Texts
+    """`values` with what was changed at run time on top."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -99,12 +103,16 @@ class NodeConfig:
         typed = node_keys.parse_all(given, problems)
         arguments = node_checks.derive(given, typed, problems)
         problems.raise_if_any()
+        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if name in given:
+                given.setdefault(other, given[name])
         settings: dict[str, Any] = {name: typed[name.replace("_", ".")] for name in _SETTINGS if name not in arguments}
         return cls(
             **arguments,
             **settings,
             topic_defaults=TopicConfig.broker_defaults(static_broker=given),
             values=MappingProxyType(given),
+            in_force=MappingProxyType(given),
             warnings=tuple(problems.warnings),
         )
 
@@ -128,12 +136,9 @@ class NodeConfig:
     def effective(self, name: str) -> ConfigValue:
         """The value in force of any broker config, honoured or not. Raises KeyError for names that Kafka lacks."""
         definition = BROKER_CONFIGS[name]
-        for level in (self.dynamic_broker, self.dynamic_cluster_default, self.values):
-            if (text := level.get(name)) is not None:
-                return definition.parse(text)
-        return definition.default
+        text = self.in_force.get(name)
+        return definition.default if text is None else definition.parse(text)
 
 
-_DERIVED = frozenset({"topic_defaults", "values", "dynamic_broker", "dynamic_cluster_default", "warnings"})
-_SETTINGS = tuple(one.name for one in fields(NodeConfig) if one.name not in _DERIVED)
-"""Fields that hold what one config says."""
+_OTHER_FIELDS = {"topic_defaults", "values", "dynamic_broker", "dynamic_cluster_default", "in_force", "warnings"}
+_SETTINGS = tuple(one.name for one in fields(NodeConfig) if one.name not in _OTHER_FIELDS)

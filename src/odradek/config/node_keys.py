@@ -1,6 +1,5 @@
 """Each key of a `server.properties` on its own: is it known, honoured, of the right type and in range?"""
 
-import re
 from collections.abc import Iterable, Mapping
 
 from odradek.config import supported
@@ -8,11 +7,8 @@ from odradek.config.definitions import BROKER_CONFIGS, UpdateMode
 from odradek.config.problems import Problems
 from odradek.config.properties import Property
 from odradek.config.removed import advice_on_removed, zookeeper_refusal
-from odradek.config.synonyms import TOPIC_SYNONYMS
+from odradek.config.synonyms import TOPIC_SYNONYMS, base_name
 from odradek.config.values import ConfigValue, InvalidValue
-
-LISTENER_CONFIG = re.compile(r"listener\.name\.[^.]*\.(.*)")
-"""A config that holds for one listener only: `listener.name.internal.max.connections`."""
 
 
 def collect(properties: Iterable[Property], overrides: Mapping[str, str], problems: Problems) -> dict[str, str]:
@@ -50,7 +46,7 @@ def _look_at_name(key: str, given: Mapping[str, str], problems: Problems) -> Non
     elif key in TOPIC_SYNONYMS:
         broker_config = TOPIC_SYNONYMS[key][0].broker_config
         problems.warn(key, f"{key} has no effect: it is a config of topics; here write {broker_config}")
-    elif (one_listener := LISTENER_CONFIG.fullmatch(key)) and one_listener[1] in BROKER_CONFIGS:
+    elif base_name(key) in BROKER_CONFIGS:
         problems.warn(key, f"{key} has no effect: configs of a single listener are not supported yet")
     else:
         problems.warn(key, f"{key} has no effect: no such config{_suggestion(key)}")

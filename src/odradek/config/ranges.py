@@ -9,26 +9,27 @@
 import re
 from collections.abc import Callable
 from functools import cache
+from typing import TypeAlias
 
-from odradek.config.values import ConfigValue
+from odradek.config.values import ConfigValue, InvalidValue
 
-Check = Callable[[ConfigValue], str | None]
-"""Says why a value is refused, in Kafka's words, or None. None as a value means that nothing was given."""
+Check: TypeAlias = Callable[[str, ConfigValue], ConfigValue]
+"""Takes a config's name and typed value, and gives the value to keep. Raises InvalidValue in Kafka's words."""
 
 _BOUNDS = re.compile(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?")
 _CHOICES = re.compile(r"(\(case insensitive\) )?\[(\w[^\]]*)\]")
 _DISTINCT = re.compile(r"distinct( non-empty)?(?: of \[([^\]]*)\])?")
-_THROTTLED_REPLICAS = re.compile(r"\*|(\d+:\d+)(,\d+:\d+)*|")
+_THROTTLED_REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
 
 
 @cache
 def check_for(notation: str) -> Check:
-    if notation.startswith("distinct"):
-        return _list_check(notation)
+    if distinct := _DISTINCT.fullmatch(notation):
+        return _list_check(distinct)
     if bounds := _BOUNDS.fullmatch(notation):
         return _number_check(bounds)
     if notation == "non-empty string":
-        return lambda value: "String must be non-empty" if value == "" else None
+        return _not_empty
     if notation.startswith("[partitionId]"):
         return _throttled_replicas
     if choices := _CHOICES.fullmatch(notation):
@@ -36,74 +37,75 @@ def check_for(notation: str) -> Check:
     return _anything
 
 
-def _anything(value: ConfigValue) -> str | None:
-    return None
+def _anything(name: str, value: ConfigValue) -> ConfigValue:
+    return value
+
+
+def _not_empty(name: str, value: ConfigValue) -> ConfigValue:
+    if not value:
+        raise InvalidValue.because(name, value, "String must be non-empty")
+    return value
 
 
 def _number_check(bounds: re.Match[str]) -> Check:
-    low, high = float(bounds[1]), float(bounds[2]) if bounds[2] else None
+    low, high = float(bounds[1]), float(bounds[2] or "inf")
     exception = float(bounds[3]) if bounds[3] else None
 
-    def check(value: ConfigValue) -> str | None:
-        if value is None:
-            return "Value must be non-null"
+    def check(name: str, value: ConfigValue) -> ConfigValue:
         assert isinstance(value, int | float)
-        if value == exception:
-            return None
-        if exception is not None and not low <= value <= (high or value):
-            return f"Value must be between {bounds[1]} and {bounds[2]} or equal to {bounds[3]}"
-        if value < low:
-            return f"Value must be at least {bounds[1]}"
-        if high is not None and value > high:
-            return f"Value must be no more than {bounds[2]}"
-        return None
+        if value == exception or not (value < low or value > high):
+            return value
+        if exception is not None:
+            reason = f"Value must be between {bounds[1]} and {bounds[2]} or equal to {bounds[3]}"
+        elif value < low:
+            reason = f"Value must be at least {bounds[1]}"
+        else:
+            reason = f"Value must be no more than {bounds[2]}"
+        raise InvalidValue.because(name, value, reason)
 
     return check
 
 
 def _choice_check(choices: re.Match[str]) -> Check:
     ignore_case, texts = bool(choices[1]), choices[2].split(", ")
-    allowed = {text.upper() if ignore_case else text for text in texts}
-    kind = "(case insensitive): " if ignore_case else "of: "
+    allowed = {text.upper() for text in texts} if ignore_case else set(texts)
+    reason = f"String must be one of{' (case insensitive)' if ignore_case else ''}: {', '.join(texts)}"
 
-    def check(value: ConfigValue) -> str | None:
-        if isinstance(value, str) and (value.upper() if ignore_case else value) in allowed:
-            return None
-        return f"String must be one {kind}{', '.join(texts)}"
+    def check(name: str, value: ConfigValue) -> ConfigValue:
+        assert isinstance(value, str)
+        if (value.upper() if ignore_case else value) not in allowed:
+            raise InvalidValue.because(name, value, reason)
+        return value
 
     return check
 
 
-def _list_check(notation: str) -> Check:
-    match = _DISTINCT.fullmatch(notation)
-    assert match, notation
+def _list_check(match: re.Match[str]) -> Check:
+    """Lists of this kind keep the first of equal entries, silently."""
     must_have_some, choices = bool(match[1]), match[2].split(", ") if match[2] else None
+    valid_values = f"[{', '.join(choices)}]" if choices else "any non-empty value"
 
-    def check(value: ConfigValue) -> str | None:
+    def check(name: str, value: ConfigValue) -> ConfigValue:
         assert isinstance(value, tuple)
         if not value and must_have_some:
-            return f"Configuration must not be empty. Valid values include: {_brackets(choices or ())}"
+            raise InvalidValue(f"Configuration '{name}' must not be empty. Valid values include: {valid_values}")
         for text in value:
             if not text:
-                return "Configuration values must not be empty."
+                raise InvalidValue(f"Configuration '{name}' values must not be empty.")
             if choices is not None and text not in choices:
-                return f"String must be one of: {', '.join(choices)}"
-        if len(set(value)) != len(value):
-            return "Configuration values must not be duplicated."
-        return None
+                raise InvalidValue.because(name, text, f"String must be one of: {', '.join(choices)}")
+        return tuple(dict.fromkeys(value))
 
     return check
 
 
-def _throttled_replicas(value: ConfigValue) -> str | None:
+def _throttled_replicas(name: str, value: ConfigValue) -> ConfigValue:
     assert isinstance(value, tuple)
-    if _THROTTLED_REPLICAS.fullmatch(",".join(value)):
-        return None
-    return (
-        "must be the literal '*' or a list of replicas in the following format: "
-        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-    )
-
-
-def _brackets(texts: tuple[str, ...] | list[str]) -> str:
-    return f"[{', '.join(texts)}]"
+    if "".join(value).strip() != "*" and not all(_THROTTLED_REPLICA.fullmatch(text.strip()) for text in value):
+        raise InvalidValue.because(
+            name,
+            value,
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        )
+    return value

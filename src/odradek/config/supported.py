@@ -4,6 +4,7 @@ This is the one file to touch when a config starts to work. A config that is tak
 wrote it, so every name of `kafka_configs.json` is one of these:
 
 - honoured (`BROKER`, `TOPIC`): it does what it does in Kafka. DescribeConfigs gives the sentence as documentation.
+  `FIXED_AT_START` has those that Kafka can change at run time and this node cannot.
 - reserved (`RESERVED`): it tunes a part of Kafka that is not served yet, so nobody can see it ignored. Taken silently.
 - anything else: a warning by name when somebody sets it (`WITHOUT_EFFECT` may say why), and AlterConfigs refuses it.
 - refused (`REFUSED`): ignoring it would be dangerous, so the node does not start.
@@ -133,12 +134,19 @@ _TOPIC = {
     "segment.ms": "Time after which a segment is rolled, full or not.",
 }
 
+_FIXED_AT_START = {
+    "listener.security.protocol.map": "listeners are opened at start; change them in the file and restart the node",
+    "listeners": "listeners are opened at start; change them in the file and restart the node",
+}
+
 _RESERVED = {
     "offsets.topic.replication.factor": "consumer groups",
     "transaction.state.log.replication.factor": "transactions",
     "transaction.state.log.min.isr": "transactions",
     "share.coordinator.state.topic.replication.factor": "share groups",
     "share.coordinator.state.topic.min.isr": "share groups",
+    "follower.replication.throttled.rate": "reassignment between brokers",
+    "leader.replication.throttled.rate": "reassignment between brokers",
     "follower.replication.throttled.replicas": "reassignment between brokers",
     "leader.replication.throttled.replicas": "reassignment between brokers",
     "unclean.leader.election.enable": "elections among several replicas",
@@ -174,6 +182,7 @@ _REFUSED = {
 
 BROKER: Mapping[str, str] = MappingProxyType(_BROKER)
 TOPIC: Mapping[str, str] = MappingProxyType(_TOPIC)
+FIXED_AT_START: Mapping[str, str] = MappingProxyType(_FIXED_AT_START)
 RESERVED: Mapping[str, str] = MappingProxyType(_RESERVED)
 WITHOUT_EFFECT: Mapping[str, str] = MappingProxyType(_WITHOUT_EFFECT)
 REFUSED: Mapping[str, str] = MappingProxyType(_REFUSED)

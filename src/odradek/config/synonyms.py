@@ -1,5 +1,6 @@
 """Under which broker configs a topic config finds its default, and which broker configs stand for the same thing."""
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,14 +15,19 @@ def _unchanged(value: ConfigValue) -> ConfigValue:
     return value
 
 
-def _minutes_to_ms(value: ConfigValue) -> ConfigValue:
-    assert isinstance(value, int)
-    return value * _MS_PER_MINUTE
-
-
 def _hours_to_ms(value: ConfigValue) -> ConfigValue:
     assert isinstance(value, int)
     return value * _MS_PER_HOUR
+
+
+def _retention_in(unit_ms: int) -> Callable[[ConfigValue], ConfigValue]:
+    """Any negative retention means for ever, which topics write as -1."""
+
+    def convert(value: ConfigValue) -> ConfigValue:
+        assert isinstance(value, int)
+        return max(-1, value * unit_ms)
+
+    return convert
 
 
 class Synonym(NamedTuple):
@@ -60,9 +66,9 @@ TOPIC_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = MappingProxyType(
         "preallocate": _one("log.preallocate"),
         "retention.bytes": _one("log.retention.bytes"),
         "retention.ms": (
-            Synonym("log.retention.ms"),
-            Synonym("log.retention.minutes", _minutes_to_ms),
-            Synonym("log.retention.hours", _hours_to_ms),
+            Synonym("log.retention.ms", _retention_in(1)),
+            Synonym("log.retention.minutes", _retention_in(_MS_PER_MINUTE)),
+            Synonym("log.retention.hours", _retention_in(_MS_PER_HOUR)),
         ),
         "segment.bytes": _one("log.segment.bytes"),
         "segment.index.bytes": _one("log.index.size.max.bytes"),
@@ -72,3 +78,37 @@ TOPIC_SYNONYMS: Mapping[str, tuple[Synonym, ...]] = MappingProxyType(
     }
 )
 """By topic config, in falling precedence: the first one that has a value at any level wins."""
+
+_ALTERNATIVES = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_BROKER_SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {name: group for group in _ALTERNATIVES for name in group}
+    | {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
+)
+
+LISTENER_CONFIG = re.compile(r"listener\.name\.[^.]*\.(.*)")
+"""A config that holds for one listener only: `listener.name.internal.max.connections`."""
+
+_OF_SASL_MECHANISM = (
+    "connections.max.reauth.ms",
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+)
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """Broker configs that decide the same thing, in falling precedence; alone in its tuple when there is no other."""
+    return _BROKER_SYNONYMS.get(name, (name,))
+
+
+def base_name(name: str) -> str:
+    """The config behind one that is given for a single listener, or for one SASL mechanism of it."""
+    match = LISTENER_CONFIG.fullmatch(name)
+    if not match:
+        return name
+    return next((config for config in _OF_SASL_MECHANISM if match[1].endswith(config)), match[1])

@@ -5,7 +5,7 @@ Kafka's defaults. Nothing here knows who stores them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -78,7 +78,7 @@ class TopicConfig:
     ) -> Self:
         """What a topic without configs of its own gets. Worth keeping: `with_overrides` is cheap, this is not."""
         levels = (dynamic_broker, dynamic_cluster_default, static_broker)
-        values = {name: _broker_default(definition, levels) for name, definition in TOPIC_CONFIGS.items()}
+        values = {name: broker_default(definition, levels) for name, definition in TOPIC_CONFIGS.items()}
         return cls(**_fields_of(values))
 
     def with_overrides(self, topic_overrides: Texts) -> Self:
@@ -104,9 +104,11 @@ class TopicConfig:
         return self.segment_ms
 
 
-def _broker_default(definition: ConfigDefinition, levels: tuple[Texts, ...]) -> ConfigValue:
-    for broker_config, convert in TOPIC_SYNONYMS.get(definition.name, ()):
-        for level in levels:
+def broker_default(definition: ConfigDefinition, levels: tuple[Texts, ...]) -> ConfigValue:
+    """The value of one topic config for topics that do not set it. A text that does not parse is passed over."""
+    synonyms = TOPIC_SYNONYMS.get(definition.name, ())
+    for level in levels:
+        for broker_config, convert in synonyms:
             text = level.get(broker_config)
             if text is None:
                 continue
@@ -123,13 +125,8 @@ def _fields_of(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
     if "cleanup.policy" in values:
         policy = frozenset(arguments["cleanup_policy"])
         arguments |= {"cleanup_policy": policy, "compact": "compact" in policy, "delete": "delete" in policy}
-    if "retention.ms" in values:
-        arguments["retention_ms"] = max(-1, arguments["retention_ms"])
     # Kafka's tests and ours need segments below the public minimum of 1 MiB.
     internal_segment_bytes = arguments.pop("internal_segment_bytes", None)
     if internal_segment_bytes is not None:
         arguments["segment_bytes"] = internal_segment_bytes
     return arguments
-
-
-FIELD_NAMES = frozenset(field.name for field in fields(TopicConfig))

@@ -5,7 +5,7 @@ Knows types only. Which config has which type, range or default is told by `defi
 
 import re
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 
@@ -30,10 +30,9 @@ class ConfigType(IntEnum):
 class InvalidValue(ValueError):
     """A value that its config does not take. The text is what Kafka answers to AlterConfigs."""
 
-    def __init__(self, name: str, value: object, reason: str) -> None:
-        super().__init__(f"Invalid value {_as_java_prints(value)} for configuration {name}: {reason}")
-        self.name = name
-        self.reason = reason
+    @classmethod
+    def because(cls, name: str, value: ConfigValue, reason: str) -> Self:
+        return cls(f"Invalid value {_as_java_prints(value)} for configuration {name}: {reason}")
 
 
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
@@ -50,12 +49,10 @@ def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
     if kind is ConfigType.BOOLEAN:
         lowered = trimmed.lower()
         if lowered not in ("true", "false"):
-            raise InvalidValue(name, text, "Expected value to be either true or false")
+            raise InvalidValue.because(name, text, "Expected value to be either true or false")
         return lowered == "true"
     if kind is ConfigType.DOUBLE:
-        if not _DOUBLE.fullmatch(trimmed):
-            raise InvalidValue(name, text, "Not a number of type DOUBLE")
-        return float(trimmed.rstrip("fFdD") if trimmed[-1:] in "fFdD" else trimmed)
+        return _parse_double(name, text, trimmed)
     if kind is ConfigType.LIST:
         return tuple(_COMMA.split(trimmed)) if trimmed else ()
     return trimmed
@@ -68,7 +65,13 @@ def _parse_integer(name: str, kind: ConfigType, text: str, trimmed: str) -> int:
         number = int(trimmed)
         if -(1 << bits - 1) <= number < 1 << bits - 1:
             return number
-    raise InvalidValue(name, text, f"Not a number of type {kind.name}")
+    raise InvalidValue.because(name, text, f"Not a number of type {kind.name}")
+
+
+def _parse_double(name: str, text: str, trimmed: str) -> float:
+    if _DOUBLE.fullmatch(trimmed):
+        return float(trimmed.rstrip("fFdD"))
+    raise InvalidValue.because(name, text, "Not a number of type DOUBLE")
 
 
 def format_value(value: ConfigValue) -> str | None:
@@ -92,24 +95,14 @@ def _format_double(value: float) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    digits, _, exponent = f"{value:e}".partition("e")
-    shortest = repr(value)
-    if "e" in shortest:
-        digits, _, exponent = shortest.partition("e")
-    else:
-        sign = "-" if shortest.startswith("-") else ""
-        significant = shortest.lstrip("-").replace(".", "").strip("0")
-        digits = f"{sign}{significant[0]}.{significant[1:] or '0'}"
-    if "." not in digits:
-        digits += ".0"
-    return f"{digits}E{int(exponent)}"
+    exponent = f"{value:e}".partition("e")[2]
+    # repr gives the fewest digits that identify the number; only its notation differs from Java's.
+    digits = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
+    sign = "-" if value < 0 else ""
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{int(exponent)}"
 
 
-def _as_java_prints(value: object) -> str:
-    if value is None:
-        return "null"
+def _as_java_prints(value: ConfigValue) -> str:
     if isinstance(value, tuple):
-        return "[" + ", ".join(value) + "]"
-    if isinstance(value, bool | float):
-        return format_value(value) or ""
-    return str(value)
+        return f"[{', '.join(value)}]"
+    return format_value(value) or ("null" if value is None else "")

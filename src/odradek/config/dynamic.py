@@ -1,0 +1,115 @@
+"""Broker configs that change while a node runs: which ones may, and how they are laid over its file.
+
+They are kept in the metadata at two levels, for one broker and for all of them, and the first wins. What is stored
+there but cannot be used is left out, as Kafka does, so that a node starts whatever somebody once wrote.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from odradek.config import supported
+from odradek.config.definitions import BROKER_CONFIGS, UpdateMode
+from odradek.config.node_checks import parse_ip_overrides
+from odradek.config.node_config import NodeConfig
+from odradek.config.synonyms import LISTENER_CONFIG, base_name, broker_synonyms
+from odradek.config.topic_config import Texts, TopicConfig
+from odradek.config.values import ConfigValue, InvalidValue
+
+CLUSTER_WIDE_FOR_LISTENERS = frozenset({"max.connection.creation.rate", "max.connections", "num.network.threads"})
+"""Configs of a single listener that may be set for all brokers at once."""
+
+ONLY_FOR_LISTENERS = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Configs that may change only under the name of a listener, `listener.name.internal.ssl.keystore.location`."""
+
+
+def is_dynamic(name: str) -> bool:
+    """Whether it may change at run time. Names that Kafka does not know may: it keeps them for plugins."""
+    definition = BROKER_CONFIGS.get(name)
+    return definition is None or definition.dynamic
+
+
+def needs_broker_id(name: str) -> bool:
+    """Whether it may change only for one broker, never for all at once."""
+    if LISTENER_CONFIG.fullmatch(name):
+        return base_name(name) not in CLUSTER_WIDE_FOR_LISTENERS
+    definition = BROKER_CONFIGS.get(name)
+    return definition is not None and definition.update_mode is UpdateMode.PER_BROKER
+
+
+def overlay(config: NodeConfig, dynamic_broker: Texts, dynamic_cluster_default: Texts) -> NodeConfig:
+    """The configuration with these changes in force, whatever was in force before."""
+    of_broker = _usable(dynamic_broker, per_broker=True)
+    of_cluster = _usable(dynamic_cluster_default, per_broker=False)
+    in_force = merge(config.values, of_cluster, of_broker)
+    return replace(
+        config,
+        **{field: _setting(name, in_force.get(name)) for name, field in _DYNAMIC_SETTINGS.items()},
+        topic_defaults=TopicConfig.broker_defaults(static_broker=in_force),
+        dynamic_broker=MappingProxyType(of_broker),
+        dynamic_cluster_default=MappingProxyType(of_cluster),
+        in_force=MappingProxyType(in_force),
+    )
+
+
+def merge(*levels: Texts) -> dict[str, str]:
+    """Later levels win, and silence the synonyms of what they set: `log.roll.ms` a `log.roll.hours` below it."""
+    merged: dict[str, str] = {}
+    for level in levels:
+        if merged:
+            for name in level:
+                for synonym in broker_synonyms(name):
+                    merged.pop(synonym, None)
+        merged |= level
+    return merged
+
+
+def unusable(stored: Texts, *, per_broker: bool) -> Mapping[str, str]:
+    """Which of the stored configs have no effect, and why: for the node's log."""
+    reasons: dict[str, str] = {}
+    for name, text in stored.items():
+        if not is_dynamic(name):
+            reasons[name] = "it cannot change at run time"
+        elif name in ONLY_FOR_LISTENERS:
+            reasons[name] = "it can change only for a single listener"
+        elif not per_broker and needs_broker_id(name):
+            reasons[name] = "it can change only for a single broker"
+        elif definition := BROKER_CONFIGS.get(base_name(name)):
+            try:
+                definition.parse(text)
+            except InvalidValue as invalid:
+                reasons[name] = str(invalid)
+    return reasons
+
+
+def _usable(stored: Texts, *, per_broker: bool) -> dict[str, str]:
+    without = unusable(stored, per_broker=per_broker)
+    return {name: text for name, text in stored.items() if name not in without}
+
+
+def _setting(name: str, text: str | None) -> Any:
+    definition = BROKER_CONFIGS[name]
+    value: ConfigValue = definition.default if text is None else definition.parse(text)
+    return parse_ip_overrides(str(value)) if name == "max.connections.per.ip.overrides" else value
+
+
+_DYNAMIC_SETTINGS = {
+    name: field
+    for name in supported.BROKER
+    if BROKER_CONFIGS[name].dynamic and name not in supported.FIXED_AT_START
+    if (field := name.replace(".", "_")) in NodeConfig.__dataclass_fields__
+}
