@@ -11,8 +11,7 @@ from odradek.base.ids import TopicPartition
 from odradek.config.topic_config import TopicConfig
 from odradek.records.batch import (
     ATTRIBUTE_APPEND_TIME,
-    ATTRIBUTE_COMPRESSION_MASK,
-    ATTRIBUTE_DELETE_HORIZON,
+    ATTRIBUTE_TRANSACTIONAL,
     NO_TIMESTAMP,
     BatchHeader,
     check_crc,
@@ -132,15 +131,16 @@ def _walk_and_patch(
 ) -> Validated:
     payload = records_payload(data, header)
     earliest, latest = _bounds(config, now_ms)
-    summary = walk.check(payload, header, earliest=earliest, latest=latest, keys_required=config.compact)
-    refused = summary.refused_records
-    max_timestamp = summary.max_timestamp
     if header.timestamp_type_is_append:
         # The records' own timestamps do not count then: all have the batch's.
+        summary = walk.check(payload, header, keys_required=config.compact)
         max_timestamp = header.max_timestamp
-        if config.log_append_time or not earliest <= max_timestamp <= latest or max_timestamp == NO_TIMESTAMP:
-            refused = header.record_count
-    if refused:
+        is_refused = config.log_append_time or max_timestamp == NO_TIMESTAMP or not earliest <= max_timestamp <= latest
+    else:
+        summary = walk.check(payload, header, earliest=earliest, latest=latest, keys_required=config.compact)
+        max_timestamp = summary.max_timestamp
+        is_refused = False
+    if is_refused or summary.refused_records:
         raise _records_refused(payload, header, config, now_ms, partition, walk)
     if not summary.offsets_consecutive:
         raise InvalidRecords(f"Records are not numbered one by one in topic partition {partition}")
@@ -163,8 +163,7 @@ def _compress_anew(
     now_ms: int,
     partition: TopicPartition,
 ) -> Validated:
-    header.attributes &= ~(ATTRIBUTE_COMPRESSION_MASK | ATTRIBUTE_APPEND_TIME | ATTRIBUTE_DELETE_HORIZON)
-    header.attributes |= codec
+    header.attributes = codec | (header.attributes & ATTRIBUTE_TRANSACTIONAL)
     header.max_timestamp = max_timestamp
     if config.log_append_time:
         header.attributes |= ATTRIBUTE_APPEND_TIME
