@@ -1,0 +1,152 @@
+"""The active controller: one object that takes every command, and keeps the image they are decided upon.
+
+Commands change nothing by themselves. Whoever hosts the controller writes a decision's records and gives them back
+through `replay`, before the next command; the answers wait until the records are committed.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from uuid import UUID
+
+from odradek.base.errors import KafkaError
+from odradek.base.ports import Random
+from odradek.config.node_config import NodeConfig
+from odradek.metadata.apply import ImageDelta
+from odradek.metadata.commands import (
+    ConfigChange,
+    DirectoryAssignment,
+    Heartbeat,
+    HeartbeatAnswer,
+    NewPartitions,
+    NewTopic,
+    ProducerIdBlock,
+    Registration,
+    TopicCreated,
+    UpgradeType,
+)
+from odradek.metadata.decision import Decision
+from odradek.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource
+from odradek.metadata.records import Endpoint, MetadataRecord, RegisterControllerRecord, SupportedFeature
+
+from .brokers import Brokers
+from .configs import Configs
+from .directories import Directories
+from .elections import Elections
+from .features import Features
+from .producer_ids import ProducerIds
+from .sessions import BrokerSessions
+from .state import ControllerState
+from .topics import Topics
+
+
+class Controller:
+    def __init__(
+        self,
+        config: NodeConfig,
+        cluster_id: str,
+        random: Random,
+        *,
+        kraft_version: int,
+        image: ClusterImage = EMPTY_IMAGE,
+    ) -> None:
+        session_timeout_ms = config.effective("broker.session.timeout.ms")
+        assert isinstance(session_timeout_ms, int)
+        self._state = ControllerState(config, cluster_id, random, image)
+        self._sessions = BrokerSessions(session_timeout_ms / 1000)
+        elections = Elections(self._state)
+        self._configs = Configs(self._state)
+        self._topics = Topics(self._state, self._configs)
+        self._brokers = Brokers(self._state, elections, self._sessions)
+        self._features = Features(self._state, self._configs)
+        self._producer_ids = ProducerIds(self._state)
+        self._directories = Directories(self._state, elections)
+        self._kraft_version = kraft_version
+
+    @property
+    def image(self) -> ClusterImage:
+        """With everything decided so far, committed or not."""
+        return self._state.image
+
+    def replay(
+        self, records: Iterable[MetadataRecord], *, offset: int, epoch: int, timestamp_ms: int
+    ) -> tuple[ClusterImage, ImageDelta]:
+        return self._state.replay(records, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+    def begin_sessions(self, now: float) -> None:
+        """A controller that has just become active gives every registered broker a whole session to be heard of."""
+        for broker in self._state.image.brokers.values():
+            if not broker.fenced:
+                self._sessions.touch(broker.id, broker.epoch, now)
+
+    def register_controller(
+        self, incarnation_id: UUID, endpoints: tuple[Endpoint, ...], features: tuple[SupportedFeature, ...]
+    ) -> Decision[None]:
+        record = RegisterControllerRecord(
+            controller_id=self._state.config.node_id,
+            incarnation_id=incarnation_id,
+            zk_migration_ready=False,
+            end_points=endpoints,
+            features=features,
+        )
+        return Decision((record,), None)
+
+    # Topics
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool
+    ) -> Decision[Mapping[str, TopicCreated | KafkaError]]:
+        return self._topics.create(topics, validate_only=validate_only)
+
+    def find_topic_id(self, name: str) -> UUID | None:
+        topic = self._state.image.topics_by_name.get(name)
+        return None if topic is None else topic.id
+
+    def find_topic_name(self, topic_id: UUID) -> str | None:
+        topic = self._state.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def delete_topics(self, topic_ids: Collection[UUID]) -> Decision[Mapping[UUID, KafkaError | None]]:
+        return self._topics.delete(topic_ids)
+
+    def create_partitions(
+        self, topics: Sequence[NewPartitions], *, validate_only: bool
+    ) -> Decision[Mapping[str, KafkaError | None]]:
+        return self._topics.create_partitions(topics, validate_only=validate_only)
+
+    # Settings
+
+    def replace_configs(
+        self, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool
+    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
+        return self._configs.replace(configs, validate_only=validate_only)
+
+    def change_configs(
+        self, changes: Mapping[ConfigResource, Mapping[str, ConfigChange]], *, validate_only: bool
+    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
+        return self._configs.change(changes, validate_only=validate_only)
+
+    def update_features(
+        self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
+    ) -> Decision[KafkaError | None]:
+        return self._features.update(updates, kraft_version=self._kraft_version, validate_only=validate_only)
+
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]:
+        return self._producer_ids.allocate(broker_id, broker_epoch)
+
+    # Brokers
+
+    def register_broker(self, registration: Registration, now: float) -> Decision[int]:
+        return self._brokers.register(registration, now, self._state.image.offset + 1, self._kraft_version)
+
+    def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]:
+        return self._brokers.heartbeat(heartbeat, now)
+
+    def fence_expired(self, now: float) -> Decision[tuple[int, ...]]:
+        return self._brokers.fence_expired(now)
+
+    def unregister_broker(self, broker_id: int) -> Decision[None]:
+        return self._brokers.unregister(broker_id)
+
+    def assign_directories(
+        self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
+    ) -> Decision[Sequence[KafkaError | None]]:
+        return self._directories.assign(broker_id, broker_epoch, assignments)

@@ -1,0 +1,56 @@
+"""Which brokers have been heard of lately. Lives in the active controller's memory only, and takes time as given."""
+
+from dataclasses import dataclass
+
+NO_OFFSET = -1
+
+
+@dataclass(slots=True)
+class _Session:
+    broker_epoch: int
+    heard_at: float
+    metadata_offset: int = NO_OFFSET
+    shutdown_offset: int = NO_OFFSET
+    """Where the log ended when the broker's controlled shutdown began."""
+
+
+class BrokerSessions:
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._sessions: dict[int, _Session] = {}
+
+    def touch(self, broker_id: int, broker_epoch: int, now: float, metadata_offset: int = NO_OFFSET) -> None:
+        session = self._sessions.get(broker_id)
+        if session is None or session.broker_epoch != broker_epoch:
+            session = self._sessions[broker_id] = _Session(broker_epoch, now)
+        session.heard_at = now
+        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+
+    def forget(self, broker_id: int) -> None:
+        self._sessions.pop(broker_id, None)
+
+    def is_alive(self, broker_id: int, broker_epoch: int, now: float) -> bool:
+        session = self._sessions.get(broker_id)
+        return session is not None and session.broker_epoch == broker_epoch and not self._is_over(session, now)
+
+    def expired(self, now: float) -> list[int]:
+        return [broker_id for broker_id, session in self._sessions.items() if self._is_over(session, now)]
+
+    def begin_shutdown(self, broker_id: int, log_end_offset: int) -> None:
+        session = self._sessions.get(broker_id)
+        if session is not None and session.shutdown_offset == NO_OFFSET:
+            session.shutdown_offset = log_end_offset
+
+    def all_have_seen_shutdown(self, broker_id: int) -> bool:
+        """Every other broker that is not leaving has read up to where this one began to leave."""
+        leaving = self._sessions.get(broker_id)
+        if leaving is None:
+            return True
+        return all(
+            session.metadata_offset >= leaving.shutdown_offset
+            for other_id, session in self._sessions.items()
+            if other_id != broker_id and session.shutdown_offset == NO_OFFSET
+        )
+
+    def _is_over(self, session: _Session, now: float) -> bool:
+        return session.heard_at + self._timeout_s < now

@@ -1,0 +1,29 @@
+"""What a controller makes of a command: records to write, and the answer that waits until they are committed."""
+
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError
+
+from .records import MetadataRecord
+
+T_co = TypeVar("T_co", covariant=True)
+
+RECORDS_MAX: Final = 10_000
+"""Of one decision that takes effect as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[T_co]):
+    records: tuple[MetadataRecord, ...]
+    response: T_co
+    is_atomic: bool = True
+    """All records take effect together, or none: they must fit one batch."""
+
+
+class BoundedRecords(list[MetadataRecord]):
+    """Records of one atomic decision; one more than allowed is refused as Kafka refuses it."""
+
+    def check(self) -> None:
+        if len(self) > RECORDS_MAX:
+            raise KafkaError(ErrorCode.policy_violation, "Unable to perform excessively large batch operation.")
