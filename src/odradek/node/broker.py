@@ -1,4 +1,4 @@
-"""The broker's side of a node: which partitions it holds, as the cluster image says, and what handlers may ask of it."""
+"""The broker's side of a node: the partitions it holds, as the cluster image says, and what handlers may ask of it."""
 
 import asyncio
 import logging
@@ -143,7 +143,14 @@ class Broker:
         log_dir = self.log_dirs.dir_of(log)
         pace = self._paces.setdefault(log_dir, AppendPace())
         self._partitions[tuple(name)] = Partition(
-            name, topic_id, log, log_dir=log_dir, pace=pace, clock=self.clock, executor=self.executor
+            name,
+            topic_id,
+            log,
+            log_dir=log_dir,
+            pace=pace,
+            clock=self.clock,
+            executor=self.executor,
+            disk_failed=self.fail_log_dir,
         )
 
     def _take_role(self, partition: Partition, state: PartitionImage) -> None:

@@ -64,7 +64,7 @@ class Maintenance:
     async def flush_overdue(self) -> None:
         now_ms = self._broker.clock.wall_ms()
         for partition in self._available():
-            if partition.log.flush_is_due(now_ms):
+            if partition.sync_is_due(now_ms):
                 try:
                     await partition.flush()
                 except OSError as error:

@@ -1,4 +1,4 @@
-"""Chores that come round: each in a task of its own, its interval read anew every time, its failures told and survived."""
+"""Chores that come round: each in a task of its own, its interval read anew every time, its failures survived."""
 
 import asyncio
 import logging
@@ -14,7 +14,11 @@ class Periodic:
         self._tasks: list[asyncio.Task[None]] = []
 
     def every(
-        self, name: str, interval_ms: Callable[[], int], chore: Callable[[], Awaitable[None]], first_ms: int | None = None
+        self,
+        name: str,
+        interval_ms: Callable[[], int],
+        chore: Callable[[], Awaitable[None]],
+        first_ms: int | None = None,
     ) -> None:
         self._tasks.append(asyncio.ensure_future(self._repeat(name, interval_ms, chore, first_ms)))
 

@@ -29,9 +29,7 @@ class ProducerIds:
 
     async def _refill(self) -> None:
         messages = schema(ALLOCATE_PRODUCER_IDS, 0)
-        request = messages.new(
-            "AllocateProducerIdsRequest", broker_id=self._node_id, broker_epoch=self._broker_epoch()
-        )
+        request = messages.new("AllocateProducerIdsRequest", broker_id=self._node_id, broker_epoch=self._broker_epoch())
         block = await self._controller.handle(ALLOCATE_PRODUCER_IDS, 0, request)
         if block.error_code is not ErrorCode.none:
             raise KafkaError(ErrorCode.coordinator_load_in_progress)

@@ -41,6 +41,7 @@ class Partition:
         pace: AppendPace,
         clock: Clock,
         executor: Executor,
+        disk_failed: Callable[[str, OSError], None],
     ) -> None:
         self.name: Final = name
         self.topic_id: Final = topic_id
@@ -56,11 +57,15 @@ class Partition:
         self._pace = pace
         self._clock: Final = clock
         self._executor: Final = executor
-        self._sync: Final = GroupSync(executor, self._flush, lambda: self.log.log_end_offset, self._synced)
+        self._disk_failed: Final = disk_failed
+        self._sync: Final = GroupSync(
+            executor, lambda end: self.log.flush(end), lambda: self.log.log_end_offset, self._synced
+        )
         self._jobs: Final[deque[_Job]] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._busy = False
-        self._unsynced_messages = 0
+        self._background: Final[set[asyncio.Task[None]]] = set()
+        self._last_sync_ms = clock.wall_ms()
 
     # roles
 
@@ -148,13 +153,34 @@ class Partition:
     def _published(self, appended: Appended, added_bytes: int) -> None:
         if appended.duplicate:
             return
-        self._unsynced_messages += appended.last_offset - appended.first_offset + 1
+        if appended.rolled_at >= 0:
+            self._sync_in_background(appended.rolled_at)
         if self.log.config.flush_messages > 1:
             self._advance_high_watermark(appended.last_offset + 1, added_bytes)
 
     def needs_sync(self) -> bool:
         """Whether what was appended has to be on the disk before it is acknowledged."""
-        return self._unsynced_messages >= self.log.config.flush_messages
+        return self.log.log_end_offset - self.log.recovery_point >= self.log.config.flush_messages
+
+    def sync_is_due(self, now_ms: int) -> bool:
+        """Whether `flush.ms` has passed with something left to sync."""
+        return (
+            self.log.log_end_offset > self.log.recovery_point
+            and now_ms - self._last_sync_ms >= self.log.config.flush_ms
+        )
+
+    def _sync_in_background(self, end_offset: int) -> None:
+        """A segment that was closed is synced once, so that recovery need not read it again."""
+
+        async def sync() -> None:
+            try:
+                await self._executor.run(lambda: self.log.flush(end_offset))
+            except OSError as error:
+                self._disk_failed(self.log_dir, error)
+
+        task = asyncio.ensure_future(sync())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def durable(self, end_offset: int) -> None:
         """Waits until everything below `end_offset` is synced."""
@@ -163,11 +189,8 @@ class Partition:
     async def flush(self) -> None:
         await self._sync.wait_for(self.log.log_end_offset)
 
-    def _flush(self, end_offset: int) -> None:
-        self.log.flush(end_offset)
-        self._unsynced_messages = 0
-
     def _synced(self, end_offset: int) -> None:
+        self._last_sync_ms = self._clock.wall_ms()
         # With flush.messages=1 a record is readable only once it cannot be lost any more.
         if self.is_leader:
             self._advance_high_watermark(end_offset, 1)

@@ -21,8 +21,9 @@ from odradek.protocol.produce_codec import (
     read_produce_request,
     write_produce_response,
 )
-from odradek.records.batch import BatchHeader, parse_batches
+from odradek.records.batch import NO_TIMESTAMP, BatchHeader, parse_batches
 from odradek.records.validate import InvalidRecords, Validated, must_walk, validate
+from odradek.records.walk import thread_walk
 
 NO_ACKS: Final = 0
 VALID_ACKS: Final = frozenset((-1, 0, 1))
@@ -102,15 +103,18 @@ def _produce(
             raise KafkaError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic}")
         partition.check_leader()
         config = partition.log.config
-        if must_walk(batches[0], config) and len(data) > WALK_ON_LOOP_BYTES_MAX:
+        now_ms = broker.clock.wall_ms()
+        # A compressed batch may hold any amount, however small it looks.
+        large = len(data) > WALK_ON_LOOP_BYTES_MAX or batches[0].compression
+        if large and must_walk(batches[0], config, now_ms):
             return _append_after_walk(partition, data, batches, broker)
-        valid = validate(data, batches, config, now_ms=broker.clock.wall_ms())
+        valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
         if not partition.may_append_now:
             return _append_in_turn(partition, valid, broker)
         appended = partition.append(valid.data, valid.batches)
         if partition.needs_sync():
-            return _append_synced(partition, appended, broker)
-        return _appended(partition, appended)
+            return _append_synced(partition, appended, valid.batches[0], broker)
+        return _appended(partition, appended, valid.batches[0])
     except (KafkaError, OSError) as error:
         return _refused(topic, index, error, broker)
 
@@ -132,9 +136,7 @@ def _single_batch(records: memoryview | None, version: int) -> tuple[memoryview,
     """Since version 3 a producer sends exactly one batch of magic 2 per partition."""
     asked = f"Produce requests with version {version}"
     if records is None or not len(records):
-        raise KafkaError(
-            ErrorCode.invalid_record, f"{asked} must have at least one record batch per partition"
-        )
+        raise KafkaError(ErrorCode.invalid_record, f"{asked} must have at least one record batch per partition")
     batches = parse_batches(records)
     if len(batches) > 1:
         raise KafkaError(
@@ -153,7 +155,16 @@ async def _append_after_walk(
     try:
         config = partition.log.config
         now_ms = broker.clock.wall_ms()
-        valid = await broker.executor.run(lambda: validate(data, batches, config, now_ms=now_ms))
+        valid = await broker.executor.run(
+            lambda: validate(
+                data,
+                batches,
+                config,
+                now_ms=now_ms,
+                partition=partition.name,
+                walk=thread_walk(batches[0].record_count),
+            )
+        )
         partition.check_leader()
     except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
@@ -169,24 +180,31 @@ async def _append_in_turn(partition: Partition, valid: Validated, broker: Broker
     except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
     if partition.needs_sync():
-        return await _append_synced(partition, appended, broker)
-    return _appended(partition, appended)
+        return await _append_synced(partition, appended, valid.batches[0], broker)
+    return _appended(partition, appended, valid.batches[0])
 
 
-async def _append_synced(partition: Partition, appended: Appended, broker: BrokerPort) -> PartitionResult:
+async def _append_synced(
+    partition: Partition, appended: Appended, batch: BatchHeader, broker: BrokerPort
+) -> PartitionResult:
     try:
         await partition.durable(appended.last_offset + 1)
     except OSError as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
-    return _appended(partition, appended)
+    return _appended(partition, appended, batch)
 
 
-def _appended(partition: Partition, appended: Appended) -> PartitionResult:
+def _appended(partition: Partition, appended: Appended, batch: BatchHeader) -> PartitionResult:
+    append_time_ms = NO_TIMESTAMP
+    if appended.duplicate:
+        append_time_ms = appended.timestamp
+    elif partition.log.config.log_append_time:
+        append_time_ms = batch.max_timestamp
     return PartitionResult(
         partition.name.partition,
         ErrorCode.none,
         appended.first_offset,
-        appended.append_time_ms,
+        append_time_ms,
         partition.log.log_start_offset,
     )
 
