@@ -1,0 +1,1 @@
+"""The `odradek` command: an ordinary client of the cluster, and the starter of its processes."""

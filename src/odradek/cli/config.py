@@ -1,0 +1,124 @@
+"""`odradek config`: read and change configs of topics, brokers, and of all brokers at once."""
+
+from typing import Annotated
+
+import typer
+
+from odradek.cli.errors import UserError, nearest
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_assignments
+from odradek.cli.output import OutputFormat, print_json, print_table
+from odradek.cli.terminal import say
+from odradek.client.admin import Admin, ConfigValue, Resource, ResourceType
+from odradek.client.cluster import Cluster
+
+app = typer.Typer(help="Read and change configs.", no_args_is_help=True)
+
+Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Configs of this topic.")]
+Broker = Annotated[int | None, typer.Option("--broker", min=0, metavar="ID", help="Configs of this broker.")]
+AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="What all brokers have in common.")]
+Group = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Configs of this consumer group.")]
+
+
+@app.command("get")
+def get_configs(
+    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY…]", show_default=False)] = None,
+    topic: Topic = None,
+    broker: Broker = None,
+    all_brokers: AllBrokers = False,
+    group: Group = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Show what is at its default too.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Show configs and where their values come from: those named, or those that are not at their default."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        resource = _resource(cluster, topic, broker, all_brokers, group)
+        known = Admin(cluster).configs(resource)
+    shown = _choose(known, keys, everything)
+    if format is OutputFormat.JSON:
+        print_json([_as_json(config) for config in shown])
+    elif shown:
+        print_table(
+            ("key", "value", "source", "changeable"),
+            [(config.name, _value(config), _source(config), not config.is_read_only) for config in shown],
+        )
+    else:
+        say("every config is at its default: --all shows them")
+
+
+@app.command("set")
+def set_configs(
+    assignments: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE…]", show_default=False)] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", metavar="KEY", help="Back to the default; may be repeated.")
+    ] = None,
+    topic: Topic = None,
+    broker: Broker = None,
+    all_brokers: AllBrokers = False,
+    group: Group = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Change configs; what is not named stays as it is."""
+    changes = parse_assignments(assignments, "argument")
+    if not changes and not delete:
+        raise UserError("nothing to change: give key=value, or --delete key")
+    with open_cluster(bootstrap, timeout) as cluster:
+        resource = _resource(cluster, topic, broker, all_brokers, group)
+        Admin(cluster).alter_configs(resource, changes=changes, removals=delete or ())
+    say(f"{_title(resource)}: changed")
+
+
+def _resource(
+    cluster: Cluster, topic: str | None, broker: int | None, all_brokers: bool, group: str | None
+) -> Resource:
+    """Exactly one of them, checked to be there: an unknown topic would look like one with nothing but defaults."""
+    if sum((topic is not None, broker is not None, all_brokers, group is not None)) != 1:
+        raise UserError("say whose configs: one of --topic NAME, --broker ID, --all-brokers or --group NAME")
+    if topic is not None:
+        cluster.retry("looking up the topic", lambda: cluster.topics([topic]))
+        return Resource(ResourceType.TOPIC, topic)
+    if group is not None:
+        return Resource(ResourceType.GROUP, group)
+    if broker is not None:
+        brokers = cluster.layout().brokers
+        if broker not in brokers:
+            raise UserError(f"there is no broker {broker}: choose one of {', '.join(map(str, sorted(brokers)))}")
+        return Resource(ResourceType.BROKER, str(broker))
+    return Resource(ResourceType.BROKER, "")
+
+
+def _choose(known: list[ConfigValue], keys: list[str] | None, everything: bool) -> list[ConfigValue]:
+    if not keys:
+        return [config for config in known if everything or not config.is_default]
+    by_name = {config.name: config for config in known}
+    for key in keys:
+        if key not in by_name:
+            meant = nearest(key, tuple(by_name))
+            raise UserError(f"there is no config {key!r}" + (f"; did you mean {meant!r}?" if meant else ": see --all"))
+    return [by_name[key] for key in keys]
+
+
+def _as_json(config: ConfigValue) -> dict[str, object]:
+    return {
+        "key": config.name,
+        "value": config.value,
+        "source": config.source,
+        "sensitive": config.is_sensitive,
+        "read_only": config.is_read_only,
+    }
+
+
+def _value(config: ConfigValue) -> str | None:
+    return "(hidden)" if config.is_sensitive else config.value
+
+
+def _source(config: ConfigValue) -> str:
+    return config.source.removesuffix("_CONFIG").lower().replace("_", " ")
+
+
+def _title(resource: Resource) -> str:
+    if resource.type is ResourceType.BROKER:
+        return f"broker {resource.name}" if resource.name else "all brokers"
+    return f"{resource.type.name.lower()} {resource.name}"

@@ -1,0 +1,134 @@
+"""`odradek consume`: show the records of a topic, without a group, and keep showing what comes."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from odradek.base.ids import TopicPartition
+from odradek.cli.errors import UserError
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Timeout, open_cluster
+from odradek.cli.progress import Advance, progress
+from odradek.cli.record_text import RecordFormat, RecordWriter, parse_shown
+from odradek.cli.terminal import is_terminal, say
+from odradek.cli.times import parse_time_ms
+from odradek.client.admin import EARLIEST, LATEST, Admin
+from odradek.client.cluster import Cluster
+from odradek.client.consume import Consumed, Consumer
+from odradek.client.errors import UnknownPartition
+
+# How long a broker may hold a request while nothing comes. Interrupting is possible at any time.
+WAIT_MS = 1000
+
+
+class Isolation(StrEnum):
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
+
+
+def command(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            "-f",
+            metavar="WHERE",
+            help="beginning, end, an offset, -N for the last N of each partition, or a time in ISO 8601.",
+        ),
+    ] = "beginning",
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
+    follow: Annotated[bool, typer.Option(help="Wait for records to come, or stop at the end.")] = True,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this one; may be repeated.")
+    ] = None,
+    show: Annotated[
+        str,
+        typer.Option(metavar="FIELDS", help="Before each value: any of key,headers,partition,offset,timestamp."),
+    ] = "",
+    format: Annotated[RecordFormat, typer.Option("--format", help="Of keys and values.")] = RecordFormat.TEXT,
+    isolation: Annotated[
+        Isolation, typer.Option("--isolation", help="Whether to leave out what is not committed.")
+    ] = Isolation.READ_UNCOMMITTED,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Show the records of a topic."""
+    committed = isolation is Isolation.READ_COMMITTED
+    writer = RecordWriter(sys.stdout.buffer, format, parse_shown(show), on_terminal=is_terminal(sys.stdout))
+    with open_cluster(bootstrap, timeout) as cluster:
+        partitions = _partitions(cluster, topic, partition)
+        positions = start_positions(Admin(cluster), partitions, start, read_committed=committed)
+        consumer = Consumer(cluster, positions, read_committed=committed)
+        if follow:
+            _show(_following(consumer), writer, count)
+            return
+        ends = Admin(cluster).offsets(dict.fromkeys(partitions, LATEST), read_committed=committed)
+        total = sum(max(0, ends[one] - positions[one]) for one in partitions)
+        with progress(topic, total, unit="records", wanted=not is_terminal(sys.stdout)) as advance:
+            _show(_until(consumer, ends), writer, count, advance)
+    if total == 0:
+        say(f"nothing to read in {topic}")
+
+
+def _partitions(cluster: Cluster, topic: str, wanted: list[int] | None) -> list[TopicPartition]:
+    layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic]))[topic]
+    count = len(layout.partitions)
+    for number in wanted or ():
+        if number >= count:
+            raise UnknownPartition(topic, number, count)
+    return [TopicPartition(topic, number) for number in (dict.fromkeys(wanted) if wanted else range(count))]
+
+
+def start_positions(
+    admin: Admin, partitions: Sequence[TopicPartition], where: str, *, read_committed: bool
+) -> dict[TopicPartition, int]:
+    """The first offset to read of each partition, for what `--from` says."""
+    if where == "beginning":
+        return admin.offsets(dict.fromkeys(partitions, EARLIEST))
+    ends = admin.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
+    if where == "end":
+        return ends
+    if re.fullmatch(r"\d{1,18}", where, re.ASCII):
+        return dict.fromkeys(partitions, int(where))
+    if re.fullmatch(r"-\d{1,18}", where, re.ASCII):
+        starts = admin.offsets(dict.fromkeys(partitions, EARLIEST))
+        return {one: max(starts[one], ends[one] + int(where)) for one in partitions}
+    if where.isalpha():
+        raise UserError(f"--from {where!r} is no place: write beginning, end, an offset, -10 or 2026-01-31T12:00:00Z")
+    found = admin.offsets(dict.fromkeys(partitions, parse_time_ms(where, "--from")))
+    # A partition without a record that late has its next one at the end.
+    return {one: found[one] if found[one] >= 0 else ends[one] for one in partitions}
+
+
+def _following(consumer: Consumer) -> Iterator[list[Consumed]]:
+    while True:
+        yield consumer.poll(wait_ms=WAIT_MS)
+
+
+def _until(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> Iterator[list[Consumed]]:
+    """What lies before the given ends; what is written meanwhile is not waited for."""
+    while consumer.positions:
+        for one in [one for one, position in consumer.positions.items() if position >= ends[one]]:
+            consumer.drop(one)
+        if consumer.positions:
+            yield [item for item in consumer.poll(wait_ms=WAIT_MS) if item.record.offset < ends[item.partition]]
+
+
+def _show(
+    arrivals: Iterable[list[Consumed]], writer: RecordWriter, count: int | None, advance: Advance | None = None
+) -> None:
+    """Everything that arrived is written out before more is waited for."""
+    left = count
+    for arrived in arrivals:
+        shown = arrived if left is None else arrived[:left]
+        writer.write(shown)
+        if advance is not None:
+            advance(len(shown))
+        if left is not None:
+            left -= len(shown)
+            if left == 0:
+                return

@@ -1,0 +1,108 @@
+"""A mistake or a failure, told to a person in one line that ends with what to do about it."""
+
+import errno
+import os
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client.errors import ClientError, NotSupportedByBroker, TimedOut, UnknownTopic, Unreachable
+
+EXIT_CODE = 2
+
+
+class UserError(Exception):
+    """Something a person can mend; the message is the whole line."""
+
+
+def explain(error: BaseException) -> str | None:
+    """The line for this error, or None if it is a defect of the program and deserves its traceback."""
+    match error:
+        case UserError():
+            return str(error)
+        case UnknownTopic():
+            return explain_unknown_topic(error.topic, error.known)
+        case Unreachable() | TimedOut():
+            return f"{error}: check --bootstrap, and that the cluster runs (`odradek up` starts one)"
+        case NotSupportedByBroker():
+            return f"{error}: name a broker's port in --bootstrap, not a controller's"
+        case ClientError():
+            return str(error)
+        case KafkaError():
+            return explain_refusal(error)
+        case OSError():
+            return explain_os_error(error)
+    return None
+
+
+def nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:
+    """What was probably meant."""
+    from difflib import get_close_matches
+
+    by_lower = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def explain_unknown_topic(topic: str, known: tuple[str, ...]) -> str:
+    meant = nearest(topic, known)
+    if meant is not None:
+        return f"there is no topic {topic!r}; did you mean {meant!r}?"
+    return f"there is no topic {topic!r}: `odradek topic list` shows all, `odradek topic create {topic}` creates it"
+
+
+_ADVICE = {
+    ErrorCode.topic_already_exists: "choose another name, or change it with `odradek topic alter`",
+    ErrorCode.invalid_topic_exception: "a topic's name has at most 249 of the characters a-z A-Z 0-9 . _ -",
+    ErrorCode.invalid_partitions: "give --partitions a larger number than there is",
+    ErrorCode.invalid_replication_factor: "give --replication-factor no more than there are brokers",
+    ErrorCode.invalid_config: "mend the value, and try again",
+    ErrorCode.policy_violation: "the cluster's policy forbids it: ask who runs it",
+    ErrorCode.topic_authorization_failed: "ask who runs the cluster for access to the topic",
+    ErrorCode.cluster_authorization_failed: "ask who runs the cluster for access",
+    ErrorCode.message_too_large: "raise the topic's max.message.bytes, or send less in one record",
+    ErrorCode.not_enough_replicas: "start the missing brokers, or lower the topic's min.insync.replicas",
+    ErrorCode.offset_out_of_range: "start with --from beginning or --from end",
+    ErrorCode.kafka_storage_error: "look into the broker's log: its disk failed or is full",
+    ErrorCode.broker_not_available: "look at the brokers that are there, and at their logs",
+    ErrorCode.topic_deletion_disabled: "set delete.topic.enable=true on the brokers",
+    ErrorCode.unsupported_compression_type: "choose another --compression",
+    ErrorCode.invalid_record: "a compacted topic wants a key on every record: give --key or --key-separator",
+    ErrorCode.invalid_timestamp: "look at the topic's message.timestamp.before.max.ms and …after.max.ms",
+}
+
+
+def explain_refusal(error: KafkaError) -> str:
+    said = _one_line(error.message) if error.message else error.code.name.replace("_", " ")
+    advice = _ADVICE.get(error.code)
+    line = f"the cluster refuses: {said} ({error.code.name.upper()})"
+    return f"{line}; {advice}" if advice else line
+
+
+def explain_os_error(error: OSError) -> str:
+    path = f" {os.fspath(error.filename)!r}" if isinstance(error.filename, str | os.PathLike) else ""
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"{_reason(error)}: stop what listens there, or choose another port"
+        case errno.EACCES | errno.EPERM:
+            return f"no permission for{path or ' this'}: give it to this user (chown, chmod), or choose another path"
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"no space left on the disk of{path or ' this path'}: free some, or choose another path"
+        case errno.EROFS:
+            return f"{path.strip() or 'the path'} lies on a read-only file system: choose another path"
+        case errno.ENOENT:
+            return f"there is no{path or ' such file'}: check the path"
+        case errno.EISDIR:
+            return f"{path.strip() or 'the path'} is a directory: name a file in it"
+        case errno.ENOTDIR | errno.EEXIST:
+            return f"{path.strip() or 'the path'} is not a directory: choose another path"
+        case errno.EMFILE | errno.ENFILE:
+            return "too many open files: raise the limit (ulimit -n 100000), and try again"
+    return f"{_reason(error)}{':' if path else ''}{path}"
+
+
+def _reason(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return reason[:1].lower() + reason[1:]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")

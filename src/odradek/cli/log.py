@@ -1,0 +1,174 @@
+"""`odradek log`: look into the files of a log."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from odradek.base.ids import METADATA_TOPIC
+from odradek.cli.log_dump import CHECKPOINT_SUFFIX, Depth, dump, find_files, kind_of
+from odradek.cli.options import Format
+from odradek.cli.output import OutputFormat, print_json
+from odradek.cli.progress import progress
+from odradek.cli.terminal import is_terminal, json_line, neutralise
+from odradek.cli.times import format_time
+
+app = typer.Typer(help="Look into the files of a log.", no_args_is_help=True)
+
+EXIT_DAMAGED = 1
+
+
+@app.callback()
+def group() -> None:
+    """Look into the files of a log."""
+
+
+@app.command("dump")
+def dump_files(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH…", show_default=False, help="Files of a log, or directories of partitions."),
+    ],
+    records: Annotated[
+        bool, typer.Option("--records", "--print-data-log", help="Show the records of each batch.")
+    ] = False,
+    cluster_metadata_decoder: Annotated[
+        bool,
+        typer.Option(
+            "--cluster-metadata-decoder",
+            help=f"Read values as records of the cluster's metadata; of itself for {METADATA_TOPIC} and *.checkpoint.",
+        ),
+    ] = False,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Show batches, indexes, aborted transactions, producers and metadata. Exit code 1 if something is damaged."""
+    files = find_files(paths)
+    is_damaged = False
+    total = sum(path.stat().st_size for path in files)
+    with progress("reading", total, unit="bytes", wanted=not is_terminal(sys.stdout)) as passed:
+        for path in files:
+            is_metadata = path.parent.name.startswith(f"{METADATA_TOPIC}-") or kind_of(path) == CHECKPOINT_SUFFIX
+            depth = Depth(records=records, metadata=cluster_metadata_decoder or is_metadata)
+            table = _Table(path)
+            for entry in dump(path, depth, passed):
+                is_damaged |= entry["kind"] == "damage" or entry.get("is_valid") is False
+                if format is OutputFormat.JSON:
+                    print_json({"file": str(path), **entry})
+                else:
+                    table.print(entry)
+    if is_damaged:
+        raise typer.Exit(EXIT_DAMAGED)
+
+
+# What people see of each kind of entry: headings and widths. Width 0 is the rest of the line.
+_COLUMNS: dict[str, tuple[tuple[str, int], ...]] = {
+    "batch": (
+        ("position", 10),
+        ("size", 8),
+        ("offsets", 23),
+        ("records", 7),
+        ("max timestamp", 29),
+        ("epoch", 5),
+        ("codec", 6),
+        ("producer", 16),
+        ("remarks", 0),
+    ),
+    "offset": (("offset", 19), ("position", 10), ("remarks", 0)),
+    "timestamp": (("timestamp", 29), ("offset", 19)),
+    "aborted_transaction": (("producer", 10), ("first offset", 19), ("last offset", 19), ("last stable offset", 19)),
+    "producer": (
+        ("producer", 16),
+        ("last sequence", 13),
+        ("last offset", 19),
+        ("last timestamp", 29),
+        ("transaction since", 19),
+    ),
+}
+
+
+class _Table:
+    """Rows are printed as they are read: a segment may have millions."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._heading: str | None = None
+        print(neutralise(str(path)))
+
+    def print(self, entry: dict[str, Any]) -> None:
+        kind = entry["kind"]
+        if kind == "damage":
+            where = f"{entry['bytes']} bytes from position {entry['position']} on: " if "position" in entry else ""
+            print(neutralise(f"  DAMAGED: {where}{entry['reason']}"))
+            return
+        columns = _COLUMNS[kind]
+        if self._heading != kind:
+            self._heading = kind
+            self._print_row(columns, [name for name, _ in columns])
+        self._print_row(columns, _CELLS[kind](entry))
+        for record in entry.get("records", ()):
+            print(f"    {_record_line(record)}")
+
+    @staticmethod
+    def _print_row(columns: tuple[tuple[str, int], ...], cells: list[str]) -> None:
+        padded = (f"{cell:>{width}}" if width else cell for (_, width), cell in zip(columns, cells, strict=True))
+        print(neutralise("  " + "  ".join(padded).rstrip()))
+
+
+def _batch_cells(entry: dict[str, Any]) -> list[str]:
+    return [
+        str(entry["position"]),
+        str(entry["size"]),
+        f"{entry['base_offset']}-{entry['last_offset']}",
+        str(entry["record_count"]),
+        format_time(entry["max_timestamp"]),
+        str(entry["leader_epoch"]),
+        entry["compression"],
+        _producer(entry) + (f"#{entry['base_sequence']}" if entry["base_sequence"] >= 0 else ""),
+        ", ".join(_remarks(entry)),
+    ]
+
+
+def _remarks(entry: dict[str, Any]) -> Iterator[str]:
+    if not entry["is_valid"]:
+        yield f"DAMAGED: {entry['reason']}"
+    if entry["is_transactional"]:
+        yield "transactional"
+    if entry["is_control"]:
+        yield "control"
+    if entry["timestamp_type"] == "LogAppendTime":
+        yield "append time"
+    if entry["delete_horizon"] is not None:
+        yield f"tombstones until {format_time(entry['delete_horizon'])}"
+
+
+def _producer(entry: dict[str, Any]) -> str:
+    return "-" if entry["producer_id"] < 0 else f"{entry['producer_id']}/{entry['producer_epoch']}"
+
+
+def _offset_cells(entry: dict[str, Any]) -> list[str]:
+    remark = "DISAGREES with the log" if entry["agrees_with_log"] is False else ""
+    return [str(entry["offset"]), str(entry["position"]), remark]
+
+
+_CELLS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "batch": _batch_cells,
+    "offset": _offset_cells,
+    "timestamp": lambda entry: [format_time(entry["timestamp"]), str(entry["offset"])],
+    "aborted_transaction": lambda entry: [
+        str(entry[name]) for name in ("producer_id", "first_offset", "last_offset", "last_stable_offset")
+    ],
+    "producer": lambda entry: [
+        _producer(entry),
+        str(entry["last_sequence"]),
+        str(entry["last_offset"]),
+        format_time(entry["last_timestamp"]),
+        "-" if entry["transaction_first_offset"] < 0 else str(entry["transaction_first_offset"]),
+    ],
+}
+
+
+def _record_line(record: dict[str, Any]) -> str:
+    rest = {name: value for name, value in record.items() if name not in ("offset", "timestamp")}
+    return f"{record['offset']}  {format_time(record['timestamp'])}  {json_line(rest)}"

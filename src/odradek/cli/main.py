@@ -1,0 +1,145 @@
+"""The entrance: finds the command, runs it, and turns what goes wrong into one line and exit code 2.
+
+Only the module of the command at hand is imported. `start` in its plain form does not even import typer: a node's
+start is measured in hundredths of a second.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    import typer
+
+# In the order of the help. A module defines `app` (a group of commands) or `command` (a single one).
+_MODULES: Final = {
+    "up": "odradek.cli.up",
+    "start": "odradek.cli.start",
+    "format": "odradek.cli.format",
+    "random-uuid": "odradek.cli.random_uuid",
+    "topic": "odradek.cli.topic",
+    "produce": "odradek.cli.produce",
+    "consume": "odradek.cli.consume",
+    "config": "odradek.cli.config",
+    "log": "odradek.cli.log",
+}
+
+
+def main() -> None:
+    # kio imports hypothesis wherever it is installed, to register strategies that only its own tests use: 0.15 s.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of the command."""
+    try:
+        plain = _plain_start(arguments)
+        if plain is not None:
+            from odradek.cli.start_node import start_node
+
+            return start_node(*plain)
+        return _run_typer(arguments)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return _output_closed()
+    except Exception as error:
+        from odradek.cli.errors import EXIT_CODE, explain
+        from odradek.cli.terminal import say
+
+        line = explain(error)
+        if line is None:
+            raise
+        say(f"odradek: {line}")
+        return EXIT_CODE
+
+
+def _plain_start(arguments: Sequence[str]) -> tuple[str, list[str]] | None:
+    """File and overrides of `start FILE [--override key=value …]`; None for any other command line, typer's to read."""
+    if len(arguments) < 2 or arguments[0] != "start" or arguments[1].startswith("-"):
+        return None
+    overrides = list(arguments[3::2])
+    if any(option != "--override" for option in arguments[2::2]) or len(arguments) != 2 + 2 * len(overrides):
+        return None
+    return arguments[1], overrides
+
+
+def _run_typer(arguments: Sequence[str]) -> int:
+    first = arguments[0] if arguments else None
+    needed = [first] if first in _MODULES else [] if first == "--version" else list(_MODULES)
+    import typer
+
+    from odradek.cli.errors import EXIT_CODE
+    from odradek.cli.terminal import say
+
+    app = build_app(needed)
+    # Mistakes in the command line itself: typer would tell them in a box of six lines.
+    usage_error = cast(type[Exception], typer.BadParameter.__bases__[0])
+    try:
+        code = app(list(arguments), prog_name="odradek", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except usage_error as error:
+        return _explain_usage(error)
+    except typer.Abort:
+        say("odradek: stopped")
+        return EXIT_CODE
+
+
+def build_app(names: Sequence[str]) -> "typer.Typer":
+    """The app with these commands; the others are not imported."""
+    import typer
+
+    app = typer.Typer(
+        name="odradek",
+        help="Apache Kafka's cluster, in Python: start nodes, and work with topics, records and configs.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def root(
+        version: bool = typer.Option(False, "--version", is_eager=True, callback=_show_version, help="The version."),
+    ) -> None:
+        del version
+
+    for name in names:
+        module = import_module(_MODULES[name])
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(module.command)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import typer
+
+        import odradek
+
+        print(f"odradek {odradek.__version__}")
+        raise typer.Exit
+
+
+def _explain_usage(error: Exception) -> int:
+    """One line, with where to look; nothing when typer has just printed the help instead."""
+    from odradek.cli.errors import EXIT_CODE
+    from odradek.cli.terminal import say
+
+    message = str(error.format_message()).rstrip(".") if hasattr(error, "format_message") else str(error)
+    if message:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "odradek"
+        say(f"odradek: {message[:1].lower()}{' '.join(message[1:].split())}; see `{path} --help`")
+    return EXIT_CODE
+
+
+def _output_closed() -> int:
+    """The reader of our output went away (`| head`): no mistake. What is still buffered must not fail again at exit."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

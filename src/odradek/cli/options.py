@@ -1,0 +1,51 @@
+"""Options that several commands share, so that they are called and explained the same everywhere."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from odradek.cli.errors import UserError
+from odradek.cli.output import OutputFormat
+from odradek.client.address import parse_bootstrap
+from odradek.client.cluster import Cluster
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        "--bootstrap-server",
+        envvar="ODRADEK_BOOTSTRAP",
+        metavar="HOST:PORT[,…]",
+        help="One or more brokers of the cluster.",
+    ),
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to try before giving up.")
+]
+Format = Annotated[OutputFormat, typer.Option("--format", help="Tables are for people, JSON is for programs.")]
+Configs = Annotated[
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A config of the topic; may be repeated."),
+]
+
+
+def open_cluster(bootstrap: str, timeout_s: float) -> Cluster:
+    try:
+        return Cluster(parse_bootstrap(bootstrap), timeout_s=timeout_s)
+    except ValueError as error:
+        raise UserError(f"--bootstrap: {error}") from None
+
+
+def parse_assignments(texts: Iterable[str] | None, option: str) -> dict[str, str]:
+    """`key=value` each, a later one winning over an earlier one of the same key."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"{option} {text!r} is not of the form key=value")
+        found[key.strip()] = value.strip()
+    return found

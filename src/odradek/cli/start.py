@@ -1,0 +1,18 @@
+"""`odradek start`: one node from a Kafka `server.properties`, in this process."""
+
+from typing import Annotated
+
+import typer
+
+from odradek.cli.start_node import start_node
+
+
+def command(
+    file: Annotated[str, typer.Argument(metavar="FILE", show_default=False, help="A Kafka server.properties.")],
+    override: Annotated[
+        list[str] | None,
+        typer.Option("--override", metavar="KEY=VALUE", help="Wins over what the file says; may be repeated."),
+    ] = None,
+) -> None:
+    """Run one node from a Kafka server.properties, until Ctrl-C or SIGTERM."""
+    raise typer.Exit(start_node(file, override or []))

@@ -1,0 +1,37 @@
+"""Running one node in this process. Imports nothing that a node does not need: its start is measured."""
+
+import logging
+import sys
+from collections.abc import Sequence
+
+from odradek.config.node_config import ConfigErrors, NodeConfig
+
+EXIT_MISTAKE = 2
+
+
+def start_node(file: str, overrides: Sequence[str]) -> int:
+    """Serves until it is told to stop. Returns the process's exit code."""
+    # Mistakes in the configuration are lines of their own: all of them are told at once.
+    try:
+        config = load_config(file, overrides)
+    except ConfigErrors as error:
+        print(*error.errors, sep="\n", file=sys.stderr)
+        return EXIT_MISTAKE
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    from odradek.node.run import run_node
+
+    return run_node(config)
+
+
+def load_config(file: str, overrides: Sequence[str] = ()) -> NodeConfig:
+    """Raises ConfigErrors, UserError or OSError."""
+    given: dict[str, str] = {}
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            from odradek.cli.errors import UserError
+
+            raise UserError(f"--override {text!r} is not of the form key=value")
+        given[key.strip()] = value
+    with open(file, encoding="utf-8", errors="replace") as source:
+        return NodeConfig.load(source.read(), file, given)

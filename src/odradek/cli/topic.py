@@ -1,0 +1,249 @@
+"""`odradek topic`: create, list, describe, alter and delete topics."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition, uuid_to_text
+from odradek.cli.errors import UserError
+from odradek.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    Configs,
+    Format,
+    Timeout,
+    open_cluster,
+    parse_assignments,
+)
+from odradek.cli.output import OutputFormat, print_json, print_table
+from odradek.cli.terminal import is_terminal, say
+from odradek.client.admin import EARLIEST, LATEST, Admin, ConfigSource, Resource, ResourceType
+from odradek.client.cluster import Cluster
+from odradek.client.layout import TopicLayout
+
+app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+Names = Annotated[list[str], typer.Argument(metavar="TOPIC…", show_default=False)]
+
+
+@app.command()
+def create(
+    name: Name,
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", "-p", min=1, help="How many; the cluster's num.partitions if left out."),
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option("--replication-factor", "-r", min=1, help="Copies of each; the cluster's default if left out."),
+    ] = None,
+    config: Configs = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Be content if it is there already.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Create a topic."""
+    configs = parse_assignments(config, "--config")
+    created = True
+    with open_cluster(bootstrap, timeout) as cluster:
+        try:
+            Admin(cluster).create_topic(
+                name, partitions=partitions or -1, replication_factor=replication_factor or -1, configs=configs
+            )
+        except KafkaError as error:
+            if not (if_not_exists and error.code is ErrorCode.topic_already_exists):
+                raise
+            created = False
+        layout = cluster.retry(f"describing topic {name!r}", lambda: _layout_when_known(cluster, name))
+    if format is OutputFormat.JSON:
+        print_json({"topic": name, "created": created, **_summary(layout)})
+        return
+    count = len(layout.partitions)
+    state = "created" if created else "exists already"
+    say(f"{name}: {state}, {_counted(count, 'partition')}, {_counted(_replication_factor(layout), 'replica')} of each")
+
+
+@app.command("list")
+def list_topics(
+    internal: Annotated[bool, typer.Option("--internal", help="Show the cluster's own topics too.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """List topics."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        everything = cluster.retry("listing topics", lambda: cluster.layout(None))
+    shown = [layout for _, layout in sorted(everything.topics.items()) if internal or not layout.is_internal]
+    if format is OutputFormat.JSON:
+        print_json([{"topic": layout.name, **_summary(layout)} for layout in shown])
+    elif shown:
+        columns = ("topic", "partitions", "replicas", "under-replicated", "without leader")
+        print_table(columns, [(layout.name, *_summary_row(layout)) for layout in shown])
+    else:
+        say("there is no topic yet: `odradek topic create NAME` creates one")
+
+
+@app.command()
+def describe(
+    names: Names,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Show a topic's configs, and for each partition its leader, replicas and offsets."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        layouts = cluster.retry("describing topics", lambda: cluster.topics(names))
+        described = [_describe(cluster, layouts[name]) for name in dict.fromkeys(names)]
+    if format is OutputFormat.JSON:
+        print_json(described)
+        return
+    for topic in described:
+        _print_described(topic)
+
+
+@app.command()
+def alter(
+    name: Name,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="How many there shall be: more than there are.")
+    ] = None,
+    config: Configs = None,
+    delete_config: Annotated[
+        list[str] | None, typer.Option("--delete-config", metavar="KEY", help="Back to the default; may be repeated.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Change a topic's configs, or add partitions."""
+    changes = parse_assignments(config, "--config")
+    if partitions is None and not changes and not delete_config:
+        raise UserError("nothing to change: give --partitions, --config or --delete-config")
+    with open_cluster(bootstrap, timeout) as cluster:
+        cluster.topics([name])
+        admin = Admin(cluster)
+        if changes or delete_config:
+            resource = Resource(ResourceType.TOPIC, name)
+            admin.alter_configs(resource, changes=changes, removals=delete_config or ())
+        if partitions is not None:
+            admin.create_partitions(name, partitions)
+            say("keys may now go to other partitions than before: records of one key are in order only from here on")
+    say(f"{name}: changed")
+
+
+@app.command()
+def delete(
+    names: Names,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Delete topics and all their records."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        cluster.topics(names)
+        if not yes and is_terminal(sys.stdin):
+            typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
+        for name in dict.fromkeys(names):
+            Admin(cluster).delete_topic(name)
+            say(f"{name}: deleted")
+
+
+def _layout_when_known(cluster: Cluster, name: str) -> TopicLayout:
+    """A broker may hear of a new topic a moment after the controller made it."""
+    layout = cluster.layout([name])
+    if name not in layout.topics:
+        raise KafkaError(layout.refused[name], f"topic {name!r}")
+    return layout.topics[name]
+
+
+def _summary(layout: TopicLayout) -> dict[str, object]:
+    return {
+        "topic_id": uuid_to_text(layout.id) if layout.id else None,
+        "internal": layout.is_internal,
+        "partition_count": len(layout.partitions),
+        "replication_factor": _replication_factor(layout),
+        "under_replicated": _under_replicated(layout),
+        "without_leader": _without_leader(layout),
+    }
+
+
+def _summary_row(layout: TopicLayout) -> tuple[int, ...]:
+    return len(layout.partitions), _replication_factor(layout), _under_replicated(layout), _without_leader(layout)
+
+
+def _replication_factor(layout: TopicLayout) -> int:
+    return len(layout.partitions[0].replicas) if layout.partitions else 0
+
+
+def _under_replicated(layout: TopicLayout) -> int:
+    return sum(len(partition.isr) < len(partition.replicas) for partition in layout.partitions)
+
+
+def _without_leader(layout: TopicLayout) -> int:
+    return sum(partition.leader < 0 for partition in layout.partitions)
+
+
+def _describe(cluster: Cluster, layout: TopicLayout) -> dict[str, Any]:
+    admin = Admin(cluster)
+    configs = admin.configs(Resource(ResourceType.TOPIC, layout.name))
+    led = [TopicPartition(layout.name, partition.id) for partition in layout.partitions if partition.leader >= 0]
+    earliest = admin.offsets(dict.fromkeys(led, EARLIEST))
+    latest = admin.offsets(dict.fromkeys(led, LATEST))
+    return {
+        "topic": layout.name,
+        **_summary(layout),
+        "configs": {
+            config.name: config.value for config in configs if config.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.name
+        },
+        "partitions": [
+            {
+                "partition": partition.id,
+                "leader": partition.leader if partition.leader >= 0 else None,
+                "leader_epoch": partition.leader_epoch,
+                "replicas": list(partition.replicas),
+                "isr": list(partition.isr),
+                "offline": list(partition.offline),
+                "earliest_offset": earliest.get(TopicPartition(layout.name, partition.id)),
+                "latest_offset": latest.get(TopicPartition(layout.name, partition.id)),
+            }
+            for partition in layout.partitions
+        ],
+    }
+
+
+def _print_described(topic: dict[str, Any]) -> None:
+    configs = "  ".join(f"{name}={value}" for name, value in topic["configs"].items())
+    print_table(
+        ("topic", "id", "partitions", "replicas", "configs"),
+        [
+            (
+                topic["topic"],
+                topic["topic_id"],
+                topic["partition_count"],
+                topic["replication_factor"],
+                configs or "defaults",
+            )
+        ],
+    )
+    print_table(
+        ("partition", "leader", "replicas", "in sync", "offline", "earliest", "latest"),
+        [
+            (
+                partition["partition"],
+                "none" if partition["leader"] is None else partition["leader"],
+                partition["replicas"],
+                partition["isr"],
+                partition["offline"],
+                partition["earliest_offset"],
+                partition["latest_offset"],
+            )
+            for partition in topic["partitions"]
+        ],
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
