@@ -84,8 +84,8 @@ class Disk(Protocol):
 
     def make_dirs(self, path: str) -> None: ...
 
-    def rename(self, source: str, target: str) -> None:
-        """Durable once it returns: the directories of both names are synced."""
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+        """Durable once it returns, the directories of both names being synced, unless the caller can do without."""
 
     def remove(self, path: str) -> None: ...
 

@@ -266,8 +266,10 @@ class HostDisk:
     def make_dirs(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
-    def rename(self, source: str, target: str) -> None:
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         os.replace(source, target)
+        if not durable:
+            return
         target_parent = os.path.dirname(target)
         self.sync_dir(target_parent)
         source_parent = os.path.dirname(source)

@@ -1,0 +1,505 @@
+"""One partition's log: segments, producers and leader epochs joined. Kafka's files, through the Disk port.
+
+One writer at a time; `read`, `read_cached` and `flush` may run beside it in other threads. It never reads the clock and
+starts no thread: what waits for a disk, waits in the caller's. Batches come checked (CRC, size, timestamps); nothing
+here looks at records, save in transaction markers. An OSError goes to the caller, and the log is then as before.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import Disk
+from odradek.config.topic_config import TopicConfig
+from odradek.log import names, retention
+from odradek.log.index_file import WouldWait
+from odradek.log.leader_epochs import LeaderEpochs
+from odradek.log.partition_metadata import read_topic_id, write_topic_id
+from odradek.log.producer_state import Origin, ProducerState, StagedProducers
+from odradek.log.recovery import LoadedLog, LogLoader, Progress, rebuild_producers
+from odradek.log.segment import Segment, TimestampedOffset
+from odradek.log.swaps import settle, swap_in
+from odradek.log.transaction_index import AbortedTransaction
+from odradek.records.batch import BatchHeader, patch_offset_and_epoch
+
+PRODUCER_ID_EXPIRATION_MS = 86_400_000
+_base_offset_of = attrgetter("base_offset")
+
+
+class Appended(NamedTuple):
+    first_offset: int
+    last_offset: int
+    # The batch was there already; the offsets are those it got then, `timestamp` is the greatest it had.
+    duplicate: bool = False
+    timestamp: int = -1
+    # A segment was closed: its `flush` is due, up to `rolled_at`.
+    rolled_at: int = -1
+
+
+class LogRead(NamedTuple):
+    data: bytes
+    # No offset at or above this one is in the data, and no batch between the data's end and this was passed over.
+    next_offset: int
+    # Where the data lies.
+    segment_base_offset: int
+    position: int
+
+
+class PartitionLog:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: UUID | None,
+        config: TopicConfig,
+        loaded: LoadedLog,
+    ) -> None:
+        """Not for callers: see `open`."""
+        self._disk = disk
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        # Replaced as a whole whenever it changes, so that readers in other threads see one or the other.
+        self.segments: Sequence[Segment] = loaded.segments
+        self._active = loaded.segments[-1]
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        # Everything below is on the disk for good.
+        self.recovery_point = loaded.recovery_point
+        self.producers: ProducerState = loaded.producers
+        self.epochs: LeaderEpochs = loaded.epochs
+        # Files to remove, and when.
+        self._doomed: list[tuple[int, str]] = []
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        *,
+        topic_partition: TopicPartition,
+        topic_id: UUID | None,
+        config: TopicConfig,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        had_clean_shutdown: bool = False,
+        now_ms: int,
+        producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
+        progress: Progress | None = None,
+    ) -> "PartitionLog":
+        """Opens or creates the log in `directory`, recovering it if the last stop was not clean."""
+        disk.make_dirs(directory)
+        topic_id = _agree_on_topic_id(disk, directory, topic_partition, topic_id)
+        loaded = LogLoader(
+            disk,
+            directory,
+            topic_partition=topic_partition,
+            config=config,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            had_clean_shutdown=had_clean_shutdown,
+            now_ms=now_ms,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+            progress=progress,
+        ).load()
+        log = cls(disk, directory, topic_partition, topic_id, config, loaded)
+        log.release_files()
+        return log
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def active_segment(self) -> Segment:
+        return self._active
+
+    def update_config(self, config: TopicConfig) -> None:
+        """Sizes of indexes and their interval count from the next segment on, all else at once."""
+        self.config = config
+
+    # ---- appending
+
+    def append_as_leader(
+        self,
+        data: bytearray | memoryview,
+        batches: list[BatchHeader],
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Gives the batches their offsets and the epoch, in `data` and in the headers, and appends them."""
+        first_offset = offset = self.log_end_offset
+        staged: StagedProducers | None = None
+        for batch in batches:
+            patch_offset_and_epoch(data, batch, offset, leader_epoch)
+            if batch.producer_id >= 0:
+                if origin is Origin.CLIENT:
+                    duplicate = self.producers.find_duplicate(batch)
+                    if duplicate is not None:
+                        return Appended(duplicate.first_offset, duplicate.last_offset, True, duplicate.timestamp)
+                if staged is None:
+                    staged = self.producers.stage(origin, transaction_version)
+                staged.add(batch, data)
+            offset += batch.last_offset_delta + 1
+        if leader_epoch != self.epochs.latest_epoch:
+            self.epochs.assign(leader_epoch, first_offset)
+        return self._append(data, batches, first_offset, offset, staged, now_ms)
+
+    def append_as_follower(
+        self, data: bytes | bytearray | memoryview, batches: list[BatchHeader], *, now_ms: int
+    ) -> Appended:
+        """Appends a leader's batches with the offsets and epochs they have."""
+        next_offset = self.log_end_offset
+        staged: StagedProducers | None = None
+        for batch in batches:
+            if batch.base_offset < next_offset:
+                raise KafkaError(
+                    ErrorCode.offset_out_of_range,
+                    f"Unexpected offset in append to {self.topic_partition}: {batch.base_offset} is less than the next "
+                    f"offset {next_offset}",
+                )
+            next_offset = batch.next_offset
+            if batch.producer_id >= 0:
+                if staged is None:
+                    staged = self.producers.stage(Origin.REPLICATION)
+                staged.add(batch, data)
+        for batch in batches:
+            if batch.leader_epoch >= 0 and batch.leader_epoch != self.epochs.latest_epoch:
+                self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        return self._append(data, batches, batches[0].base_offset, next_offset, staged, now_ms)
+
+    def _append(
+        self,
+        data: bytes | bytearray | memoryview,
+        batches: list[BatchHeader],
+        first_offset: int,
+        end_offset: int,
+        staged: StagedProducers | None,
+        now_ms: int,
+    ) -> Appended:
+        size = len(data)
+        config = self.config
+        segment = self._active
+        rolled_at = -1
+        max_timestamp = batches[0].max_timestamp if len(batches) == 1 else max(one.max_timestamp for one in batches)
+        if not segment.has_room(size, end_offset - 1, max_timestamp, now_ms, config):
+            if size > config.segment_bytes:
+                raise KafkaError(
+                    ErrorCode.record_list_too_large,
+                    f"Message batch size is {size} bytes in append to partition {self.topic_partition}, which exceeds "
+                    f"the maximum configured segment size of {config.segment_bytes}.",
+                )
+            segment = self.roll(now_ms, first_offset)
+            rolled_at = segment.base_offset
+        producers = self.producers
+        if staged is None:
+            segment.append(data, batches)
+        else:
+            aborted = self._write_aborted(segment, staged) if staged.completed else []
+            segment.append(data, batches)
+            if aborted:
+                segment.transaction_index.commit(aborted)
+            producers.apply(staged)
+        producers.end_offset = end_offset
+        self.log_end_offset = end_offset
+        return Appended(first_offset, end_offset - 1, rolled_at=rolled_at)
+
+    def _write_aborted(self, segment: Segment, staged: StagedProducers) -> list[AbortedTransaction]:
+        """Before the log, so that the log never holds an abort that readers do not hear of."""
+        aborted: list[AbortedTransaction] = []
+        for ended in staged.completed:
+            if ended.aborted:
+                stable_offset = self.producers.stable_offset_after(staged, ended)
+                entry = AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable_offset)
+                segment.transaction_index.write_ahead(len(aborted), entry)
+                aborted.append(entry)
+        return aborted
+
+    def roll(self, now_ms: int, at_least: int = 0) -> Segment:
+        """Closes the active segment and begins another at the log's end. An empty active segment stays as it is."""
+        base_offset = max(self.log_end_offset, at_least)
+        active = self._active
+        if base_offset == active.base_offset:
+            return active
+        # Producers as of the new segment's begin: recovery of that segment starts from here.
+        self.producers.end_offset = base_offset
+        self.producers.take_snapshot(sync=False)
+        active.finish()
+        segment = Segment.create(self._disk, self.directory, base_offset, self.config, now_ms=now_ms)
+        # A flush of the old segment, while active, left its indexes out: until the next one it counts as not flushed.
+        self.recovery_point = min(self.recovery_point, max(self.log_end_offset - 1, 0))
+        self.segments = [*self.segments, segment]
+        self._active = segment
+        return segment
+
+    # ---- reading
+
+    def read(self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True) -> LogRead:
+        """Whole batches from the one that holds `offset`, none at or above the end. May wait for the disk."""
+        return self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=False)
+
+    def read_cached(
+        self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True
+    ) -> LogRead | None:
+        """As `read`, but None when that would have to wait for the disk."""
+        try:
+            return self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=True)
+        except WouldWait:
+            return None
+
+    def _read(self, offset: int, max_bytes: int, end_offset: int, min_one_message: bool, cached: bool) -> LogRead:
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            self._raise_out_of_range(offset)
+        segments = self.segments
+        slot = len(segments) - 1
+        if offset < segments[slot].base_offset:
+            slot = self._floor_slot(segments, offset)
+        while offset < end_offset and slot < len(segments):
+            segment = segments[slot]
+            slot += 1
+            limit_offset = segments[slot].base_offset if slot < len(segments) else names.OFFSET_MAX
+            if end_offset >= limit_offset:
+                end_position = segment.size
+            else:
+                limit_offset = end_offset
+                end_position = segment.position_of(end_offset, cached=cached)
+            found = segment.read(offset, max_bytes, end_position, min_one_message=min_one_message, cached=cached)
+            if found is not None:
+                next_offset = limit_offset if found.next_offset < 0 else found.next_offset
+                return LogRead(found.data, next_offset, segment.base_offset, found.position)
+        return LogRead(b"", offset, segments[-1].base_offset, segments[-1].size)
+
+    def _raise_out_of_range(self, offset: int) -> None:
+        bound = (
+            f"starting from offset: {self.log_start_offset}."
+            if offset < self.log_start_offset
+            else f"upto {self.log_end_offset}."
+        )
+        raise KafkaError(
+            ErrorCode.offset_out_of_range,
+            f"Received request for offset {offset} for partition {self.topic_partition}, but we only have log segments "
+            f"{bound}",
+        )
+
+    @staticmethod
+    def _floor_slot(segments: Sequence[Segment], offset: int) -> int:
+        """The last segment that begins at the offset or before it; the first if none does."""
+        return max(0, bisect_right(segments, offset, key=_base_offset_of) - 1)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The first record whose timestamp is not below the one asked for."""
+        for segment in self.segments:
+            if segment.largest_timestamp_ms >= timestamp:
+                return segment.find_timestamp(timestamp, self.log_start_offset)
+        return None
+
+    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
+        """The first record that has the greatest timestamp of the log."""
+        return max(self.segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp()
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
+        """Those that reach into [from, to), by the order of their markers."""
+        found: list[AbortedTransaction] = []
+        segments = self.segments
+        for segment in segments[self._floor_slot(segments, from_offset) :]:
+            entries, complete = segment.transaction_index.collect(from_offset, to_offset)
+            found += entries
+            if complete:
+                break
+        return found
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest open transaction begins, markers above the high watermark not counted."""
+        return self.producers.first_undecided_offset
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it every transaction is decided, and the decision replicated."""
+        unstable = self.producers.first_unstable_offset(high_watermark)
+        if unstable is None or unstable >= high_watermark:
+            return high_watermark
+        return max(unstable, self.log_start_offset)
+
+    # ---- durability
+
+    def flush(self, up_to_offset: int | None = None) -> None:
+        """Makes everything below the offset (the log's end, if none is given) survive a power loss."""
+        target = self.log_end_offset if up_to_offset is None else min(up_to_offset, self.log_end_offset)
+        if target > self.recovery_point:
+            segments = self.segments
+            first = self._floor_slot(segments, self.recovery_point)
+            new_files = False
+            for segment in segments[first:]:
+                if segment.base_offset >= target:
+                    break
+                segment.sync()
+                if segment is not segments[-1]:
+                    segment.sync_indexes()
+                new_files = new_files or segment.base_offset >= self.recovery_point
+            if new_files:
+                self._disk.sync_dir(self.directory)
+            self.recovery_point = max(self.recovery_point, target)
+        self.producers.snapshots.sync()
+        self.epochs.write_if_changed()
+
+    # ---- shortening
+
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Cuts the log so that it ends before `offset`. False if it did already."""
+        if offset >= self.log_end_offset:
+            self.epochs.truncate_from_end(self.log_end_offset)
+            return False
+        segments = self.segments
+        if segments[0].base_offset > offset:
+            self.truncate_fully_to(offset, now_ms)
+            return True
+        kept = [segment for segment in segments if segment.base_offset <= offset]
+        self._doom_segments(segments[len(kept) :], now_ms)
+        self.segments = kept
+        self._active = kept[-1]
+        self._active.truncate_to(offset, now_ms)
+        self._active.note_end(offset)
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.epochs.truncate_from_end(offset)
+        rebuild_producers(self.producers, kept, self.log_start_offset, offset, now_ms)
+        return True
+
+    def truncate_fully_to(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
+        """Drops everything and begins anew at `offset`."""
+        self._doom_segments(self.segments, now_ms)
+        segment = Segment.create(self._disk, self.directory, offset, self.config, now_ms=now_ms)
+        self.segments = [segment]
+        self._active = segment
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self.epochs.clear()
+        self.producers.restart_at(offset)
+        self.producers.take_snapshot(sync=False)
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Hides what lies below; whole segments go with the next `delete_old_segments`. False if it changes nothing."""
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self.producers.advance_log_start(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
+        """Lets go of the segments that retention or the log's start have passed; returns how many."""
+        return sum(self._delete_first(count, now_ms) for count in retention.steps(self, now_ms, high_watermark))
+
+    def _delete_first(self, count: int, now_ms: int) -> int:
+        if count == 0:
+            return 0
+        if count == len(self.segments):
+            self.roll(now_ms)
+        deleted, kept = self.segments[:count], self.segments[count:]
+        # The start moves first: nobody looks for what is about to go.
+        self.advance_log_start(kept[0].base_offset)
+        self.segments = kept
+        self._doom_segments(deleted, now_ms)
+        return count
+
+    def _doom_segments(self, segments: Iterable[Segment], now_ms: int) -> None:
+        """Renames the files to `.deleted`; they go once nobody can be reading them any more."""
+        deadline = now_ms + self.config.file_delete_delay_ms
+        for segment in segments:
+            segment.rename_mark(names.DELETED_SUFFIX)
+            self._doomed += [(deadline, segment.path(suffix)) for suffix in names.SEGMENT_SUFFIXES]
+            snapshot = self.producers.snapshots.mark_deleted(segment.base_offset)
+            if snapshot is not None:
+                self._doomed.append((deadline, snapshot))
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Removes the `.deleted` files whose time has come."""
+        waiting = []
+        for deadline, path in self._doomed:
+            if deadline > now_ms:
+                waiting.append((deadline, path))
+            elif self._disk.exists(path):
+                self._disk.remove(path)
+        self._doomed = waiting
+
+    def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment], now_ms: int) -> None:
+        """Puts finished `.cleaned` segments in the place of some that are not active."""
+        swap_in(self._disk, self.directory, new)
+        gone = {segment.base_offset for segment in old}
+        kept = [segment for segment in self.segments if segment.base_offset not in gone]
+        self.segments = sorted([*kept, *new], key=_base_offset_of)
+        deadline = now_ms + self.config.file_delete_delay_ms
+        begins = {segment.base_offset for segment in new}
+        for segment in old:
+            segment.rename_mark(names.DELETED_SUFFIX)
+            self._doomed += [(deadline, segment.path(suffix)) for suffix in names.SEGMENT_SUFFIXES]
+            if segment.base_offset not in begins:
+                snapshot = self.producers.snapshots.mark_deleted(segment.base_offset)
+                if snapshot is not None:
+                    self._doomed.append((deadline, snapshot))
+        settle(self._disk, self.directory, new)
+
+    # ---- the end
+
+    def release_files(self) -> None:
+        """Gives back all descriptors; the next use opens the files again."""
+        for segment in self.segments:
+            segment.release()
+
+    def release_idle_files(self) -> None:
+        """Gives back the descriptors of files that nobody used since this was called last."""
+        for segment in self.segments:
+            segment.release_if_idle()
+
+    def move_to(self, directory: str) -> None:
+        """Renames the partition's directory, as to mark it for deletion. The log can still be read."""
+        self._disk.rename(self.directory, directory)
+        self._doomed = [(deadline, f"{directory}/{path.rpartition('/')[2]}") for deadline, path in self._doomed]
+        self.directory = directory
+        for segment in self.segments:
+            segment.move_to(directory)
+        self.producers.snapshots.move_to(directory)
+        self.epochs.move_to(directory)
+
+    def close(self) -> None:
+        """Ends cleanly: everything flushed, indexes at their true size, a snapshot of the producers at the end."""
+        self.flush()
+        self._active.finish()
+        self._active.sync()
+        self._active.sync_indexes()
+        self.producers.take_snapshot(sync=True)
+        self._disk.sync_dir(self.directory)
+        self.release_files()
+
+    def delete(self) -> None:
+        """Removes the partition's directory with everything in it."""
+        self.release_files()
+        self._disk.remove_tree(self.directory)
+
+
+def _agree_on_topic_id(
+    disk: Disk, directory: str, topic_partition: TopicPartition, topic_id: UUID | None
+) -> UUID | None:
+    found = read_topic_id(disk, directory)
+    if found is None:
+        if topic_id is not None:
+            write_topic_id(disk, directory, topic_id)
+        return topic_id
+    if topic_id is not None and topic_id != found:
+        raise KafkaError(
+            ErrorCode.inconsistent_topic_id,
+            f"Tried to assign topic ID {topic_id} to log for topic partition {topic_partition}, but log already "
+            f"contained topic ID {found}",
+        )
+    return found
