@@ -95,7 +95,7 @@ def _check_ports(listeners: tuple[Listener, ...]) -> None:
     for port, sharing in by_port.items():
         if len(sharing) > 1 and sorted(map(_ip_version, sharing)) != [4, 6]:
             both = " and ".join(listener.name for listener in sharing)
-            raise AddressError(f"listeners {both} have the same port {port}")
+            raise AddressError(f"{both} have the same port {port}")
 
 
 def _ip_version(listener: Listener) -> int:

@@ -17,11 +17,13 @@ from odradek.config.listeners import (
     parse_voters,
 )
 from odradek.config.problems import Problems
+from odradek.config.synonyms import broker_synonyms
 from odradek.config.topic_config import Texts
 from odradek.config.values import ConfigValue
 
 T = TypeVar("T")
 _HOST = re.compile(r"[0-9a-zA-Z\-._:]*")
+_LIMIT = re.compile(r"-?\d{1,10}")
 _MEBIBYTE = 1 << 20
 
 
@@ -103,28 +105,31 @@ def _node_id(given: Given) -> int:
 
 
 def _listeners(given: Given, roles: frozenset[str], controller_names: tuple[str, ...]) -> dict[str, Any]:
-    protocols = _protocols(given, controller_names)
-    listeners = given.attempt("listeners", lambda: parse_listeners(given.typed["listeners"], protocols)) or ()
-    advertised_entries = given.typed["advertised.listeners"]
-    advertised = listeners
-    if advertised_entries:
-        advertised = (
-            given.attempt(
-                "advertised.listeners", lambda: parse_listeners(advertised_entries, protocols, distinct_ports=False)
-            )
-            or ()
+    if "controller" in roles and not controller_names:
+        given.problems.error(
+            "controller.listener.names",
+            "controller.listener.names is missing: write controller.listener.names=CONTROLLER and add "
+            "CONTROLLER://:9093 to listeners",
         )
-    _check_security(given, (*listeners, *advertised))
+    protocols = _protocols(given, controller_names)
+    if given.problems.has_error("controller.listener.names", "listener.security.protocol.map", "process.roles"):
+        return {}
+    listeners = given.attempt("listeners", lambda: parse_listeners(given.typed["listeners"], protocols)) or ()
+    explicit = given.attempt(
+        "advertised.listeners",
+        lambda: parse_listeners(given.typed["advertised.listeners"] or (), protocols, distinct_ports=False),
+    )
+    advertised = explicit or listeners
     of_broker = tuple(one for one in advertised if one.name not in controller_names)
-    of_controller = _controller_addresses(controller_names, advertised, listeners)
-    if not given.problems.has_error("listeners", "advertised.listeners", "process.roles"):
-        _check_listeners(given, roles, listeners, controller_names)
-        _check_advertised(given, roles, listeners, (*of_broker, *of_controller))
+    _check_security(given, (*listeners, *advertised))
+    if not given.problems.has_error("listeners", "advertised.listeners"):
+        _check_listeners(given, listeners, controller_names)
+        _check_advertised(given, listeners, explicit or of_broker, of_broker)
     return {
         "listeners": listeners,
         "advertised_listeners": of_broker,
-        "advertised_controller_listeners": of_controller,
-        "inter_broker_listener_name": _inter_broker_name(given, protocols, of_broker),
+        "advertised_controller_listeners": _controller_addresses(controller_names, advertised, listeners),
+        "inter_broker_listener_name": _inter_broker_name(given, of_broker),
     }
 
 
@@ -154,34 +159,27 @@ def _check_security(given: Given, listeners: Iterable[Listener]) -> None:
             )
 
 
-def _check_listeners(
-    given: Given, roles: frozenset[str], listeners: tuple[Listener, ...], controller_names: tuple[str, ...]
-) -> None:
+def _check_listeners(given: Given, listeners: tuple[Listener, ...], controller_names: tuple[str, ...]) -> None:
     names = {one.name for one in listeners}
-    if "controller" in roles:
-        if not controller_names:
+    for name in controller_names:
+        if name not in names:
             given.problems.error(
                 "controller.listener.names",
-                "controller.listener.names is missing: write controller.listener.names=CONTROLLER and add "
-                "CONTROLLER://:9093 to listeners",
+                f"controller.listener.names: listener {name} is not among listeners; add {name}://:9093 there",
             )
-        for name in controller_names:
-            if name not in names:
-                given.problems.error(
-                    "controller.listener.names",
-                    f"controller.listener.names: listener {name} is not among listeners; add {name}://:9093 there",
-                )
-    if "broker" in roles and names <= set(controller_names):
+    if names <= set(controller_names):
         given.problems.error(
             "listeners", "listeners: all of them are for controllers; add one for clients, PLAINTEXT://:9092"
         )
 
 
 def _check_advertised(
-    given: Given, roles: frozenset[str], listeners: tuple[Listener, ...], advertised: tuple[Listener, ...]
+    given: Given, listeners: tuple[Listener, ...], advertised: tuple[Listener, ...], of_broker: tuple[Listener, ...]
 ) -> None:
     key = "advertised.listeners" if "advertised.listeners" in given.texts else "listeners"
     names = {one.name for one in listeners}
+    if key == "advertised.listeners" and not of_broker:
+        given.problems.error(key, f"{key}: none of them is for clients; add PLAINTEXT://HOST:9092")
     for one in advertised:
         if one.name not in names:
             given.problems.error(key, f"{key}: listener {one.name} is advertised but not among listeners")
@@ -193,7 +191,7 @@ def _check_advertised(
             )
 
 
-def _inter_broker_name(given: Given, protocols: Mapping[str, str], advertised: tuple[Listener, ...]) -> str:
+def _inter_broker_name(given: Given, advertised: tuple[Listener, ...]) -> str:
     key = "inter.broker.listener.name"
     name, protocol = given.typed[key], given.typed["security.inter.broker.protocol"]
     if name and "security.inter.broker.protocol" in given.texts:
@@ -213,21 +211,18 @@ def _inter_broker_name(given: Given, protocols: Mapping[str, str], advertised: t
 
 
 def _check_quorum(given: Given, roles: frozenset[str], fields: Mapping[str, Any]) -> None:
-    keys = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
-    voters, servers, node_id = fields["controller_quorum_voters"], fields[keys[1].replace(".", "_")], fields["node_id"]
-    if given.problems.has_error(*keys, "node.id", "broker.id", "process.roles"):
+    key, node_id = "controller.quorum.voters", fields["node_id"]
+    if given.problems.has_error(key, "controller.quorum.bootstrap.servers", "node.id", "broker.id", "process.roles"):
         return
-    if not voters and not servers:
-        given.problems.error(
-            keys[0],
-            f"controller.quorum.voters is missing: write controller.quorum.voters={node_id}@localhost:9093 with the "
-            "port of the controller's listener",
-        )
-    ids = [voter.node_id for voter in voters]
-    if ids and "controller" in roles and node_id not in ids:
-        given.problems.error(keys[0], f"{keys[0]}: a controller must be one of the voters, and {node_id} is not")
-    elif len(ids) > 1:
-        given.problems.error(keys[0], f"{keys[0]}: more than one controller is not supported yet")
+    voters = [voter.node_id for voter in fields["controller_quorum_voters"]]
+    if not voters and not fields["controller_quorum_bootstrap_servers"]:
+        controllers = fields.get("advertised_controller_listeners")
+        port = controllers[0].port if controllers else 9093
+        given.problems.error(key, f"{key} is missing: write {key}={node_id}@localhost:{port}")
+    elif voters and "controller" in roles and node_id not in voters:
+        given.problems.error(key, f"{key}: a controller must be one of the voters, and {node_id} is not")
+    elif len(voters) > 1:
+        given.problems.error(key, f"{key}: more than one controller is not supported yet")
 
 
 def _directories(given: Given) -> dict[str, Any]:
@@ -242,7 +237,7 @@ def parse_ip_overrides(text: str) -> dict[str, int]:
     limits: dict[str, int] = {}
     for entry in filter(None, re.split(r"\s*,\s*", text.strip())):
         host, _, limit = entry.rpartition(":")
-        if not host or not _HOST.fullmatch(host) or not limit.strip().isdecimal():
+        if not host or not _HOST.fullmatch(host) or not _LIMIT.fullmatch(limit.strip()):
             raise AddressError(f"{entry!r} is not of the form ADDRESS:LIMIT")
         limits[host.strip()] = int(limit)
     return limits
@@ -250,28 +245,29 @@ def parse_ip_overrides(text: str) -> dict[str, int]:
 
 def _check_limits(given: Given) -> None:
     """Bounds that Kafka keeps outside of its table of ranges."""
-    typed = given.typed
+    typed, problems = given.typed, given.problems
 
     def require(key: str, satisfied: bool, message: str) -> None:
-        if not satisfied and not given.problems.has_error(key):
-            given.problems.error(key, message)
+        if not satisfied and not problems.has_error(key):
+            problems.error(key, f"{key} {message}")
 
-    for key, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
-        require(key, typed[key] is None or typed[key] >= least, f"{key} must be {least} or more")
-    for key in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
-        require(key, typed[key] != 0, f"{key} must be 1 or more, or -1 to keep records for ever")
-    require(
-        "log.cleaner.dedupe.buffer.size",
-        typed["log.cleaner.dedupe.buffer.size"] > _MEBIBYTE * typed["log.cleaner.threads"],
-        "log.cleaner.dedupe.buffer.size must be more than 1 MiB for each of log.cleaner.threads",
-    )
-    require(
-        "log.cleaner.min.compaction.lag.ms",
-        typed["log.cleaner.min.compaction.lag.ms"] <= typed["log.cleaner.max.compaction.lag.ms"],
-        "log.cleaner.min.compaction.lag.ms must not be more than log.cleaner.max.compaction.lag.ms",
-    )
+    for key, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0), ("log.cleaner.threads", 1)):
+        require(key, typed[key] is None or typed[key] >= least, f"must be {least} or more")
+    retention = next(key for key in broker_synonyms("log.retention.ms") if typed[key] is not None)
+    require(retention, typed[retention] != 0, "must be 1 or more, or -1 to keep records for ever")
+    memory, threads = "log.cleaner.dedupe.buffer.size", "log.cleaner.threads"
+    if typed[memory] // max(1, typed[threads]) <= _MEBIBYTE and not problems.has_error(memory, threads):
+        problems.error(
+            memory if memory in given.texts else threads, f"{memory} must be more than 1 MiB for each of {threads}"
+        )
     require(
         "max.connections.per.ip",
         typed["max.connections.per.ip"] > 0 or bool(typed["max.connections.per.ip.overrides"]),
-        "max.connections.per.ip can be 0 only beside max.connections.per.ip.overrides",
+        "can be 0 only beside max.connections.per.ip.overrides",
     )
+    if typed["log.cleaner.min.compaction.lag.ms"] > typed["log.cleaner.max.compaction.lag.ms"]:
+        problems.warn(
+            "log.cleaner.min.compaction.lag.ms",
+            "log.cleaner.min.compaction.lag.ms is more than log.cleaner.max.compaction.lag.ms: "
+            "topics that set neither cannot be created with configs of their own",
+        )
