@@ -76,8 +76,8 @@ async def create_topics(names: Sequence[str], broker: BrokerPort) -> None:
     for topic in response.topics:
         # Another client's request may have been faster.
         if topic.error_code not in (ErrorCode.none, ErrorCode.topic_already_exists):
-            error = KafkaError(topic.error_code, topic.error_message)
-            logger.warning("topic %s was not created automatically: %s", topic.name, error)
+            refusal = KafkaError(topic.error_code, topic.error_message)
+            logger.warning("topic %s was not created automatically: %s", topic.name, refusal)
 
 
 def _creatable(name: str, config: NodeConfig) -> Message:
