@@ -6,9 +6,9 @@ The table itself is `kafka_configs.json`, one config per line. What this broker 
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
+from typing import NamedTuple
 
 from odradek.config.ranges import check_for
 from odradek.config.values import ConfigType, ConfigValue, parse_value
@@ -25,8 +25,7 @@ class UpdateMode(Enum):
     INTERNAL = "internal"
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigDefinition:
+class ConfigDefinition(NamedTuple):
     name: str
     type: ConfigType
     default_text: str | None

@@ -42,16 +42,12 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     """`listener.security.protocol.map`: listener names, upper-cased, to security protocols."""
     protocols: dict[str, str] = {}
     for entry in filter(None, re.split(r"\s*,\s*", text.strip())):
-        name, colon, protocol = entry.rpartition(":")
-        if not colon or not name:
+        name, _, protocol = (part.strip().upper() for part in entry.rpartition(":"))
+        if not name:
             raise AddressError(f"{entry!r} is not of the form NAME:PROTOCOL")
-        if protocol.strip() not in SECURITY_PROTOCOLS:
-            raise AddressError(
-                f"{protocol.strip()!r} is none of the security protocols {', '.join(SECURITY_PROTOCOLS)}"
-            )
-        if name.strip().upper() in protocols:
-            raise AddressError(f"listener {name.strip()} is mapped twice")
-        protocols[name.strip().upper()] = protocol.strip()
+        if protocol not in SECURITY_PROTOCOLS:
+            raise AddressError(f"{protocol} is none of the security protocols {', '.join(SECURITY_PROTOCOLS)}")
+        protocols[name] = protocol
     return protocols
 
 

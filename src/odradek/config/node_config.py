@@ -20,9 +20,9 @@ from odradek.config.values import ConfigValue
 __all__ = ["ConfigErrors", "NodeConfig"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class NodeConfig:
-    """Fields without a comment are named as their config, dots turned to underscores."""
+    """Fields without a comment are named as their config, dots turned to underscores. No repr: there are passwords."""
 
     node_id: int
     process_roles: frozenset[str]
@@ -90,7 +90,7 @@ class NodeConfig:
     """Changed at run time for all brokers."""
     in_force: Texts
     """`values` with what was changed at run time on top."""
-    warnings: tuple[str, ...] = field(default=(), compare=False)
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, text: str, source: str, overrides: Mapping[str, str] = NOTHING) -> Self:

@@ -9,8 +9,6 @@ from typing import Self, TypeAlias
 
 ConfigValue: TypeAlias = bool | int | float | str | tuple[str, ...] | None
 
-HIDDEN = "[hidden]"
-
 
 class ConfigType(IntEnum):
     """Numbered as DescribeConfigs puts them on the wire."""
