@@ -5,6 +5,7 @@ A missing component skips the tests that need it. With CI=true it fails them ins
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +14,7 @@ import pytest
 
 T = TypeVar("T")
 
+KAFKAJS_VERSION = "2.2.4"
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -60,3 +62,17 @@ def find_program(name: str) -> str:
 def cache_directory() -> Path:
     """Where downloads that outlive a test run are kept."""
     return Path(os.environ.get("ODRADEK_CACHE", ROOT / ".cache"))
+
+
+def kafkajs_modules() -> Path:
+    """A node_modules directory with kafkajs in it, installed on first need."""
+    find_program("node")
+    directory = cache_directory() / f"kafkajs-{KAFKAJS_VERSION}"
+    modules = directory / "node_modules"
+    if not (modules / "kafkajs").exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        command = [find_program("npm"), "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(directory)]
+        result = subprocess.run([*command, f"kafkajs@{KAFKAJS_VERSION}"], capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise ComponentMissing(f"npm could not install kafkajs: {result.stderr[-500:]}")
+    return modules

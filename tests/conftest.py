@@ -44,3 +44,9 @@ def apache_kafka_libs() -> Path:
 @pytest.fixture(scope="session")
 def kcat() -> str:
     return components.require("kcat", lambda: components.find_program("kcat"))
+
+
+@pytest.fixture(scope="session")
+def kafkajs() -> Path:
+    """The node_modules directory that holds kafkajs."""
+    return components.require("kafkajs", components.kafkajs_modules)
