@@ -5,7 +5,7 @@ a controller, and a record that cannot be applied means a log that is not whole 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -43,7 +43,7 @@ class ImageDelta:
     """Topics that were there before, with partitions added or changed."""
     topics_deleted: tuple[TopicImage, ...] = ()
     """As they were before the deletion."""
-    partitions_changed: Mapping[UUID, tuple[int, ...]] = MappingProxyType({})
+    partitions_changed: Mapping[UUID, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """Of the topics created and changed: the partitions that are new or differ."""
     configs_changed: tuple[ConfigResource, ...] = ()
     brokers_changed: tuple[int, ...] = ()

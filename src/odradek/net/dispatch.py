@@ -41,7 +41,8 @@ class BrokerDispatcher:
             handler = self._handlers[api_key] = (module.handle, getattr(module, "read_request", None))
         handle, read_request = handler
         if read_request is None:
-            request, _ = context.schema.read_request(frame, body)
+            # kio reads only what nobody can change under it.
+            request, _ = context.schema.read_request(bytes(frame), body)
         else:
             request = read_request(frame, body, context.version)
         return handle(request, context, self._broker)
