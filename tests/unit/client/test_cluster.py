@@ -1,0 +1,86 @@
+import socket
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client.address import Address
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ConnectionFailed, TimedOut, UnknownTopic, Unreachable
+from tests.unit.client.scripted_broker import HANG_UP, METADATA, ScriptedBroker, in_turn
+
+
+def closed_address() -> Address:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return Address(*listener.getsockname())
+
+
+def test_any_broker_of_the_list_will_do() -> None:
+    with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
+        broker.answers[METADATA] = broker.metadata({"orders": 3})
+        with Cluster([closed_address(), broker.address]) as cluster:
+            layout = cluster.layout(None)
+    assert layout.cluster_id == "scripted"
+    assert [partition.id for partition in layout.topics["orders"].partitions] == [0, 1, 2]
+
+
+def test_nobody_there_is_told_at_once_with_every_reason() -> None:
+    first, second = closed_address(), closed_address()
+    with Cluster([first, second], timeout_s=60) as cluster, pytest.raises(Unreachable) as caught:
+        cluster.retry("asking", cluster.layout)
+    assert str(first) in str(caught.value)
+    assert str(second) in str(caught.value)
+
+
+def test_an_unknown_topic_comes_with_the_names_there_are() -> None:
+    with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
+        broker.answers[METADATA] = broker.metadata({"orders": 1, "payments": 1})
+        with Cluster([broker.address]) as cluster, pytest.raises(UnknownTopic) as caught:
+            cluster.topics(["order"])
+    assert caught.value.known == ("orders", "payments")
+
+
+def test_a_lost_connection_is_opened_again() -> None:
+    with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
+        there = broker.metadata({})
+        broker.answers[METADATA] = in_turn([there, lambda *_: HANG_UP, there])
+        with Cluster([broker.address]) as cluster:
+            cluster.layout()
+            assert cluster.retry("asking", cluster.layout).brokers.keys() == {1}
+    assert len(broker.requests) == 3
+
+
+def test_what_may_pass_is_tried_until_the_deadline() -> None:
+    asked = []
+
+    def refuse() -> None:
+        asked.append(1)
+        raise KafkaError(ErrorCode.not_controller, "election under way")
+
+    with Cluster([closed_address()], timeout_s=0.2) as cluster, pytest.raises(TimedOut, match="election under way"):
+        cluster.retry("asking", refuse)
+    assert len(asked) > 2
+
+
+def test_what_cannot_pass_is_not_tried_again() -> None:
+    asked = []
+
+    def refuse() -> None:
+        asked.append(1)
+        raise KafkaError(ErrorCode.invalid_config, "no")
+
+    with Cluster([closed_address()]) as cluster, pytest.raises(KafkaError, match="no"):
+        cluster.retry("asking", refuse)
+    assert asked == [1]
+
+
+def test_a_broker_that_metadata_does_not_name() -> None:
+    with ScriptedBroker({}, {METADATA: (0, 12)}) as broker:
+        broker.answers[METADATA] = broker.metadata({})
+        with Cluster([broker.address]) as cluster, pytest.raises(KafkaError, match="broker 9"):
+            cluster.address_of(9)
+
+
+def test_failures_of_one_broker_name_it() -> None:
+    address = closed_address()
+    with Cluster([address]) as cluster, pytest.raises(ConnectionFailed, match=str(address.port)):
+        cluster.connection(address)
