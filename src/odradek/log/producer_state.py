@@ -250,7 +250,7 @@ class ProducerState:
     def is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
         return entry.transaction_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
 
-    def remove_expired(self, now_ms: int) -> None:
+    def expire(self, now_ms: int) -> None:
         for producer_id in [one.producer_id for one in self.producers.values() if self.is_expired(one, now_ms)]:
             del self.producers[producer_id]
 

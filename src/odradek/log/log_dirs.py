@@ -1,0 +1,399 @@
+"""All log dirs of a node: opening, loading, placing and removing partitions, checkpoints, failures.
+
+Blocking calls, made from whatever thread the caller chooses; `get_or_create` alone decides on the loop and works in the
+executor. A dir whose disk fails is for the caller to take offline, with `fail`: only it knows who has to be told.
+"""
+
+import errno
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.base.ids import METADATA_TOPIC, TopicPartition
+from odradek.base.ports import Disk, DiskUsage, Executor
+from odradek.config.topic_config import TopicConfig
+from odradek.log import names
+from odradek.log.log_dir import LOCK_FILE, LogDir
+from odradek.log.meta_properties import (
+    META_PROPERTIES,
+    MalformedMetaProperties,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from odradek.log.partition_log import PRODUCER_ID_EXPIRATION_MS, PartitionLog
+from odradek.log.partition_metadata import MalformedPartitionMetadata, read_topic_id
+
+# Below this number Kafka gives uuids a meaning of their own: no dir has one.
+_RESERVED_DIRECTORY_IDS = 100
+
+
+class LogDirError(Exception):
+    """A dir cannot be used, and what to do about it."""
+
+
+class DirFailure(NamedTuple):
+    directory: str
+    error: OSError
+
+
+class LoadProgress(NamedTuple):
+    """How far one partition's recovery has come."""
+
+    topic_partition: TopicPartition
+    scanned_bytes: int
+    bytes_to_scan: int
+
+
+class LogDirs:
+    def __init__(
+        self, disk: Disk, dirs: Sequence[LogDir], failures: Sequence[DirFailure], new_id: Callable[[], UUID]
+    ) -> None:
+        """Not for callers: see `open`."""
+        self._disk = disk
+        self._new_id = new_id
+        self.online: dict[str, LogDir] = {log_dir.path: log_dir for log_dir in dirs}
+        self.offline: dict[str, OSError] = {failure.directory: failure.error for failure in failures}
+        self._doomed: list[tuple[int, str]] = []
+        self.producer_id_expiration_ms = PRODUCER_ID_EXPIRATION_MS
+
+    @classmethod
+    def open(
+        cls, disk: Disk, paths: Sequence[str], *, node_id: int, cluster_id: str | None, new_id: Callable[[], UUID]
+    ) -> "LogDirs":
+        """Locks every dir and checks that it is this node's. Dirs without a name of their own get one.
+
+        Raises LogDirError for a mistake that somebody has to put right. A dir that cannot be read is offline from the
+        start, unless it is the only one left.
+        """
+        dirs: list[LogDir] = []
+        failures: list[DirFailure] = []
+        try:
+            for path in paths:
+                try:
+                    dirs.append(_open_dir(disk, path))
+                except OSError as error:
+                    failures.append(DirFailure(path, error))
+            if not dirs:
+                raise LogDirError("; ".join(f"{failure.directory}: {failure.error}" for failure in failures))
+            _agree_on_identity(disk, dirs, node_id, cluster_id, new_id)
+            for log_dir in dirs:
+                log_dir.begin()
+        except BaseException:
+            for log_dir in dirs:
+                log_dir.abandon()
+            raise
+        return cls(disk, dirs, failures, new_id)
+
+    # ---- what is there
+
+    @property
+    def cluster_id(self) -> str | None:
+        return next((log_dir.meta.cluster_id for log_dir in self.online.values() if log_dir.meta is not None), None)
+
+    @property
+    def directory_ids(self) -> dict[str, UUID]:
+        """Of the dirs that are online."""
+        return {path: one.directory_id for path, one in self.online.items() if one.directory_id is not None}
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The epoch under which the last run stopped cleanly in all dirs; -1 if it did not."""
+        epochs = {log_dir.previous_broker_epoch for log_dir in self.online.values()}
+        epoch = epochs.pop() if len(epochs) == 1 and not self.offline else None
+        return -1 if epoch is None else epoch
+
+    @property
+    def had_clean_shutdown(self) -> bool:
+        return all(log_dir.had_clean_shutdown for log_dir in self.online.values())
+
+    def get(self, name: TopicPartition) -> PartitionLog | None:
+        for log_dir in self.online.values():
+            log = log_dir.logs.get(name)
+            if log is not None:
+                return log
+        return None
+
+    def logs(self) -> Iterator[PartitionLog]:
+        for log_dir in list(self.online.values()):
+            yield from list(log_dir.logs.values())
+
+    def dir_of(self, log: PartitionLog) -> str:
+        """The path of the dir that holds the log."""
+        return log.directory.rpartition("/")[0]
+
+    def usage(self, directory: str) -> DiskUsage:
+        return self._disk.usage(directory)
+
+    def checkpointed_high_watermark(self, name: TopicPartition) -> int:
+        return max((log_dir.high_watermarks.get(name, 0) for log_dir in self.online.values()), default=0)
+
+    # ---- loading
+
+    def loading_jobs(
+        self,
+        config_for: Callable[[str], TopicConfig],
+        *,
+        now_ms: int,
+        is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda *_: False,
+        progress: Callable[[LoadProgress], None] | None = None,
+    ) -> list[Callable[[], DirFailure | None]]:
+        """One job for each partition found on disk, to be run in any threads, all before anything else is asked.
+
+        A job returns what is wrong with its dir, if its disk fails. `is_stray` says of a partition, by name and topic
+        id, that the cluster does not have it here; it is put aside, not deleted.
+        """
+
+        def job(log_dir: LogDir, name: str, found: names.PartitionDir) -> Callable[[], DirFailure | None]:
+            def load() -> DirFailure | None:
+                try:
+                    self._load(log_dir, name, found, config_for, now_ms, is_stray, progress)
+                except OSError as error:
+                    return DirFailure(log_dir.path, error)
+                return None
+
+            return load
+
+        jobs = []
+        for log_dir in self.online.values():
+            for name, found in log_dir.partition_dirs():
+                if found.topic_partition.topic == METADATA_TOPIC:
+                    continue
+                if found.mark == names.DELETE_DIR_SUFFIX:
+                    self._doomed.append((now_ms, log_dir.file(name)))
+                elif found.mark != names.STRAY_DIR_SUFFIX:
+                    jobs.append(job(log_dir, name, found))
+        return jobs
+
+    def _load(
+        self,
+        log_dir: LogDir,
+        name: str,
+        found: names.PartitionDir,
+        config_for: Callable[[str], TopicConfig],
+        now_ms: int,
+        is_stray: Callable[[TopicPartition, UUID | None], bool],
+        progress: Callable[[LoadProgress], None] | None,
+    ) -> None:
+        partition = found.topic_partition
+        directory = log_dir.file(name)
+        try:
+            topic_id = read_topic_id(self._disk, directory)
+        except MalformedPartitionMetadata as error:
+            raise OSError(errno.EIO, str(error), directory) from None
+        if is_stray(partition, topic_id):
+            marked = names.marked_partition_dir(partition, names.STRAY_DIR_SUFFIX, self._new_id().hex)
+            self._disk.rename(directory, log_dir.file(marked))
+            return
+        log = PartitionLog.open(
+            self._disk,
+            directory,
+            topic_partition=partition,
+            topic_id=topic_id,
+            config=config_for(partition.topic),
+            recovery_point=log_dir.recovery_points.get(partition, 0),
+            log_start_offset=log_dir.log_starts.get(partition, 0),
+            had_clean_shutdown=log_dir.had_clean_shutdown,
+            now_ms=now_ms,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+            progress=None if progress is None else lambda done, total: progress(LoadProgress(partition, done, total)),
+        )
+        logs = log_dir.future_logs if found.mark == names.FUTURE_DIR_SUFFIX else log_dir.logs
+        logs[partition] = log
+
+    # ---- creating and removing
+
+    async def get_or_create(
+        self,
+        name: TopicPartition,
+        topic_id: UUID,
+        config: TopicConfig,
+        *,
+        directory_id: UUID | None = None,
+        now_ms: int,
+        executor: Executor,
+    ) -> PartitionLog:
+        """The partition's log, made anew if there is none, in the dir asked for or else the emptiest."""
+        log = self.get(name)
+        if log is not None and (log.topic_id is None or log.topic_id == topic_id):
+            return log
+        log_dir = self._choose_dir(directory_id)
+        log_dir.reserved += 1
+        try:
+            log = await executor.run(lambda: self._create(log_dir, name, topic_id, config, now_ms))
+        finally:
+            log_dir.reserved -= 1
+        log_dir.logs[name] = log
+        return log
+
+    def _choose_dir(self, directory_id: UUID | None) -> LogDir:
+        if directory_id is not None and directory_id.int >= _RESERVED_DIRECTORY_IDS:
+            for log_dir in self.online.values():
+                if log_dir.directory_id == directory_id:
+                    return log_dir
+            raise OSError(errno.ENODEV, f"log dir {directory_id} is not online")
+        if not self.online:
+            raise OSError(errno.ENODEV, "no log dir is online")
+        return min(self.online.values(), key=lambda log_dir: log_dir.partition_count)
+
+    def _create(
+        self, log_dir: LogDir, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int
+    ) -> PartitionLog:
+        log_dir.forget_checkpoints_of(name)
+        log = PartitionLog.open(
+            self._disk,
+            log_dir.file(names.partition_dir(name)),
+            topic_partition=name,
+            topic_id=topic_id,
+            config=config,
+            had_clean_shutdown=False,
+            now_ms=now_ms,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+        )
+        self._disk.sync_dir(log_dir.path)
+        return log
+
+    def delete(self, log: PartitionLog, now_ms: int) -> None:
+        """Marks the partition's directory for deletion; `remove_deleted` removes it after file.delete.delay.ms."""
+        log_dir = self.online.get(self.dir_of(log))
+        if log_dir is None:
+            return
+        name = log.topic_partition
+        for logs in (log_dir.logs, log_dir.future_logs):
+            if logs.get(name) is log:
+                del logs[name]
+        marked = names.marked_partition_dir(name, names.DELETE_DIR_SUFFIX, self._new_id().hex)
+        log.move_to(log_dir.file(marked))
+        log.release_files()
+        self._doomed.append((now_ms + log.config.file_delete_delay_ms, log.directory))
+
+    def remove_deleted(self, now_ms: int) -> list[DirFailure]:
+        """Removes files and directories whose time has come."""
+        failures = []
+        for log in self.logs():
+            try:
+                log.remove_deleted(now_ms)
+            except OSError as error:
+                failures.append(DirFailure(self.dir_of(log), error))
+        due = [path for deadline, path in self._doomed if deadline <= now_ms]
+        self._doomed = [(deadline, path) for deadline, path in self._doomed if deadline > now_ms]
+        for path in due:
+            parent = path.rpartition("/")[0]
+            try:
+                if parent in self.online and self._disk.exists(path):
+                    self._disk.remove_tree(path)
+            except OSError as error:
+                failures.append(DirFailure(parent, error))
+        return failures
+
+    # ---- checkpoints
+
+    def checkpoint_recovery_points(self) -> list[DirFailure]:
+        return self._in_every_dir(LogDir.checkpoint_recovery_points)
+
+    def checkpoint_log_starts(self) -> list[DirFailure]:
+        return self._in_every_dir(LogDir.checkpoint_log_starts)
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> list[DirFailure]:
+        return self._in_every_dir(lambda log_dir: log_dir.checkpoint_high_watermarks(high_watermarks))
+
+    def _in_every_dir(self, work: Callable[[LogDir], None]) -> list[DirFailure]:
+        failures = []
+        for log_dir in list(self.online.values()):
+            try:
+                work(log_dir)
+            except OSError as error:
+                failures.append(DirFailure(log_dir.path, error))
+        return failures
+
+    # ---- ending
+
+    def release_idle_files(self) -> None:
+        for log in self.logs():
+            log.release_idle_files()
+
+    def fail(self, directory: str, error: OSError) -> list[TopicPartition]:
+        """Takes a dir offline and returns the partitions that were in it."""
+        log_dir = self.online.pop(directory, None)
+        if log_dir is None:
+            return []
+        self.offline[directory] = error
+        log_dir.abandon()
+        return [*log_dir.logs, *log_dir.future_logs]
+
+    def closing_jobs(self) -> list[Callable[[], DirFailure | None]]:
+        """One job for each partition, to be run in any threads before `close`."""
+
+        def job(log_dir: LogDir, log: PartitionLog) -> Callable[[], DirFailure | None]:
+            def close() -> DirFailure | None:
+                try:
+                    log.close()
+                except OSError as error:
+                    return DirFailure(log_dir.path, error)
+                return None
+
+            return close
+
+        return [
+            job(log_dir, log)
+            for log_dir in self.online.values()
+            for log in (*log_dir.logs.values(), *log_dir.future_logs.values())
+        ]
+
+    def close(self, broker_epoch: int) -> list[DirFailure]:
+        """Ends cleanly. Dirs in which a closing job failed must have been taken offline with `fail` before."""
+        failures = self._in_every_dir(lambda log_dir: log_dir.close(broker_epoch))
+        for failure in failures:
+            self.fail(*failure)
+        self.online = {}
+        return failures
+
+    def abandon(self) -> None:
+        """Ends as a crash would, but gives the locks back."""
+        for log_dir in self.online.values():
+            log_dir.abandon()
+        self.online = {}
+
+
+def _open_dir(disk: Disk, path: str) -> LogDir:
+    if disk.exists(path) and not disk.is_dir(path):
+        raise LogDirError(f"{path} is not a directory")
+    disk.make_dirs(path)
+    try:
+        lock = disk.lock(f"{path}/{LOCK_FILE}")
+    except BlockingIOError:
+        raise LogDirError(f"{path} is used by another process, which holds {path}/{LOCK_FILE}") from None
+    try:
+        meta = read_meta_properties(disk, path)
+    except MalformedMetaProperties as error:
+        lock.release()
+        raise LogDirError(f"{error}. Correct the file, or format the directory anew.") from None
+    except OSError:
+        lock.release()
+        raise
+    return LogDir(disk, path, lock, meta)
+
+
+def _agree_on_identity(
+    disk: Disk, dirs: Sequence[LogDir], node_id: int, cluster_id: str | None, new_id: Callable[[], UUID]
+) -> None:
+    for log_dir in dirs:
+        meta = log_dir.meta
+        if meta is None:
+            continue
+        if cluster_id is None:
+            cluster_id = meta.cluster_id
+        if meta.cluster_id != cluster_id:
+            raise LogDirError(f"{log_dir.path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
+        if meta.node_id != node_id:
+            raise LogDirError(f"{log_dir.path} belongs to node {meta.node_id}, but this is node {node_id}")
+    if cluster_id is None:
+        listed = ", ".join(log_dir.path for log_dir in dirs)
+        raise LogDirError(f"no {META_PROPERTIES} in {listed}: the directory is not formatted (odradek format)")
+    for log_dir in dirs:
+        if log_dir.meta is None or log_dir.meta.directory_id is None:
+            log_dir.meta = MetaProperties(cluster_id, node_id, new_id())
+            write_meta_properties(disk, log_dir.path, log_dir.meta)
+    ids = [log_dir.directory_id for log_dir in dirs]
+    if len(set(ids)) != len(ids):
+        raise LogDirError(f"two log dirs have the same directory.id: {', '.join(log_dir.path for log_dir in dirs)}")
