@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.alteration import Change, altered_broker_configs, altered_topic_configs, check_topic_configs
 from odradek.config.levels import describe_topic
-from odradek.metadata.commands import ConfigChange, ConfigEntry, ConfigOperation
+from odradek.metadata.commands import ConfigEntry
 from odradek.metadata.decision import BoundedRecords, Decision
 from odradek.metadata.features import IV_4_3_CORDONED_DIRECTORIES
 from odradek.metadata.image import NO_CONFIG, RESOURCE_BROKER, RESOURCE_TOPIC, ConfigResource
 from odradek.metadata.records import ClearElrRecord, ConfigRecord, MetadataRecord
 
-from . import config_rules
+from .resource_names import check_resource_name
 from .state import ControllerState
 
 MIN_ISR = "min.insync.replicas"
@@ -23,35 +24,29 @@ class Configs:
         self._state = state
 
     def change(
-        self, changes: Mapping[ConfigResource, Mapping[str, ConfigChange]], *, validate_only: bool
+        self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
     ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
         """Only what is named changes."""
 
         def records_for(resource: ConfigResource) -> list[ConfigRecord]:
             current = self._state.image.configs.get(resource, NO_CONFIG)
-            records = []
-            for name, change in changes[resource].items():
-                value = _changed_value(resource, name, current.get(name), change)
-                if value != current.get(name) or resource[0] == RESOURCE_BROKER:
-                    records.append(_config_record(resource, name, value))
-            return records
+            altered_configs = altered_broker_configs if resource[0] == RESOURCE_BROKER else altered_topic_configs
+            altered = altered_configs(current, changes[resource])
+            named = dict.fromkeys(change.name for change in changes[resource])
+            return _changes_of(resource, current, {name: altered.get(name) for name in named})
 
         return self._decide(changes, records_for, validate_only)
 
     def replace(
-        self, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool
+        self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
     ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
         """What is not named goes back to its default."""
 
         def records_for(resource: ConfigResource) -> list[ConfigRecord]:
             wanted = configs[resource]
             current = self._state.image.configs.get(resource, NO_CONFIG)
-            records = [
-                _config_record(resource, name, value)
-                for name, value in wanted.items()
-                if value != current.get(name) or resource[0] == RESOURCE_BROKER
-            ]
-            return records + [_config_record(resource, name, None) for name in current if name not in wanted]
+            dropped = [_config_record(resource, name, None) for name in current if name not in wanted]
+            return _changes_of(resource, current, wanted) + dropped
 
         return self._decide(configs, records_for, validate_only)
 
@@ -115,9 +110,9 @@ class Configs:
                 settings.pop(record.name, None)
             else:
                 settings[record.name] = record.value
-        config_rules.check_name(resource_type, name)
+        check_resource_name(resource)
         if resource_type == RESOURCE_TOPIC:
-            config_rules.check_topic(self._state.config, settings)
+            check_topic_configs(settings, self._state.config.topic_defaults)
         if not is_new:
             self._check_existence(resource)
 
@@ -162,22 +157,15 @@ class Configs:
         ]
 
 
-def _changed_value(resource: ConfigResource, name: str, current: str | None, change: ConfigChange) -> str | None:
-    operation, operand = change
-    if operation is ConfigOperation.SET:
-        return operand
-    if operation is ConfigOperation.DELETE:
-        return None
-    if not config_rules.is_list(resource[0], name):
-        raise _invalid_config(f"Can't {operation.name} to key {name} because its type is not LIST.")
-    text = config_rules.default_of(resource[0], name) if current is None else current
-    parts = [part for part in (text or "").split(",") if part]
-    for part in (operand or "").split(","):
-        if operation is ConfigOperation.APPEND and part not in parts:
-            parts.append(part)
-        elif operation is ConfigOperation.SUBTRACT and part in parts:
-            parts.remove(part)
-    return ",".join(parts)
+def _changes_of(
+    resource: ConfigResource, current: Mapping[str, str], wanted: Mapping[str, str | None]
+) -> list[ConfigRecord]:
+    # A broker's setting is written even when it stays: a password file that it names may have changed.
+    return [
+        _config_record(resource, name, value)
+        for name, value in wanted.items()
+        if value != current.get(name) or resource[0] == RESOURCE_BROKER
+    ]
 
 
 def _config_record(resource: ConfigResource, name: str, value: str | None) -> ConfigRecord:

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Random
+from odradek.config.alteration import Change
 from odradek.config.node_config import NodeConfig
 from odradek.metadata.apply import ImageDelta
 from odradek.metadata.commands import (
-    ConfigChange,
     DirectoryAssignment,
     Heartbeat,
     HeartbeatAnswer,
@@ -115,12 +115,12 @@ class Controller:
     # Settings
 
     def replace_configs(
-        self, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool
+        self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
     ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
         return self._configs.replace(configs, validate_only=validate_only)
 
     def change_configs(
-        self, changes: Mapping[ConfigResource, Mapping[str, ConfigChange]], *, validate_only: bool
+        self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
     ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
         return self._configs.change(changes, validate_only=validate_only)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from odradek.base.errors import KafkaError
+from odradek.config.alteration import Change
 
 from .decision import Decision
 from .image import ConfigResource
@@ -48,18 +49,6 @@ class NewPartitions(NamedTuple):
     total: int
     """With those that are there."""
     assignments: Sequence[tuple[int, ...]] | None
-
-
-class ConfigOperation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class ConfigChange(NamedTuple):
-    operation: ConfigOperation
-    value: str | None
 
 
 class Registration(NamedTuple):
@@ -129,11 +118,11 @@ class ControllerCommands(Protocol):
     ) -> Decision[Mapping[str, KafkaError | None]]: ...
 
     def replace_configs(
-        self, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool
+        self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
     ) -> Decision[Mapping[ConfigResource, KafkaError | None]]: ...
 
     def change_configs(
-        self, changes: Mapping[ConfigResource, Mapping[str, ConfigChange]], *, validate_only: bool
+        self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
     ) -> Decision[Mapping[ConfigResource, KafkaError | None]]: ...
 
     def update_features(

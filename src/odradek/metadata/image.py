@@ -4,7 +4,7 @@ Values only: how records change them is in `apply.py`. Built for a million parti
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -156,6 +156,10 @@ class ClusterImage:
     """By user and mechanism (1: SCRAM-SHA-256, 2: SCRAM-SHA-512)."""
     delegation_tokens: PersistentMap[str, DelegationToken] = field(default_factory=PersistentMap)
     access_control_entries: PersistentMap[UUID, AccessControlEntry] = field(default_factory=PersistentMap)
+
+    def moved_to(self, *, offset: int, epoch: int, timestamp_ms: int) -> "ClusterImage":
+        """The same cluster, seen at another place of the log."""
+        return replace(self, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
     def topic_config(self, topic_name: str) -> Mapping[str, str]:
         return self.configs.get((RESOURCE_TOPIC, topic_name), NO_CONFIG)

@@ -1,0 +1,58 @@
+"""Batches of the metadata log onto an image, in order; metadata transactions take effect at their end."""
+
+from collections.abc import Iterable
+
+from .apply import apply
+from .batches import MetadataBatch
+from .image import ClusterImage
+from .records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord, MetadataRecord
+
+_RECORDS_PER_STEP = 20_000
+
+
+class Replay:
+    """A log, from its snapshot to its end."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._ready: list[MetadataRecord] = []
+        self._unfinished: list[MetadataRecord] | None = None
+        """Records of a transaction that has begun; None outside of one."""
+        self._offset = image.offset
+        self._epoch = image.epoch
+        self._timestamp_ms = image.timestamp_ms
+
+    @property
+    def is_inside_transaction(self) -> bool:
+        return self._unfinished is not None
+
+    def take(self, batch: MetadataBatch) -> None:
+        for record in batch.records:
+            if isinstance(record, BeginTransactionRecord):
+                self._unfinished = []
+            elif isinstance(record, EndTransactionRecord):
+                self._ready += self._unfinished or ()
+                self._unfinished = None
+            elif isinstance(record, AbortTransactionRecord):
+                self._unfinished = None
+            elif self._unfinished is not None:
+                self._unfinished.append(record)
+            else:
+                self._ready.append(record)
+        self._offset, self._epoch, self._timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
+        if len(self._ready) >= _RECORDS_PER_STEP:
+            self._apply()
+
+    def take_all(self, batches: Iterable[MetadataBatch]) -> None:
+        for batch in batches:
+            self.take(batch)
+
+    def image(self) -> ClusterImage:
+        self._apply()
+        return self._image
+
+    def _apply(self) -> None:
+        self._image, _ = apply(
+            self._image, self._ready, offset=self._offset, epoch=self._epoch, timestamp_ms=self._timestamp_ms
+        )
+        self._ready = []

@@ -1,0 +1,134 @@
+"""Snapshots: `.checkpoint` files that stand for the log up to an offset, and `bootstrap.checkpoint`, a cluster's seed.
+
+A snapshot is a run of batches: a control batch with its header (and, from kraft.version 1 on, the voters), the
+records in batches of a thousand, and a control batch with its footer. Without a footer it is not whole.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from odradek.records.batch import check_crc, parse_batches
+from odradek.records.control import ControlMessage, SnapshotFooter, SnapshotHeader, build_control_batch
+
+from .batches import MetadataBatch, build_metadata_batch, read_metadata_batch
+from .image import EMPTY_IMAGE, ClusterImage
+from .image_records import records_of
+from .records import FeatureLevelRecord, MetadataRecord
+from .replay import Replay
+
+BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
+_RECORDS_PER_BATCH: Final = 1024
+_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
+
+
+class SnapshotId(NamedTuple):
+    end_offset: int
+    """The first offset that is not in the snapshot."""
+    epoch: int
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.end_offset:020}-{self.epoch:010}.checkpoint"
+
+
+class BrokenSnapshot(ValueError):
+    """The file is no snapshot, or not a whole one."""
+
+
+def parse_file_name(name: str) -> SnapshotId | None:
+    match = _NAME.match(name)
+    return SnapshotId(int(match[1]), int(match[2])) if match else None
+
+
+def encode_snapshot(
+    records: Iterable[MetadataRecord],
+    *,
+    metadata_version: int,
+    epoch: int,
+    last_timestamp_ms: int,
+    now_ms: int,
+    quorum: Sequence[ControlMessage] = (),
+) -> bytes:
+    """`quorum` is what kraft.version 1 keeps of itself beside the records: its version and the voters."""
+    header = SnapshotHeader(last_contained_log_timestamp=last_timestamp_ms)
+    parts = [build_control_batch((header, *quorum), base_offset=0, leader_epoch=epoch, timestamp=now_ms)]
+    offset = 1 + len(quorum)
+    for some in _in_groups(records, _RECORDS_PER_BATCH):
+        parts.append(
+            build_metadata_batch(
+                some,
+                metadata_version=metadata_version,
+                timestamp_ms=now_ms,
+                base_offset=offset,
+                leader_epoch=epoch,
+            )
+        )
+        offset += len(some)
+    parts.append(build_control_batch((SnapshotFooter(),), base_offset=offset, leader_epoch=epoch, timestamp=now_ms))
+    return b"".join(parts)
+
+
+def snapshot_of(image: ClusterImage, *, now_ms: int, quorum: Sequence[ControlMessage] = ()) -> bytes:
+    return encode_snapshot(
+        records_of(image),
+        metadata_version=image.features.metadata_version,
+        epoch=image.epoch,
+        last_timestamp_ms=image.timestamp_ms,
+        now_ms=now_ms,
+        quorum=quorum,
+    )
+
+
+class Snapshot(NamedTuple):
+    batches: tuple[MetadataBatch, ...]
+    last_contained_log_timestamp_ms: int
+
+    @property
+    def quorum(self) -> tuple[ControlMessage, ...]:
+        return tuple(
+            message
+            for batch in self.batches
+            for message in batch.control
+            if not isinstance(message, SnapshotHeader | SnapshotFooter)
+        )
+
+    @property
+    def records(self) -> tuple[MetadataRecord, ...]:
+        return tuple(record for batch in self.batches for record in batch.records)
+
+    def image(self, snapshot_id: SnapshotId) -> ClusterImage:
+        replay = Replay(EMPTY_IMAGE)
+        replay.take_all(self.batches)
+        image = replay.image()
+        return image.moved_to(
+            offset=snapshot_id.end_offset - 1,
+            epoch=snapshot_id.epoch,
+            timestamp_ms=self.last_contained_log_timestamp_ms,
+        )
+
+
+def decode_snapshot(data: bytes) -> Snapshot:
+    """Raises BrokenSnapshot, or CorruptBatch where the bytes are not even batches."""
+    headers = parse_batches(data)
+    for header in headers:
+        check_crc(data, header)
+    batches = tuple(read_metadata_batch(data, header) for header in headers)
+    first = batches[0].control[0] if batches and batches[0].control else None
+    last = batches[-1].control[-1] if batches and batches[-1].control else None
+    if not isinstance(first, SnapshotHeader) or not isinstance(last, SnapshotFooter):
+        raise BrokenSnapshot("a snapshot begins with a header and ends with a footer; this one does not")
+    return Snapshot(batches, first.last_contained_log_timestamp)
+
+
+def encode_bootstrap(levels: Iterable[tuple[str, int]], now_ms: int) -> bytes:
+    """The seed of a new cluster: the feature levels it starts with."""
+    records = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
+    return encode_snapshot(records, metadata_version=0, epoch=0, last_timestamp_ms=0, now_ms=now_ms)
+
+
+def _in_groups(records: Iterable[MetadataRecord], size: int) -> Iterator[list[MetadataRecord]]:
+    remaining = iter(records)
+    while group := list(islice(remaining, size)):
+        yield group
