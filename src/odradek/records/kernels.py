@@ -26,6 +26,16 @@ OFFSETS_CONSECUTIVE = 3
 REFUSED_RECORDS = 4
 SUMMARY_FIELDS = 5
 
+# Fields of the running totals of `copy_retained`.
+FILLED_BYTES = 0
+KEPT_RECORDS = 1
+KEPT_TOMBSTONES = 2
+MAX_TIMESTAMP_DELTA = 3
+TOTALS_FIELDS = 4
+
+# How much longer a record may get when its timestamp delta does: ten bytes of delta, and four more of length.
+REBASED_GROWTH_BYTES = 14
+
 
 def read_varint(payload: Any, position: int, end: int) -> tuple[int, int]:
     """A 32-bit integer and the position behind it, which is -1 where none ends within five bytes and before `end`.
@@ -199,3 +209,91 @@ def index_records(
         position = end
         index += 1
     return index
+
+
+def copy_retained(
+    payload: Any,
+    start: int,
+    count: int,
+    ends: Any,
+    timestamp_deltas: Any,
+    value_lengths: Any,
+    retained: Any,
+    output: Any,
+    totals: Any,
+) -> None:
+    """Copies the records marked in `retained` behind those already in the output, and counts them."""
+    filled = totals[FILLED_BYTES]
+    kept = totals[KEPT_RECORDS]
+    tombstones = totals[KEPT_TOMBSTONES]
+    max_delta = totals[MAX_TIMESTAMP_DELTA]
+    run_start = -1
+    position = start
+    for index in range(count):
+        if retained[index]:
+            if run_start < 0:
+                run_start = position
+            if value_lengths[index] < 0:
+                tombstones += 1
+            if kept == 0 or timestamp_deltas[index] > max_delta:
+                max_delta = timestamp_deltas[index]
+            kept += 1
+        elif run_start >= 0:
+            output[filled : filled + position - run_start] = payload[run_start:position]
+            filled += position - run_start
+            run_start = -1
+        position = ends[index]
+    if run_start >= 0:
+        output[filled : filled + position - run_start] = payload[run_start:position]
+        filled += position - run_start
+    totals[FILLED_BYTES] = filled
+    totals[KEPT_RECORDS] = kept
+    totals[KEPT_TOMBSTONES] = tombstones
+    totals[MAX_TIMESTAMP_DELTA] = max_delta
+
+
+def put_varint(output: Any, position: int, value: int) -> int:
+    """Writes an integer of either width and returns the position behind it."""
+    negative = 1 if value < 0 else 0
+    pending = -value - 1 if negative else value
+    byte = ((pending & 0x3F) << 1) | negative
+    pending >>= 6
+    while pending:
+        output[position] = byte | 0x80
+        position += 1
+        byte = pending & 0x7F
+        pending >>= 7
+    output[position] = byte
+    return position + 1
+
+
+def varint_bytes(value: int) -> int:
+    pending = (-value - 1 if value < 0 else value) >> 6
+    size = 1
+    while pending:
+        size += 1
+        pending >>= 7
+    return size
+
+
+def rebase_records(payload: Any, count: int, shift: int, output: Any) -> int:
+    """Copies well-formed records with `shift` taken off their timestamp deltas; the bytes written."""
+    size = len(payload)
+    position = 0
+    filled = 0
+    for _ in range(count):
+        length, body = read_varint(payload, position, size)
+        end = body + length
+        delta, rest = read_varlong(payload, body + 1, end)
+        delta = add_saturating(delta, -shift)
+        filled = put_varint(output, filled, 1 + varint_bytes(delta) + end - rest)
+        output[filled] = payload[body]
+        filled = put_varint(output, filled + 1, delta)
+        output[filled : filled + end - rest] = payload[rest:end]
+        filled += end - rest
+        position = end
+    return filled
+
+
+# What the kernels above call; numba has to be told of these before it compiles them.
+INNER_KERNELS = (read_varint, read_varlong, skip_headers, read_record, add_saturating, put_varint, varint_bytes)

@@ -18,7 +18,6 @@ from odradek.records.record import InvalidRecords
 # From this many records on, loading numba pays off within a few batches.
 _WORTH_COMPILING_RECORDS = 2_000
 _COLUMN_RECORDS = 16_384
-_COLUMNS = 6
 
 
 class RecordsSummary(NamedTuple):
@@ -31,12 +30,13 @@ class RecordColumns:
     """Some consecutive records of one batch, field by field; row `i` counts up to `count`, what is behind is stale.
 
     Positions are those in the payload. A null key or value has length -1. `start` is where the first record begins,
-    each other one begins where the one before it ends.
+    each other one begins where the one before it ends. `flags` is for the user of the columns to mark rows in.
     """
 
     __slots__ = (
         "count",
         "ends",
+        "flags",
         "key_lengths",
         "key_starts",
         "offset_deltas",
@@ -45,7 +45,7 @@ class RecordColumns:
         "value_lengths",
     )
 
-    def __init__(self, new_column: Callable[[int], Any]) -> None:
+    def __init__(self, new_column: Callable[[int], Any], flags: Any) -> None:
         self.count = 0
         self.start = 0
         self.ends = new_column(_COLUMN_RECORDS)
@@ -54,6 +54,7 @@ class RecordColumns:
         self.key_starts = new_column(_COLUMN_RECORDS)
         self.key_lengths = new_column(_COLUMN_RECORDS)
         self.value_lengths = new_column(_COLUMN_RECORDS)
+        self.flags = flags
 
 
 class Walk:
@@ -63,16 +64,20 @@ class Walk:
         self,
         *,
         is_compiled: bool,
-        check_records: Callable[..., None],
-        index_records: Callable[..., int],
+        compile_kernel: Callable[[Callable[..., Any]], Callable[..., Any]],
         as_array: Callable[[memoryview], Any],
+        as_output: Callable[[bytearray], Any],
         new_column: Callable[[int], Any],
     ) -> None:
         self.is_compiled = is_compiled
+        # What the kernels take for a payload, an output and a column of integers.
         self.as_array = as_array
-        self._check_records = check_records
-        self._index_records = index_records
-        self._new_column = new_column
+        self.as_output = as_output
+        self.new_column = new_column
+        self._check_records = compile_kernel(kernels.check_records)
+        self._index_records = compile_kernel(kernels.index_records)
+        self.copy_retained = compile_kernel(kernels.copy_retained)
+        self.rebase_records = compile_kernel(kernels.rebase_records)
 
     def check(
         self,
@@ -84,10 +89,9 @@ class Walk:
         keys_required: bool = False,
     ) -> RecordsSummary:
         """Raises InvalidRecords where the bytes are not the records that the header declares."""
-        view = memoryview(payload).cast("B")
-        summary = self._new_column(kernels.SUMMARY_FIELDS)
+        summary = self.new_column(kernels.SUMMARY_FIELDS)
         self._check_records(
-            self.as_array(view),
+            self.as_array(memoryview(payload).cast("B")),
             header.record_count,
             header.base_timestamp,
             max(earliest, kernels.INT64_MIN),
@@ -104,11 +108,16 @@ class Walk:
             int(summary[kernels.REFUSED_RECORDS]),
         )
 
-    def columns(self, payload: Buffer, header: BatchHeader) -> Iterator[RecordColumns]:
+    def new_columns(self) -> RecordColumns:
+        return RecordColumns(self.new_column, self.as_output(bytearray(_COLUMN_RECORDS)))
+
+    def columns(
+        self, payload: Buffer, header: BatchHeader, columns: RecordColumns | None = None
+    ) -> Iterator[RecordColumns]:
         """The batch's records in runs of bounded length. Every run is the same object, filled anew."""
         view = memoryview(payload).cast("B")
         records = self.as_array(view)
-        columns = RecordColumns(self._new_column)
+        columns = columns or self.new_columns()
         position, seen = 0, 0
         while seen < header.record_count:
             columns.start = position
@@ -132,6 +141,54 @@ class Walk:
             raise _malformed(kernels.MORE_BYTES, seen)
 
 
+class Retention:
+    """Puts together those records of a batch that are kept, run by run of its columns."""
+
+    def __init__(self, walk: Walk, payload: memoryview) -> None:
+        self._walk = walk
+        self._records = walk.as_array(payload)
+        self._output = bytearray(payload.nbytes)
+        self._totals = walk.new_column(kernels.TOTALS_FIELDS)
+
+    def add(self, columns: RecordColumns) -> None:
+        """Takes those rows of the columns that have a flag."""
+        self._walk.copy_retained(
+            self._records,
+            columns.start,
+            columns.count,
+            columns.ends,
+            columns.timestamp_deltas,
+            columns.value_lengths,
+            columns.flags,
+            self._walk.as_output(self._output),
+            self._totals,
+        )
+
+    @property
+    def kept_records(self) -> int:
+        return int(self._totals[kernels.KEPT_RECORDS])
+
+    @property
+    def kept_tombstones(self) -> int:
+        return int(self._totals[kernels.KEPT_TOMBSTONES])
+
+    @property
+    def max_timestamp_delta(self) -> int:
+        return int(self._totals[kernels.MAX_TIMESTAMP_DELTA])
+
+    def payload(self) -> memoryview:
+        return memoryview(self._output)[: int(self._totals[kernels.FILLED_BYTES])]
+
+    def rebased_payload(self, shift_ms: int) -> memoryview:
+        """The same with timestamps counted from a base that is `shift_ms` later."""
+        payload = self.payload()
+        output = bytearray(payload.nbytes + self.kept_records * kernels.REBASED_GROWTH_BYTES)
+        filled = self._walk.rebase_records(
+            self._walk.as_array(payload), self.kept_records, shift_ms, self._walk.as_output(output)
+        )
+        return memoryview(output)[:filled]
+
+
 def _malformed(status: int, at_record: int) -> InvalidRecords:
     if status == kernels.FEWER_RECORDS:
         return InvalidRecords("Incorrect declared batch size, premature EOF reached")
@@ -142,16 +199,16 @@ def _malformed(status: int, at_record: int) -> InvalidRecords:
 
 INTERPRETED_WALK = Walk(
     is_compiled=False,
-    check_records=kernels.check_records,
-    index_records=kernels.index_records,
+    compile_kernel=lambda kernel: kernel,
     as_array=lambda view: view,
+    as_output=memoryview,
     new_column=lambda size: array("q", bytes(8 * size)),
 )
 
 
 @cache
 def compiled_walk() -> Walk | None:
-    """None where numba is not installed. The first call loads it, and compiles what no earlier run has compiled."""
+    """None where numba is not installed. The first call loads it; each kernel compiles on first use, and is cached."""
     try:
         import numba
         import numpy
@@ -159,33 +216,19 @@ def compiled_walk() -> Walk | None:
     except ImportError:
         return None
 
-    for function in (
-        kernels.read_varint,
-        kernels.read_varlong,
-        kernels.skip_headers,
-        kernels.read_record,
-        kernels.add_saturating,
-    ):
+    for function in kernels.INNER_KERNELS:
         register_jitable(function)
-    integer, flag = numba.int64, numba.boolean
-    payload = numba.types.Array(numba.uint8, 1, "C", readonly=True)
-    column = integer[::1]
-    options: dict[str, Any] = {"cache": True, "nogil": True}
 
     def as_array(view: memoryview) -> Any:
-        # numpy refuses an empty buffer, so nothing is a part of something.
+        # Read-only whatever it was, for one compilation to serve all. numpy refuses an empty buffer.
         return numpy.frombuffer(view.toreadonly() if view.nbytes else b"\0", numpy.uint8)[: view.nbytes]
 
     return Walk(
         is_compiled=True,
-        check_records=numba.njit(numba.void(payload, integer, integer, integer, integer, flag, column), **options)(
-            kernels.check_records
-        ),
-        index_records=numba.njit(integer(payload, integer, integer, *[column] * _COLUMNS), **options)(
-            kernels.index_records
-        ),
+        compile_kernel=numba.njit(cache=True, nogil=True),
         as_array=as_array,
-        new_column=lambda size: numpy.empty(size, numpy.int64),
+        as_output=lambda output: numpy.frombuffer(output or bytearray(1), numpy.uint8)[: len(output)],
+        new_column=lambda size: numpy.zeros(size, numpy.int64),
     )
 
 

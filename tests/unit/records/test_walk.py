@@ -13,7 +13,7 @@ from odradek.records.decode import decode_records, records_payload
 from odradek.records.kernels import INT64_MAX, INT64_MIN, read_varint, read_varlong
 from odradek.records.record import InvalidRecords, Record
 from odradek.records.varint import varint_size, write_varint
-from odradek.records.walk import INTERPRETED_WALK, RecordsSummary, Walk, compiled_walk, thread_walk
+from odradek.records.walk import INTERPRETED_WALK, RecordsSummary, Retention, Walk, compiled_walk, thread_walk
 
 
 def header_for(payload: bytes, count: int, base_timestamp: int = 0) -> BatchHeader:
@@ -171,3 +171,34 @@ def test_integers_that_never_end_are_refused() -> None:
     assert read_varint(b"\xff" * 20, 0, 20)[1] == -1
     assert read_varlong(b"\xff" * 20, 0, 20)[1] == -1
     assert read_varint(b"\xff\xff\xff\xff\x7f", 0, 5) == (-(2**31), 5)
+
+
+@given(RECORDS, st.data())
+@settings(deadline=None, max_examples=200)
+def test_kept_records_are_the_same_records(compiled: Walk, records: list[Record], data: st.DataObject) -> None:
+    batch = build_batch(records, base_offset=100)
+    header = parse_header(batch)
+    payload = records_payload(batch, header)
+    keep = data.draw(st.lists(st.booleans(), min_size=len(records), max_size=len(records)))
+    shift = data.draw(st.sampled_from([0, 1, -1, 10_000_000, -(2**40)]))
+    expected = [record._replace(offset=100 + i) for i, record in enumerate(records) if keep[i]]
+    outputs = []
+    for walk in (INTERPRETED_WALK, compiled):
+        retention = Retention(walk, payload)
+        for columns in walk.columns(payload, header):
+            for row in range(columns.count):
+                columns.flags[row] = keep[int(columns.offset_deltas[row])]
+            retention.add(columns)
+        assert retention.kept_records == len(expected)
+        assert retention.kept_tombstones == sum(record.value is None for record in expected)
+        if expected:
+            latest = max(record.timestamp for record in expected)
+            assert header.base_timestamp + retention.max_timestamp_delta == latest
+        header.record_count = len(expected)
+        assert decode_records(retention.payload(), header) == expected
+        header.base_timestamp += shift
+        assert decode_records(retention.rebased_payload(shift), header) == expected
+        header.base_timestamp -= shift
+        header.record_count = len(records)
+        outputs.append((bytes(retention.payload()), bytes(retention.rebased_payload(shift))))
+    assert outputs[0] == outputs[1]
