@@ -4,22 +4,25 @@ Exit codes: 0 exact, 1 something was lost or counted twice, 2 it could not run, 
 """
 
 import contextlib
-import shutil
-import signal
 import sys
 import tempfile
 import time
 from pathlib import Path
-from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from pipelines.runtime.errors import EXIT_CANNOT_RUN, PipelineError
+from pipelines.runtime.interruption import interrupts_deferred, stop_signals_interrupt
 from pipelines.runtime.java import find_java
 
+if TYPE_CHECKING:
+    from pipelines.orders.run import RunResult
+
 DEFAULT_OUTPUT = Path("pipeline-results")
+PARQUET_NAME = "orders.parquet"
+LOG_NAME = "spark.log"
 EXIT_INEXACT = 1
 EXIT_INTERRUPTED = 130
 
@@ -35,8 +38,7 @@ def main(
 ) -> None:
     """A stream of orders through Spark, from a topic into Parquet and, aggregated, into another topic."""
     console = Console()
-    for stop_signal in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop_signal, _interrupt)
+    stop_signals_interrupt()
     try:
         exit_code = _run(orders, seed, rate, output.absolute(), bootstrap, console)
     except PipelineError as error:
@@ -51,22 +53,29 @@ def main(
 def _run(order_count: int, seed: int, rate: float, output: Path, bootstrap: str, console: Console) -> int:
     # What may be missing is looked for first, and PySpark imported only after it.
     java = find_java()
-    from pipelines.orders.check import comparison_table
-    from pipelines.orders.plot import save_plot
     from pipelines.orders.run import RunSettings, run_pipeline
     from pipelines.orders.topics import Topics
     from pipelines.runtime.broker import local_broker
     from pipelines.runtime.jars import connector_jars, jars_directory
 
     jars = connector_jars(jars_directory(), lambda jar: console.print(f"fetching {jar.coordinates} with Maven, once"))
-    parquet = _empty_output(output)
+    parquet = _check_output(output)
     started = time.monotonic()
     with contextlib.ExitStack() as cleanup:
         work_directory = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="odradek-orders-")))
+        broker = None
         if not bootstrap:
             with console.status("starting a broker"):
-                bootstrap = cleanup.enter_context(local_broker(work_directory / "broker"))
+                broker = cleanup.enter_context(local_broker(work_directory / "broker"))
+            bootstrap = broker.bootstrap
             console.print(f"broker ready at {bootstrap} after {time.monotonic() - started:.1f} s")
+        raise_if_interrupted = cleanup.enter_context(interrupts_deferred())
+
+        def raise_if_over() -> None:
+            raise_if_interrupted()
+            if broker is not None:
+                broker.raise_if_ended()
+
         console.print(f"Java {java.major_version}, {order_count:,} orders with seed {seed}, {rate:,.0f} per second")
         settings = RunSettings(
             bootstrap=bootstrap,
@@ -77,41 +86,41 @@ def _run(order_count: int, seed: int, rate: float, output: Path, bootstrap: str,
             jars=tuple(jars),
             parquet=parquet,
             work_directory=work_directory,
-            spark_log=output / "spark.log",
+            spark_log=output / LOG_NAME,
         )
-        result = run_pipeline(settings, console)
+        result = run_pipeline(settings, console, raise_if_over)
+    return _report(result, output, time.monotonic() - started, console)
+
+
+def _report(result: "RunResult", output: Path, seconds: float, console: Console) -> int:
+    from pipelines.orders.check import comparison_table
+    from pipelines.orders.plot import save_plot
+
     plot = output / "orders.png"
     save_plot(plot, result.samples, result.comparison.totals_topic)
-
     console.print(comparison_table(result.comparison))
-    console.print(f"Parquet  {parquet}", highlight=False, soft_wrap=True)
+    console.print(f"Parquet  {output / PARQUET_NAME}", highlight=False, soft_wrap=True)
     console.print(f"plot     {plot}", highlight=False, soft_wrap=True)
     differences = result.comparison.differences()
-    for difference in differences:
-        console.print(difference, style="red", highlight=False)
     if not differences:
-        seconds = time.monotonic() - started
         console.print(f"exact: every order once, in Parquet and in the totals, after {seconds:.1f} s")
-    return EXIT_INEXACT if differences else 0
+        return 0
+    for difference in differences:
+        console.print(difference, style="red", highlight=False, markup=False)
+    return EXIT_INEXACT
 
 
-def _empty_output(output: Path) -> Path:
-    """Make room for this run's files; of what is there, only an earlier run's are removed."""
-    parquet = output / "orders.parquet"
+def _check_output(output: Path) -> Path:
+    """Make sure that this run's files can be written, and touch nothing that an earlier run did not write."""
+    parquet = output / PARQUET_NAME
+    if parquet.exists() and not (parquet / "_spark_metadata").is_dir():
+        raise PipelineError(f"{parquet} was not written by this pipeline: move it or choose another --output")
     try:
         output.mkdir(parents=True, exist_ok=True)
-        if parquet.exists():
-            if not (parquet / "_spark_metadata").is_dir():
-                raise PipelineError(f"{parquet} was not written by this pipeline: move it or choose another --output")
-            shutil.rmtree(parquet)
-        (output / "spark.log").write_bytes(b"")
+        (output / LOG_NAME).write_bytes(b"")
     except OSError as error:
         raise PipelineError(f"cannot write to {output}: {error.strerror}") from error
     return parquet
-
-
-def _interrupt(signal_number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

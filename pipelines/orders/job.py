@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines.orders.topics import Topics
 from pipelines.runtime.errors import PipelineError
+from pipelines.runtime.session import first_line
 
 ORDER_SCHEMA = (
     "order_id BIGINT, customer STRING, product STRING, quantity BIGINT, amount_cents BIGINT, ordered_at_ms BIGINT"
@@ -61,7 +62,7 @@ class OrdersJob:
         for query in filter(None, (self._landing, self._totals)):
             failure = query.exception()
             if failure is not None:
-                raise PipelineError(f"the Spark query {query.name} failed: {str(failure).splitlines()[0]}")
+                raise PipelineError(f"the Spark query {query.name} failed: {first_line(failure)}")
         self.landed = max(self.landed, _committed_orders(self._landing, self._topics.orders))
         self.aggregated = max(self.aggregated, _committed_orders(self._totals, self._topics.orders))
 

@@ -1,8 +1,9 @@
 """One run of the pipeline, from a broker's address to the accounts to compare, with progress on the way."""
 
 import contextlib
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,15 +43,18 @@ class RunResult:
     samples: list[Sample]
 
 
-def run_pipeline(settings: RunSettings, console: Console) -> RunResult:
+def run_pipeline(settings: RunSettings, console: Console, raise_if_over: Callable[[], None]) -> RunResult:
     """Send the orders while both queries run, and wait until each has all of them."""
     orders = list(generate_orders(settings.order_count, settings.seed))
     create_topics(settings.bootstrap, settings.topics)
+    # Only now that nothing is in the way: the result of an earlier run makes room.
+    shutil.rmtree(settings.parquet, ignore_errors=True)
     with contextlib.ExitStack() as cleanup:
         started = time.monotonic()
         with console.status("starting Spark"):
             session = spark_session("orders", settings.jars, settings.work_directory / "spark", settings.spark_log)
             spark = cleanup.enter_context(session)
+        raise_if_over()
         console.print(f"Spark {spark.version} started in {time.monotonic() - started:.1f} s")
 
         paths = JobPaths(settings.parquet, settings.work_directory / "checkpoints")
@@ -60,7 +64,8 @@ def run_pipeline(settings: RunSettings, console: Console) -> RunResult:
         cleanup.callback(job.stop)
         with console.status("starting the queries"):
             job.start()
-        samples = _show(stream(job, producer, len(orders)), len(orders), console)
+        raise_if_over()
+        samples = _show(stream(job, producer, len(orders)), len(orders), console, raise_if_over)
         job.stop()
 
         with console.status("comparing what was produced with Parquet and the totals topic"):
@@ -90,7 +95,9 @@ def stream(job: OrdersJob, producer: OrderProducer, order_count: int) -> Iterato
         yield Sample(now - started, *counts)
 
 
-def _show(stream_of_samples: Iterator[Sample], order_count: int, console: Console) -> list[Sample]:
+def _show(
+    stream_of_samples: Iterator[Sample], order_count: int, console: Console, raise_if_over: Callable[[], None]
+) -> list[Sample]:
     progress = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )
@@ -100,6 +107,7 @@ def _show(stream_of_samples: Iterator[Sample], order_count: int, console: Consol
         landed = progress.add_task("in Parquet", total=order_count)
         aggregated = progress.add_task("in the totals topic", total=order_count)
         for sample in stream_of_samples:
+            raise_if_over()
             samples.append(sample)
             progress.update(acknowledged, completed=sample.acknowledged)
             progress.update(landed, completed=sample.landed)

@@ -20,9 +20,22 @@ POLL_SECONDS = 0.05
 PORTS_PER_NODE = 4
 
 
+class LocalBroker:
+    """A broker that is ready."""
+
+    def __init__(self, bootstrap: str, process: subprocess.Popen[bytes], log_file: Path) -> None:
+        self.bootstrap = bootstrap
+        self._process = process
+        self._log_file = log_file
+
+    def raise_if_ended(self) -> None:
+        if self._process.poll() is not None:
+            raise _ended(self._process.returncode, _whole_lines(self._log_file))
+
+
 @contextlib.contextmanager
-def local_broker(directory: Path) -> Iterator[str]:
-    """Start a broker with its data in the directory; give its bootstrap address."""
+def local_broker(directory: Path) -> Iterator[LocalBroker]:
+    """Start a broker with its data in the directory, and wait until it is ready."""
     directory.mkdir(parents=True, exist_ok=True)
     log_file = directory / "up.log"
     command = [
@@ -38,7 +51,7 @@ def local_broker(directory: Path) -> Iterator[str]:
         except OSError as error:
             raise PipelineError(f"cannot run {command[0]} ({error.strerror}): run make pipeline once") from error
     try:
-        yield _wait_until_ready(process, log_file)
+        yield LocalBroker(_wait_until_ready(process, log_file), process, log_file)
     finally:
         _stop(process)
 
@@ -67,15 +80,23 @@ def _wait_until_ready(process: subprocess.Popen[bytes], log_file: Path) -> str:
     deadline = time.monotonic() + READY_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         exit_code = process.poll()
-        # Only whole lines: the last one may still be on its way into the file.
-        lines = log_file.read_text(errors="replace").rpartition("\n")[0].splitlines()
+        lines = _whole_lines(log_file)
         for line in lines:
             if READY_PREFIX in line:
                 return line.split(READY_PREFIX, 1)[1].split()[0]
         if exit_code is not None:
-            raise PipelineError(f"the broker ended with exit code {exit_code}: {_last_line(lines)}")
+            raise _ended(exit_code, lines)
         time.sleep(POLL_SECONDS)
     raise PipelineError(f"the broker was not ready within {READY_TIMEOUT_SECONDS:.0f} s: {_last_line(lines)}")
+
+
+def _whole_lines(log_file: Path) -> list[str]:
+    """Return all lines but the last, which may still be on its way into the file, unless it is complete."""
+    return log_file.read_text(errors="replace").rpartition("\n")[0].splitlines()
+
+
+def _ended(exit_code: int, lines: list[str]) -> PipelineError:
+    return PipelineError(f"the broker ended with exit code {exit_code}: {_last_line(lines)}")
 
 
 def _last_line(lines: list[str]) -> str:

@@ -2,13 +2,18 @@
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+
+from pipelines.runtime.errors import PipelineError
 
 # Kafka's clients report every refused connection while a broker is away: worth a line in the file, not a thousand.
 LOG_CONFIGURATION = """\
@@ -27,11 +32,26 @@ STOP_TIMEOUT_SECONDS = 20.0
 
 @contextlib.contextmanager
 def spark_session(name: str, jars: Sequence[Path], work_directory: Path, log_file: Path) -> Iterator[SparkSession]:
-    """Run a local Spark in its own Java process, which ends with the context."""
+    """Run a local Spark in its own Java process, which ends with the context; its failures are PipelineErrors."""
     work_directory.mkdir(parents=True, exist_ok=True)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    try:
+        with _session(_configuration(name, jars, work_directory, log_file), log_file) as spark:
+            yield spark
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(f"Spark failed: {first_line(error)}; its log is {log_file}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return what Spark says of an error, without the query plan and the Java stack that follow."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_file: Path) -> SparkConf:
     log_configuration = work_directory / "log4j2.properties"
     log_configuration.write_text(LOG_CONFIGURATION.format(log_file=log_file))
-    configuration = SparkConf(loadDefaults=False).setAll(
+    return SparkConf(loadDefaults=False).setAll(
         [
             ("spark.app.name", name),
             ("spark.master", "local[2]"),
@@ -55,13 +75,18 @@ def spark_session(name: str, jars: Sequence[Path], work_directory: Path, log_fil
             ("spark.ui.showConsoleProgress", "false"),
         ]
     )
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+@contextlib.contextmanager
+def _session(configuration: SparkConf, log_file: Path) -> Iterator[SparkSession]:
     with log_file.open("ab") as output:
         # The Java process writes a few lines before its logging is configured; they belong into the same file.
         gateway = launch_gateway(configuration, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
     try:
+        on_interrupt = signal.getsignal(signal.SIGINT)
         spark = SparkSession(SparkContext(gateway=gateway, conf=configuration))
+        # PySpark has put its own handler there, which calls Java from within whatever call to Java it interrupts.
+        signal.signal(signal.SIGINT, on_interrupt)
         try:
             yield spark
         finally:
