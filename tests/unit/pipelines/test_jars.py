@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from pipelines.runtime.errors import PipelineError
 from pipelines.runtime.jars import CONNECTOR_JARS, Artifact, connector_jars, missing_jars
 

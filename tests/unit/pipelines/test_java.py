@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from pipelines.runtime.errors import PipelineError
 from pipelines.runtime.java import find_java, parse_major_version
 from tests.components import ROOT

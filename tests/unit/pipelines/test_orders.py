@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+
 from pipelines.orders.check import Comparison, ParquetContent, comparison_table
 from pipelines.orders.generate import (
     LATENESS_MS_MAX,
@@ -18,7 +20,6 @@ from pipelines.orders.generate import (
     totals_by_product,
 )
 from pipelines.orders.plot import Sample, save_plot
-from rich.console import Console
 
 ORDERS = list(generate_orders(2_000, seed=3))
 TOTALS = totals_by_minute(ORDERS)
