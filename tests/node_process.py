@@ -19,6 +19,7 @@ CLUSTER_ID = "odradek-test-cluster-1"
 NODE_ID = 1
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
+POLL_INTERVAL_S = 0.005
 
 # Metadata v1 for no topic at all: the smallest question whose answer names the brokers.
 _METADATA_REQUEST = struct.pack(">ihhihi", 14, 3, 1, 7, -1, 0)
@@ -69,6 +70,7 @@ class NodeProcess(ABC):
         self.properties = dict(properties or {})
         self.process: subprocess.Popen[bytes] | None = None
         self.started_in_s = 0.0
+        self._spawned_at = 0.0
 
     @property
     def bootstrap(self) -> str:
@@ -98,23 +100,31 @@ class NodeProcess(ABC):
 
     def start(self) -> Self:
         """Returns once the node answers clients; `started_in_s` then says how long that took."""
+        return self.spawn().wait_until_ready()
+
+    def spawn(self) -> Self:
+        """Formats the directories where that was not done, starts the process and returns at once."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self.config_file.write_text("".join(f"{key}={value}\n" for key, value in self.server_properties().items()))
         if not (self.log_dirs[0] / "meta.properties").exists():
             self._run_to_end(self.format_command())
-        began = time.monotonic()
+        self._spawned_at = time.monotonic()
         with self.output_file.open("ab") as output:
             self.process = subprocess.Popen(
                 self.start_command(), stdout=output, stderr=subprocess.STDOUT, env=self.environment()
             )
+        return self
+
+    def wait_until_ready(self) -> Self:
+        assert self.process is not None, "the node was not started"
         while not serves(self.port):
             if self.process.poll() is not None:
                 raise NodeFailed(f"{self.name} ended with {self.process.returncode}\n{self._last_output()}")
-            if time.monotonic() - began > START_TIMEOUT_S:
+            if time.monotonic() - self._spawned_at > START_TIMEOUT_S:
                 self.kill()
                 raise NodeFailed(f"{self.name} did not answer in {START_TIMEOUT_S:.0f} s\n{self._last_output()}")
-            time.sleep(0.01)
-        self.started_in_s = time.monotonic() - began
+            time.sleep(POLL_INTERVAL_S)
+        self.started_in_s = time.monotonic() - self._spawned_at
         return self
 
     def stop(self) -> None:
