@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from pipelines.runtime.errors import PipelineError
 from pipelines.runtime.jars import connector_jars, jars_directory
 from pipelines.runtime.java import Java, find_java

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
 from pipelines.orders.check import compare
 from pipelines.orders.generate import Order, generate_orders
 from pipelines.orders.job import JobPaths, OrdersJob
@@ -17,7 +19,6 @@ from pipelines.orders.produce import OrderProducer
 from pipelines.orders.run import stream
 from pipelines.orders.topics import Topics, create_topics
 from pipelines.runtime.session import spark_session
-from pyspark.sql import SparkSession
 from tests.components import ROOT
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess

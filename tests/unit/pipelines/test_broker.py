@@ -11,10 +11,10 @@ from pipelines.runtime.errors import PipelineError
 # Stands for `odradek up`: a shell script beside the interpreter, with a child as `up` has nodes.
 READY_AND_SERVING = """
 echo "$@" > "$(dirname "$0")/arguments"
-printf 'ready boot'; sleep 0.2; echo 'strap=127.0.0.1:9092'
-echo 'Try next, in another terminal:'
 sleep 600 & echo $! > "$(dirname "$0")/child"
 trap 'kill $!; exit 0' TERM
+printf 'ready boot'; sleep 0.2; echo 'strap=127.0.0.1:9092'
+echo 'Try next, in another terminal:'
 wait
 """
 
@@ -81,9 +81,8 @@ def test_a_broker_that_does_not_obey_is_killed_with_its_nodes(
     tmp_path: Path, up_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker, "STOP_TIMEOUT_SECONDS", 0.3)
-    install(
-        up_runs, READY_AND_SERVING.replace("trap 'kill $!; exit 0' TERM", "trap '' TERM").replace("wait", "wait; wait")
-    )
+    # The trap is in the way of SIGTERM for the script and, inherited as ignored, for its child.
+    install(up_runs, "trap '' TERM" + READY_AND_SERVING.replace("trap 'kill $!; exit 0' TERM", ""))
     with local_broker(tmp_path):
         child = int((up_runs / "child").read_text())
     assert not is_running(child)
