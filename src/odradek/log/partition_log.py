@@ -259,6 +259,7 @@ class PartitionLog:
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one_message: bool, cached: bool) -> LogRead:
         if offset < self.log_start_offset or offset > self.log_end_offset:
             self._raise_out_of_range(offset)
+        end_offset = min(end_offset, self.log_end_offset)
         segments = self.segments
         slot = len(segments) - 1
         if offset < segments[slot].base_offset:
@@ -276,7 +277,8 @@ class PartitionLog:
             if found is not None:
                 next_offset = limit_offset if found.next_offset < 0 else found.next_offset
                 return LogRead(found.data, next_offset, segment.base_offset, found.position)
-        return LogRead(b"", offset, segments[-1].base_offset, segments[-1].size)
+        # Nothing, or only offsets that hold no record any more.
+        return LogRead(b"", offset if offset > end_offset else end_offset, segments[-1].base_offset, segments[-1].size)
 
     def _raise_out_of_range(self, offset: int) -> None:
         bound = (
@@ -297,9 +299,12 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record whose timestamp is not below the one asked for."""
-        for segment in self.segments:
+        segments = self.segments
+        for segment in segments[self._floor_slot(segments, self.log_start_offset) :]:
             if segment.largest_timestamp_ms >= timestamp:
-                return segment.find_timestamp(timestamp, self.log_start_offset)
+                found = segment.find_timestamp(timestamp, self.log_start_offset)
+                if found is not None:
+                    return found
         return None
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
