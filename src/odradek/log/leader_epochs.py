@@ -87,7 +87,7 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The last epoch not above the one asked for, and where it ends: what OffsetForLeaderEpoch answers."""
         undefined = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
-        if epoch < 0:
+        if epoch == UNDEFINED_EPOCH:
             return undefined
         if epoch == self._latest:
             return EpochEnd(epoch, log_end_offset)

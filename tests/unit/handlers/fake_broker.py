@@ -1,0 +1,235 @@
+"""A broker for handlers: a real image, real logs in a directory, and a controller that only writes down."""
+
+import asyncio
+import inspect
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.config.dynamic import overlay
+from odradek.config.node_config import NodeConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.handlers.apis import BROKER_APIS, load_handler
+from odradek.handlers.context import RequestContext
+from odradek.host.clock import SystemClock
+from odradek.host.disk import HostDisk
+from odradek.log.partition_log import PartitionLog
+from odradek.metadata.image import (
+    RESOURCE_BROKER,
+    RESOURCE_TOPIC,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
+from odradek.metadata.records import Endpoint
+from odradek.partition.pace import AppendPace
+from odradek.partition.partition import Partition
+from odradek.protocol.schemas import schema
+from odradek.records.batch import parse_batches
+from tests import raw_wire
+from tests.record_batches import TestRecord, batch
+
+T = TypeVar("T")
+
+NODE_ID = 1
+CLUSTER_ID = "abcdefghijklmnopqrstuA"
+DIRECTORY_ID = UUID(int=1000)
+
+
+def run(answer: Any) -> Any:
+    """What a handler gave, waited for if need be."""
+    return asyncio.run(_await(answer)) if inspect.isawaitable(answer) else answer
+
+
+async def _await(answer: Any) -> Any:
+    return await answer
+
+
+class InlineExecutor:
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        return work()
+
+
+class NotingController:
+    """Answers every CreateTopics with the given error, and keeps the requests."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[int, int, Any]] = []
+        self.error = ErrorCode.none
+
+    async def handle(self, api_key: int, version: int, request: Any) -> Any:
+        self.requests.append((api_key, version, request))
+        messages = schema(api_key, version)
+        topics = tuple(
+            messages.new(
+                "CreatableTopicResult",
+                name=topic.name,
+                topic_id=None,
+                error_code=self.error,
+                error_message=None,
+                num_partitions=1,
+                replication_factor=1,
+                configs=(),
+            )
+            for topic in request.topics
+        )
+        return messages.new("CreateTopicsResponse", throttle_time=timedelta(0), topics=topics)
+
+
+def broker_image(node_id: int, *, fenced: bool = False, listeners: tuple[str, ...] = ("PLAINTEXT",)) -> BrokerImage:
+    endpoints = tuple(
+        Endpoint(name=name, host=f"{name.lower()}-{node_id}", port=9000 + node_id, security_protocol=0)
+        for name in listeners
+    )
+    return BrokerImage(
+        id=node_id,
+        epoch=10,
+        incarnation_id=UUID(int=500 + node_id),
+        endpoints=endpoints,
+        features=(),
+        rack=f"rack-{node_id}",
+        fenced=fenced,
+        in_controlled_shutdown=False,
+        directories=(DIRECTORY_ID,),
+    )
+
+
+def partition_image(**changes: Any) -> PartitionImage:
+    values: dict[str, Any] = {
+        "replicas": (NODE_ID,),
+        "directories": (DIRECTORY_ID,),
+        "isr": (NODE_ID,),
+        "leader": NODE_ID,
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+    }
+    return PartitionImage(**(values | changes))
+
+
+class FakeBroker:
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        base = {
+            "process.roles": "broker,controller",
+            "node.id": str(NODE_ID),
+            "controller.quorum.voters": f"{NODE_ID}@localhost:9093",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+            "log.dirs": str(directory),
+        }
+        text = "".join(f"{name}={value}\n" for name, value in (base | dict(settings or {})).items())
+        self.config = self.static_config = NodeConfig.load(text, "server.properties")
+        self.node_id = NODE_ID
+        self.cluster_id = CLUSTER_ID
+        self.clock = SystemClock()
+        self.random = random.Random(7)
+        self.executor: Any = InlineExecutor()
+        self.controller = NotingController()
+        self.disk = HostDisk()
+        self.image = ClusterImage(brokers={NODE_ID: broker_image(NODE_ID)})
+        self.failed_log_dirs: list[tuple[str, OSError]] = []
+        self.producer_ids = iter(range(1000))
+        self._partitions: dict[tuple[str, int], Partition] = {}
+
+    # what handlers see
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        return self._partitions.get((topic, index))
+
+    def partitions(self) -> Mapping[tuple[str, int], Partition]:
+        return self._partitions
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        return self.config.topic_defaults.with_overrides(self.image.topic_config(topic))
+
+    def fail_log_dir(self, directory: str, error: OSError) -> None:
+        self.failed_log_dirs.append((directory, error))
+
+    async def next_producer_id(self) -> int:
+        return next(self.producer_ids)
+
+    # what tests arrange
+
+    def set_brokers(self, *brokers: BrokerImage) -> None:
+        self.image = replace(self.image, brokers={one.id: one for one in brokers})
+
+    def set_configs(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
+        self.image = replace(self.image, configs=self.image.configs.changed({(kind, name): configs}))
+        if kind == RESOURCE_BROKER:
+            self.config = overlay(
+                self.static_config, self.image.broker_config(NODE_ID), self.image.default_broker_config()
+            )
+
+    def add_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        configs: Mapping[str, str] | None = None,
+        state: PartitionImage | None = None,
+        held: bool = True,
+    ) -> TopicImage:
+        image = partition_image() if state is None else state
+        topic = TopicImage(
+            name, UUID(int=10_000 + len(self.image.topics_by_name)), dict.fromkeys(range(partitions), image)
+        )
+        self.image = replace(
+            self.image,
+            topics_by_name=self.image.topics_by_name.changed({name: topic}),
+            topics_by_id=self.image.topics_by_id.changed({topic.id: topic}),
+        )
+        if configs:
+            self.set_configs(RESOURCE_TOPIC, name, configs)
+        for index in range(partitions) if held else ():
+            self._hold(topic, index, image)
+        return topic
+
+    def _hold(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
+        name = TopicPartition(topic.name, index)
+        log = PartitionLog.open(
+            self.disk,
+            str(self.directory / str(name)),
+            topic_partition=name,
+            topic_id=topic.id,
+            config=self.topic_config(topic.name),
+            now_ms=self.clock.wall_ms(),
+        )
+        partition = Partition(
+            name,
+            topic.id,
+            log,
+            log_dir=str(self.directory),
+            pace=AppendPace(),
+            clock=self.clock,
+            executor=self.executor,
+            disk_failed=self.fail_log_dir,
+        )
+        if state.leader == NODE_ID:
+            partition.become_leader(NODE_ID, state.leader_epoch)
+        else:
+            partition.become_leaderless(state.leader_epoch)
+        self._partitions[(topic.name, index)] = partition
+
+    def append(self, topic: str, *records: TestRecord, index: int = 0, **header: Any) -> None:
+        data = bytearray(batch(*records, **header))
+        self._partitions[(topic, index)].append(memoryview(data), parse_batches(data))
+
+    # what tests ask
+
+    def ask(self, api_key: int, version: int, *, listener: str = "PLAINTEXT", **fields: Any) -> Any:
+        """The answer as a client reads it: through this version's bytes and back."""
+        messages = schema(api_key, version)
+        request = raw_wire.build(messages.request_type, fields)
+        context = RequestContext(api_key, version, 1, "test", listener, "127.0.0.1", messages)
+        answer = run(load_handler(BROKER_APIS[api_key]).handle(request, context, self))
+        written = messages.write(answer)
+        read, size = messages.read_response(written, 0)
+        assert size == len(written)
+        return read
