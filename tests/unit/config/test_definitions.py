@@ -1,0 +1,103 @@
+"""The table of Kafka's configs: complete, readable, and in agreement with itself."""
+
+import pytest
+
+from odradek.config import supported
+from odradek.config.definitions import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDefinition, UpdateMode
+from odradek.config.ranges import check_for
+from odradek.config.synonyms import TOPIC_SYNONYMS
+from odradek.config.values import ConfigType, InvalidValue, format_value
+
+EVERYTHING = [*BROKER_CONFIGS.values(), *TOPIC_CONFIGS.values()]
+
+
+def test_every_config_of_kafka_4_3_1_is_there() -> None:
+    only_at_run_time = [one for one in BROKER_CONFIGS.values() if one.update_mode is UpdateMode.DYNAMIC_ONLY]
+    assert len(BROKER_CONFIGS) - len(only_at_run_time) == 360
+    assert len(only_at_run_time) == 3
+    assert len(TOPIC_CONFIGS) == 34
+    assert sum(one.dynamic for one in BROKER_CONFIGS.values()) == 102
+
+
+@pytest.mark.parametrize("definition", EVERYTHING, ids=lambda one: one.name)
+def test_every_default_is_of_its_type_within_its_range_and_printed_as_it_stands(definition: ConfigDefinition) -> None:
+    text = definition.default_text
+    if text is None or definition.required:
+        assert definition.default is None
+    else:
+        assert definition.parse(text) == definition.default
+        assert format_value(definition.default) == text
+
+
+def test_every_range_is_understood() -> None:
+    taking_anything = {one.valid for one in EVERYTHING if one.valid and check_for(one.valid) is check_for("")}
+    # The first is no restriction; addresses of controllers are looked at where they are taken apart.
+    assert taking_anything == {"non-null string", "non-empty list"}
+
+
+def refusal(name: str, text: str) -> str:
+    with pytest.raises(InvalidValue) as refused:
+        BROKER_CONFIGS[name].parse(text)
+    return str(refused.value)
+
+
+def test_ranges_refuse_in_the_words_of_kafka() -> None:
+    prefix = "Invalid value"
+    assert refusal("num.partitions", "0") == f"{prefix} 0 for configuration num.partitions: Value must be at least 1"
+    assert refusal("compression.zstd.level", "23").endswith("Value must be no more than 22")
+    assert refusal("compression.gzip.level", "0").endswith("Value must be between 1 and 9 or equal to -1")
+    assert refusal("log.cleaner.min.cleanable.ratio", "3").startswith(f"{prefix} 3.0 for")
+    assert refusal("ssl.client.auth", "Required").endswith("String must be one of: required, requested, none")
+    assert refusal("group.consumer.migration.policy", "foo").endswith(
+        "String must be one of (case insensitive): DISABLED, DOWNGRADE, UPGRADE, BIDIRECTIONAL"
+    )
+    assert refusal("remote.log.storage.manager.class.name", "").endswith("String must be non-empty")
+    assert refusal("process.roles", "") == (
+        "Configuration 'process.roles' must not be empty. Valid values include: [broker, controller]"
+    )
+    assert refusal("listeners", "") == (
+        "Configuration 'listeners' must not be empty. Valid values include: any non-empty value"
+    )
+    assert refusal("listeners", "a,,b") == "Configuration 'listeners' values must not be empty."
+    assert refusal("process.roles", "foo,broker").endswith("String must be one of: broker, controller")
+
+
+def test_ranges_let_pass_what_kafka_lets_pass() -> None:
+    assert BROKER_CONFIGS["group.consumer.migration.policy"].parse("Upgrade") == "Upgrade"
+    assert BROKER_CONFIGS["process.roles"].parse("broker,broker") == ("broker",)
+    assert BROKER_CONFIGS["log.cleanup.policy"].parse("") == ()
+    assert BROKER_CONFIGS["compression.gzip.level"].parse("-1") == -1
+    assert BROKER_CONFIGS["authorizer.class.name"].parse("") == ""
+    assert TOPIC_CONFIGS["min.cleanable.dirty.ratio"].parse("NaN") != 0
+    assert TOPIC_CONFIGS["leader.replication.throttled.replicas"].parse("0:1,") == ("0:1", "")
+
+
+def test_passwords_are_never_shown() -> None:
+    assert {one.name for one in EVERYTHING if one.sensitive} >= {"ssl.key.password", "sasl.jaas.config"}
+    assert all(one.type is ConfigType.PASSWORD for one in EVERYTHING if one.sensitive)
+
+
+def test_what_is_said_of_a_config_names_one_that_exists() -> None:
+    for table in (supported.BROKER, supported.WITHOUT_EFFECT, supported.REFUSED, supported.FIXED_AT_START):
+        assert table.keys() <= BROKER_CONFIGS.keys()
+    assert supported.TOPIC.keys() <= TOPIC_CONFIGS.keys()
+    assert supported.RESERVED.keys() <= BROKER_CONFIGS.keys() | TOPIC_CONFIGS.keys()
+
+
+def test_every_topic_config_is_honoured_or_reserved() -> None:
+    assert supported.TOPIC.keys() | supported.RESERVED.keys() >= TOPIC_CONFIGS.keys()
+
+
+def test_a_broker_config_is_said_to_be_one_thing_only() -> None:
+    tables = (supported.BROKER, supported.RESERVED, supported.WITHOUT_EFFECT, supported.REFUSED)
+    names = [name for table in tables for name in table]
+    assert len(names) == len(set(names))
+    assert supported.FIXED_AT_START.keys() <= supported.BROKER.keys()
+
+
+def test_the_defaults_of_topic_configs_come_from_broker_configs_that_are_honoured_too() -> None:
+    for topic_config, synonyms in TOPIC_SYNONYMS.items():
+        for synonym in synonyms:
+            assert synonym.broker_config in BROKER_CONFIGS
+            honoured = topic_config in supported.TOPIC
+            assert (synonym.broker_config in supported.BROKER) is honoured, topic_config

@@ -1,0 +1,288 @@
+"""One node's configuration, from its file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from odradek.config.listeners import Address, Listener, Voter
+from odradek.config.node_config import ConfigErrors, NodeConfig
+
+MINIMAL = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@localhost:9093
+"""
+STARTED = json.loads((Path(__file__).parent / "recorded" / "started.json").read_text())
+
+
+def load(text: str = "", **overrides: str) -> NodeConfig:
+    return NodeConfig.load(MINIMAL + text, "server.properties", overrides)
+
+
+def errors_of(text: str, overrides: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(ConfigErrors) as refused:
+        NodeConfig.load(text, "server.properties", overrides or {})
+    return list(refused.value.errors)
+
+
+def test_the_least_that_starts() -> None:
+    config = load()
+    assert config.node_id == 1
+    assert config.is_broker
+    assert config.is_controller
+    client, controller = config.listeners
+    assert client == Listener("PLAINTEXT", "PLAINTEXT", "localhost", 9092)
+    assert config.broker_listeners == config.advertised_listeners == (client,)
+    assert config.controller_listeners == config.advertised_controller_listeners == (controller,)
+    assert config.inter_broker_listener_name == "PLAINTEXT"
+    assert config.controller_quorum_voters == (Voter(1, "localhost", 9093),)
+    assert config.log_dirs == ("/tmp/kafka-logs",)
+    assert config.metadata_log_dir == "/tmp/kafka-logs"
+    assert config.num_partitions == 1
+    assert config.socket_request_max_bytes == 104857600
+    assert config.broker_rack is None
+    assert config.warnings == ()
+
+
+def test_the_file_that_comes_with_kafka_is_taken_and_says_what_has_no_effect() -> None:
+    config = NodeConfig.load(
+        """\
+        process.roles=broker,controller
+        node.id=1
+        controller.quorum.bootstrap.servers=localhost:9093
+        listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+        inter.broker.listener.name=PLAINTEXT
+        advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+        controller.listener.names=CONTROLLER
+        listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
+        num.network.threads=3
+        num.io.threads=8
+        socket.send.buffer.bytes=102400
+        socket.receive.buffer.bytes=102400
+        socket.request.max.bytes=104857600
+        log.dirs=/var/lib/one, /var/lib/two
+        num.partitions=1
+        num.recovery.threads.per.data.dir=2
+        offsets.topic.replication.factor=1
+        share.coordinator.state.topic.replication.factor=1
+        share.coordinator.state.topic.min.isr=1
+        transaction.state.log.replication.factor=1
+        transaction.state.log.min.isr=1
+        log.retention.hours=168
+        log.segment.bytes=1073741824
+        log.retention.check.interval.ms=300000
+        """,
+        "server.properties",
+    )
+    assert config.controller_quorum_bootstrap_servers == (Address("localhost", 9093),)
+    assert config.log_dirs == ("/var/lib/one", "/var/lib/two")
+    assert config.advertised_listeners == (Listener("PLAINTEXT", "PLAINTEXT", "localhost", 9092),)
+    assert [line.partition(" has")[0] for line in config.warnings] == [
+        "server.properties:9: num.network.threads",
+        "server.properties:10: num.io.threads",
+    ]
+
+
+def test_broker_id_is_an_older_name_of_node_id() -> None:
+    config = NodeConfig.load(MINIMAL.replace("node.id", "broker.id"), "f")
+    assert config.node_id == 1
+    assert config.effective("node.id") == config.effective("broker.id") == 1
+
+
+def test_overrides_win_over_the_file() -> None:
+    config = NodeConfig.load(MINIMAL + "num.partitions=2", "f", {"num.partitions": "3", "broker.rack": "r"})
+    assert config.num_partitions == 3
+    assert config.broker_rack == "r"
+    assert config.values["num.partitions"] == "3"
+
+
+def test_the_last_of_two_lines_counts_and_says_so() -> None:
+    config = load("num.partitions=2\nnum.partitions=3\n")
+    assert config.num_partitions == 3
+    assert config.warnings == ("server.properties:7: num.partitions stands at line 6 too: the last one counts",)
+
+
+def test_log_dir_and_metadata_log_dir() -> None:
+    assert load("log.dir=/a,/b").log_dirs == ("/a", "/b")
+    config = load("log.dirs=/c\nlog.dir=/a\nmetadata.log.dir=/m")
+    assert config.log_dirs == ("/c",)
+    assert config.metadata_log_dir == "/m"
+    assert load("log.dirs=/c,/d").metadata_log_dir == "/c"
+
+
+def test_topics_inherit_from_the_node() -> None:
+    config = load("log.retention.hours=5\nlog.cleanup.policy=compact\nmin.insync.replicas=2")
+    assert config.topic_defaults.retention_ms == 5 * 3_600_000
+    assert config.topic_defaults.compact
+    assert config.topic_defaults.min_insync_replicas == 2
+
+
+def test_limits_of_single_addresses() -> None:
+    config = load("max.connections.per.ip=0\nmax.connections.per.ip.overrides=10.0.0.1:5, ::1:7 ,host:9")
+    assert config.max_connections_per_ip_overrides == {"10.0.0.1": 5, "::1": 7, "host": 9}
+
+
+def test_any_config_of_kafka_has_an_effective_value() -> None:
+    config = load("log.cleaner.io.max.bytes.per.second=1e6\nnum.io.threads=4")
+    assert config.effective("num.io.threads") == 4
+    assert config.effective("log.cleaner.io.max.bytes.per.second") == config.log_cleaner_io_max_bytes_per_second == 1e6
+    assert config.effective("replica.lag.time.max.ms") == 30000
+    assert config.effective("log.retention.ms") is None
+    with pytest.raises(KeyError):
+        config.effective("no.such.config")
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
+    text = MINIMAL + "num.partitions=x\n\nlog.dirs=\\u12\nlog.retention.hours=0\nlog.segment.bytes=5\n"
+    assert errors_of(text, {"socket.request.max.bytes": "-1"}) == [
+        "server.properties:6: Invalid value x for configuration num.partitions: Not a number of type INT",
+        "server.properties:8: \\u must be followed by four hexadecimal digits, not by '12'",
+        "server.properties:9: log.retention.hours must be 1 or more, or -1 to keep records for ever",
+        "server.properties:10: Invalid value 5 for configuration log.segment.bytes: Value must be at least 1048576",
+        "--override socket.request.max.bytes: "
+        "Invalid value -1 for configuration socket.request.max.bytes: Value must be at least 1",
+    ]
+
+
+def test_an_empty_file_is_told_what_to_write() -> None:
+    errors = errors_of("")
+    assert errors[0].startswith("server.properties: process.roles is missing: write process.roles=broker,controller")
+    assert errors[1].startswith("server.properties: node.id is missing")
+
+
+def test_values_are_checked_even_where_they_have_no_effect() -> None:
+    assert errors_of(MINIMAL + "num.io.threads=many") == [
+        "server.properties:6: Invalid value many for configuration num.io.threads: Not a number of type INT"
+    ]
+
+
+def test_zookeeper_is_refused_with_the_reason_and_what_to_write_instead() -> None:
+    errors = errors_of("broker.id=7\nzookeeper.connect=localhost:2181\nzookeeper.session.timeout.ms=6000\n")
+    assert len(errors) == 1
+    assert errors[0].startswith("server.properties:2: zookeeper.connect: there is no ZooKeeper any more.")
+    for part in (
+        "process.roles=broker,controller",
+        "node.id=7",
+        "controller.listener.names=CONTROLLER",
+        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
+        "controller.quorum.voters=7@localhost:9093",
+    ):
+        assert part in errors[0]
+
+
+def test_what_zookeeper_refusal_advises_starts() -> None:
+    advised = (
+        "process.roles=broker,controller",
+        "node.id=7",
+        "controller.listener.names=CONTROLLER",
+        "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
+        "controller.quorum.voters=7@localhost:9093",
+    )
+    assert NodeConfig.load("\n".join(advised), "f").node_id == 7
+
+
+def test_other_mistakes_are_told_beside_zookeeper() -> None:
+    errors = errors_of("zookeeper.connect=localhost:2181\nbroker.id=x\nlog.dirs=,\n")
+    assert [line.split(":")[1] for line in errors] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        ("nmu.partitions=3", "nmu.partitions has no effect: no such config; did you mean num.partitions?"),
+        ("LOG.RETENTION.HOUR=3", "LOG.RETENTION.HOUR has no effect: no such config; did you mean log.retention.hours?"),
+        ("xyzzy=3", "xyzzy has no effect: no such config"),
+        ("retention.ms=3", "retention.ms has no effect: it is a config of topics; here write log.retention.ms"),
+        (
+            "max.message.bytes=3",
+            "max.message.bytes has no effect: it is a config of topics; here write message.max.bytes",
+        ),
+        ("replica.lag.time.max.ms=3", "replica.lag.time.max.ms has no effect: it is not supported yet"),
+        ("host.name=h", "host.name has no effect: write listeners=PLAINTEXT://HOST:PORT instead"),
+        (
+            "zookeeper.session.timeout.ms=3",
+            "zookeeper.session.timeout.ms has no effect: it went away with ZooKeeper in Kafka 4.0; take it out",
+        ),
+        (
+            "listener.name.plaintext.max.connections=3",
+            "listener.name.plaintext.max.connections has no effect: configs of a single listener are not supported yet",
+        ),
+    ],
+)
+def test_what_has_no_effect_is_told_once_with_its_line(line: str, warning: str) -> None:
+    assert load(line).warnings == (f"server.properties:6: {warning}",)
+
+
+def test_configs_of_parts_to_come_are_taken_silently() -> None:
+    assert load("offsets.topic.replication.factor=1\ntransaction.state.log.min.isr=1").warnings == ()
+
+
+def test_ignoring_an_authorizer_would_open_the_cluster() -> None:
+    assert "access control is not served yet" in errors_of(MINIMAL + "authorizer.class.name=Any")[0]
+    assert load("authorizer.class.name=").warnings == ()
+
+
+def test_encrypted_listeners_are_refused_rather_than_opened_in_plain_text() -> None:
+    text = MINIMAL.replace("PLAINTEXT://", "SSL://") + "security.inter.broker.protocol=SSL\n"
+    text += "listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT\n"
+    assert errors_of(text) == [
+        "server.properties:3: listeners: SSL asks for SSL, which is not supported yet; only PLAINTEXT is"
+    ]
+
+
+def test_more_than_one_role_or_controller_is_for_later() -> None:
+    assert "only one role is not supported yet" in errors_of(MINIMAL.replace("broker,controller", "broker"))[0]
+    text = MINIMAL.replace("1@localhost:9093", "1@localhost:9093,2@localhost:9094")
+    assert "more than one controller is not supported yet" in errors_of(text)[0]
+
+
+def test_what_follows_from_another_mistake_is_not_told() -> None:
+    assert errors_of(MINIMAL.replace("controller.listener.names", "# ")) == [
+        "server.properties: controller.listener.names is missing: write controller.listener.names=CONTROLLER "
+        "and add CONTROLLER://:9093 to listeners"
+    ]
+    assert len(errors_of(MINIMAL + "listener.security.protocol.map=PLAINTEXT:NONE")) == 1
+    assert len(errors_of(MINIMAL + "listeners=PLAINTEXT//:9092")) == 1
+
+
+def test_the_missing_voter_is_advised_with_the_controllers_port() -> None:
+    text = MINIMAL.replace("controller.quorum.voters", "# ").replace("9093", "19093")
+    assert errors_of(text) == [
+        "server.properties: controller.quorum.voters is missing: write controller.quorum.voters=1@localhost:19093"
+    ]
+
+
+def test_passwords_do_not_show_in_a_repr() -> None:
+    assert "secret" not in repr(load("ssl.keystore.password=secret"))
+
+
+WE_ARE_STRICTER = [
+    {"advertised.listeners": "PLAINTEXT://h:70000"},
+    {"listeners": "PLAINTEXT://h:70000,CONTROLLER://h:1"},
+    {"listeners": "PLAINTEXT://h:-1,CONTROLLER://h:1"},
+    {"controller.quorum.voters": "1@:9093"},
+]
+WE_ARE_MILDER = [
+    # Names of listeners are upper-cased everywhere.
+    {"controller.listener.names": "controller"},
+    # Each of these is about a config that has no effect here, and warns of that.
+    {"connections.max.idle.ms": "50"},
+    {"queued.max.request.bytes": "100"},
+    {"replica.fetch.wait.max.ms": "40000"},
+]
+
+
+@pytest.mark.parametrize(("changes", "refusal"), STARTED["answers"], ids=lambda value: str(value)[:60])
+def test_files_are_taken_and_refused_as_by_kafka(changes: dict[str, str | None], refusal: str | None) -> None:
+    properties = {key: value for key, value in (STARTED["base"] | changes).items() if value is not None}
+    text = "".join(f"{key}={value}\n" for key, value in properties.items())
+    refused = refusal is not None
+    if changes in WE_ARE_STRICTER or changes in WE_ARE_MILDER:
+        refused = changes in WE_ARE_STRICTER
+    if refused:
+        assert len(errors_of(text)) == 1
+    else:
+        NodeConfig.load(text, "server.properties")
