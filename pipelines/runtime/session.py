@@ -39,7 +39,7 @@ def spark_session(name: str, jars: Sequence[Path], work_directory: Path, log_fil
     try:
         with _session(_configuration(name, jars, work_directory, log_file), log_file) as spark:
             yield spark
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         raise PipelineError(f"Spark failed: {first_line(error)}; its log is {log_file}") from error
 
 
