@@ -46,7 +46,9 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
             start = number
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            parts.append(line[:-1])
+            # A lone backslash continues nothing: what follows it may be a comment again.
+            if line != "\\" or parts:
+                parts.append(line[:-1])
             continue
         logical.append((start, "".join([*parts, line])))
         parts = []

@@ -55,6 +55,10 @@ def test_a_continued_line_may_look_like_a_comment() -> None:
     assert entries("a=b\\\n#c") == [("a", "b#c")]
 
 
+def test_a_lone_backslash_continues_nothing() -> None:
+    assert entries("\\\n# comment\n\\\n\na=b\n\\") == [("a", "b")]
+
+
 def test_two_backslashes_at_the_end_are_one_and_end_the_line() -> None:
     assert entries("a=b\\\\\nc=d") == [("a", "b\\"), ("c", "d")]
 
