@@ -93,8 +93,10 @@ def _session(configuration: SparkConf, log_file: Path) -> Iterator[SparkSession]
             spark.stop()
     finally:
         gateway.shutdown()
-        # PySpark keeps the gateway for the life of the interpreter; without it the next session starts its own.
+        # PySpark keeps these for the life of the interpreter; without them the next session starts its own Java, also
+        # when this one did not stop but die.
         SparkContext._gateway = None
         SparkContext._jvm = None
+        SparkContext._active_spark_context = None
         gateway.proc.stdin.close()
         gateway.proc.wait(STOP_TIMEOUT_SECONDS)
