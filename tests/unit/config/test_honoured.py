@@ -1,0 +1,90 @@
+"""A config that is said to be honoured is read by somebody. The last guard against taking one and ignoring it."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import odradek
+from odradek.config import supported
+from odradek.config.definitions import BROKER_CONFIGS
+from odradek.config.node_config import NodeConfig
+from odradek.config.synonyms import TOPIC_SYNONYMS
+from odradek.config.topic_config import TopicConfig
+
+READ_THROUGH = {
+    "broker.id": "node_id",
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": "segment_bytes",
+    "listener.security.protocol.map": "listeners",
+    "log.dir": "log_dirs",
+    "message.timestamp.type": "log_append_time",
+}
+"""Configs that are read under another name than their own."""
+
+OF_A_QUORUM_OF_ONE = {
+    "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "controller.quorum.voters",
+    "inter.broker.listener.name",
+    "process.roles",
+    "security.inter.broker.protocol",
+}
+"""With one node these can only be right or wrong, and loading the configuration decides that."""
+
+STILL_TO_COME = {
+    "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size",
+    "log.cleaner.enable",
+    "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.buffer.size",
+    "log.cleaner.io.max.bytes.per.second",
+    "log.cleaner.threads",
+    "metadata.log.max.record.bytes.between.snapshots",
+    "metadata.log.max.snapshot.interval.ms",
+    "metadata.log.segment.bytes",
+    "metadata.log.segment.ms",
+    "metadata.max.retention.bytes",
+    "metadata.max.retention.ms",
+    "num.recovery.threads.per.data.dir",
+    "preallocate",
+}
+"""Declared before their reader. Take a name out with the change that reads it; in the end the set goes too."""
+
+
+@cache
+def words_of_the_rest() -> frozenset[str]:
+    package = Path(odradek.__file__).parent
+    files = (path for path in package.rglob("*.py") if path.parent.name != "config")
+    return frozenset(word for path in files for word in re.findall(r"\w+", path.read_text()))
+
+
+def unread(names: Iterable[str], fields: Iterable[str]) -> set[str]:
+    known = set(fields)
+    missing = set()
+    for name in names:
+        field = READ_THROUGH.get(name, name.replace(".", "_"))
+        if field not in known or field not in words_of_the_rest():
+            missing.add(name)
+    return missing
+
+
+def test_every_broker_config_is_read() -> None:
+    supplying_topics = {synonym.broker_config for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
+    own = supported.BROKER.keys() - supplying_topics - OF_A_QUORUM_OF_ONE
+    assert unread(own, {*dir(NodeConfig), *NodeConfig.__dataclass_fields__}) <= STILL_TO_COME
+
+
+def test_every_topic_config_is_read() -> None:
+    assert unread(supported.TOPIC, {*dir(TopicConfig), *TopicConfig.__dataclass_fields__}) <= STILL_TO_COME
+
+
+def test_fields_stand_for_configs_that_are_honoured() -> None:
+    derived = {"advertised_controller_listeners", "topic_defaults", "values", "in_force", "warnings"}
+    derived |= {"dynamic_broker", "dynamic_cluster_default"}
+    names = {name.replace(".", "_") for name in supported.BROKER}
+    assert set(NodeConfig.__dataclass_fields__) - derived <= names
+
+
+def test_nothing_is_to_come_that_kafka_does_not_know() -> None:
+    assert {*BROKER_CONFIGS, *supported.TOPIC} >= STILL_TO_COME
