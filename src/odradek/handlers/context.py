@@ -1,8 +1,7 @@
 """What a handler is given: the request's circumstances, and the broker as far as handlers may see it."""
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from odradek.base.ports import Clock, ControllerPort, Executor, Random
 from odradek.config.node_config import NodeConfig
@@ -25,8 +24,7 @@ Response = Message | bytes | list[bytes] | CloseConnection | None
 Answer = Response | Awaitable[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(NamedTuple):
     api_key: int
     version: int
     correlation_id: int

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import struct
 from collections import deque
+from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any, Final, Protocol
 
@@ -55,8 +56,15 @@ class ConnectionLimits(Protocol):
 
 class ClientConnection(asyncio.Protocol):
     def __init__(
-        self, dispatcher: Dispatcher, limits: ConnectionLimits, listener_name: str, request_bytes_max: int
+        self,
+        dispatcher: Dispatcher,
+        limits: ConnectionLimits,
+        listener_name: str,
+        request_bytes_max: int,
+        *,
+        on_connect: Callable[[str], None] | None = None,
     ) -> None:
+        self._on_connect: Final = on_connect
         self._dispatcher: Final = dispatcher
         self._limits: Final = limits
         self._listener_name: Final = listener_name
@@ -80,6 +88,8 @@ class ClientConnection(asyncio.Protocol):
         self._admitted = self._limits.admit(self, self._peer_host)
         if not self._admitted:
             transport.close()
+        elif self._on_connect is not None:
+            self._on_connect(self._peer_host)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -170,7 +180,11 @@ class ClientConnection(asyncio.Protocol):
             logger.exception("request %s failed", frame[:8].hex())
             self._hang_up("an internal error")
             return
-        if isawaitable(answer):
+        kind = answer.__class__
+        if kind is bytes or kind is list:
+            # Hot answers come encoded.
+            self._answer(answer, context)
+        elif isawaitable(answer):
             self._handling = True
             self._task = asyncio.ensure_future(self._finish(answer, context))
         else:

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.base.ids import ZERO_UUID, TopicPartition
+from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, ControllerPort, Executor, Random
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
@@ -129,7 +129,7 @@ class Broker:
 
     async def _create(self, name: TopicPartition, topic_id: UUID, state: PartitionImage) -> None:
         config = self.topic_config(name.topic)
-        directory_id = state.directory_of(self.node_id) or ZERO_UUID
+        directory_id = state.directory_of(self.node_id)
         try:
             log = await self.log_dirs.get_or_create(
                 name, topic_id, config, directory_id=directory_id, now_ms=self.clock.wall_ms(), executor=self.executor

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from odradek.log.log_dirs import DirFailure
 from odradek.node.broker import Broker
 from odradek.node.periodic import Periodic
 from odradek.partition.partition import Partition
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 REMOVE_DELETED_INTERVAL_MS: Final = 1000
+RELEASE_IDLE_INTERVAL_MS: Final = 60_000
 
 
 class Maintenance:
@@ -49,6 +51,7 @@ class Maintenance:
             "producer expiration", lambda: broker.config.producer_id_expiration_check_interval_ms, self.expire_producers
         )
         every("removal of deleted files", lambda: REMOVE_DELETED_INTERVAL_MS, self.remove_deleted)
+        every("release of idle files", lambda: RELEASE_IDLE_INTERVAL_MS, self.release_idle_files)
 
     async def enforce_retention(self) -> None:
         for partition in self._available():
@@ -71,17 +74,14 @@ class Maintenance:
                     self._broker.fail_log_dir(partition.log_dir, error)
 
     async def checkpoint_recovery_points(self) -> None:
-        await self._checkpoint(self._broker.log_dirs.checkpoint_recovery_points)
+        await self._in_dirs(self._broker.log_dirs.checkpoint_recovery_points)
 
     async def checkpoint_log_starts(self) -> None:
-        await self._checkpoint(self._broker.log_dirs.checkpoint_log_starts)
+        await self._in_dirs(self._broker.log_dirs.checkpoint_log_starts)
 
     async def checkpoint_high_watermarks(self) -> None:
-        await self._checkpoint(
-            lambda: self._broker.log_dirs.checkpoint_high_watermarks(
-                {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
-            )
-        )
+        offsets = {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
+        await self._in_dirs(lambda: self._broker.log_dirs.checkpoint_high_watermarks(offsets))
 
     async def expire_producers(self) -> None:
         now_ms = self._broker.clock.wall_ms()
@@ -90,7 +90,10 @@ class Maintenance:
 
     async def remove_deleted(self) -> None:
         now_ms = self._broker.clock.wall_ms()
-        await self._broker.executor.run(lambda: self._broker.log_dirs.remove_deleted(now_ms))
+        await self._in_dirs(lambda: self._broker.log_dirs.remove_deleted(now_ms))
+
+    async def release_idle_files(self) -> None:
+        self._broker.log_dirs.release_idle_files()
 
     def _available(self) -> list[Partition]:
         return [one for one in self._broker.partitions().values() if one.unavailable is None]
@@ -101,5 +104,6 @@ class Maintenance:
         except OSError as error:
             self._broker.fail_log_dir(partition.log_dir, error)
 
-    async def _checkpoint(self, write: Callable[[], None]) -> None:
-        await self._broker.executor.run(write)
+    async def _in_dirs(self, work: Callable[[], list[DirFailure]]) -> None:
+        for failure in await self._broker.executor.run(work):
+            self._broker.fail_log_dir(*failure)

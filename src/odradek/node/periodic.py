@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +21,9 @@ class Periodic:
         first_ms: int | None = None,
     ) -> None:
         self._tasks.append(asyncio.ensure_future(self._repeat(name, interval_ms, chore, first_ms)))
+
+    def once(self, chore: Coroutine[None, None, None]) -> None:
+        self._tasks.append(asyncio.ensure_future(chore))
 
     async def _repeat(
         self,

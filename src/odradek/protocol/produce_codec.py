@@ -19,7 +19,9 @@ FIRST_WITH_LEADER_HINTS: Final = 10
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+_PARTITION_AND_LENGTH: Final = struct.Struct(">ii")
 _RESULT: Final = struct.Struct(">ihqq")
+_RESULT_WITH_LOG_START: Final = struct.Struct(">ihqqq")
 _I64: Final = struct.Struct(">q")
 
 
@@ -62,88 +64,116 @@ class TopicResult(NamedTuple):
     partitions: list[PartitionResult]
 
 
-class _Cursor:
-    """Reads the primitive types, each checked against the end of the frame before it is taken."""
-
-    __slots__ = ("buffer", "flexible", "offset", "view")
-
-    def __init__(self, buffer: bytearray, offset: int, flexible: bool) -> None:
-        self.buffer = buffer
-        self.view = memoryview(buffer)
-        self.offset = offset
-        self.flexible = flexible
-
-    def take(self, size: int) -> memoryview:
-        start = self.offset
-        end = start + size
-        if size < 0 or end > len(self.buffer):
-            raise InvalidHeader("a field longer than the request")
-        self.offset = end
-        return self.view[start:end]
-
-    def int32(self) -> int:
-        return int(_I32.unpack(self.take(4))[0])
-
-    def length(self, legacy: struct.Struct) -> int:
-        """A length prefix; -1 for null."""
-        if self.flexible:
-            value, self.offset = read_unsigned_varint(self.buffer, self.offset)
-            return value - 1
-        return int(legacy.unpack(self.take(legacy.size))[0])
-
-    def nullable_string(self) -> str | None:
-        length = self.length(_I16)
-        if length < 0:
-            return None
-        try:
-            return str(self.take(length), "utf-8")
-        except UnicodeDecodeError as error:
-            raise InvalidHeader("a string that is not UTF-8") from error
-
-    def array_length(self) -> int:
-        length = self.length(_I32)
-        if length < 0 or length > len(self.buffer) - self.offset:
-            raise InvalidHeader("an array longer than the request")
-        return length
-
-    def nullable_records(self) -> memoryview | None:
-        length = self.length(_I32)
-        return None if length < 0 else self.take(length)
-
-    def end_of_struct(self) -> None:
-        if self.flexible:
-            self.offset = skip_tagged_fields(self.buffer, self.offset)
-
-
 def read_produce_request(frame: bytearray, offset: int, version: int) -> ProduceRequest:
-    cursor = _Cursor(frame, offset, version >= FIRST_FLEXIBLE)
-    transactional_id = cursor.nullable_string()
-    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack(cursor.take(6))
-    topics = [_read_topic(cursor, version) for _ in range(cursor.array_length())]
-    cursor.end_of_struct()
+    """Raises InvalidHeader for whatever does not fit the frame."""
+    try:
+        if version >= FIRST_FLEXIBLE:
+            return _read_flexible(frame, offset, version >= FIRST_WITH_TOPIC_ID)
+        return _read_legacy(frame, offset)
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise InvalidHeader("a produce request that ends in the middle of a field") from error
+
+
+def _slice(view: memoryview, start: int, end: int) -> memoryview:
+    if start > end or end > len(view):
+        raise InvalidHeader("a field longer than the request")
+    return view[start:end]
+
+
+def _checked_count(count: int, left: int) -> int:
+    """Every element takes at least a byte: a larger count is a lie, told before anything is allocated."""
+    if count < 0 or count > left:
+        raise InvalidHeader("an array longer than the request")
+    return count
+
+
+def _varint(frame: bytearray, offset: int) -> tuple[int, int]:
+    byte = frame[offset]
+    if byte < 0x80:
+        return byte, offset + 1
+    return read_unsigned_varint(frame, offset)
+
+
+def _read_flexible(frame: bytearray, offset: int, by_id: bool) -> ProduceRequest:
+    view = memoryview(frame)
+    total = len(frame)
+    transactional_id: str | None = None
+    length, offset = _varint(frame, offset)
+    if length:
+        transactional_id = str(_slice(view, offset, offset + length - 1), "utf-8")
+        offset += length - 1
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, offset)
+    topic_count, offset = _varint(frame, offset + 6)
+    topics: list[TopicRecords] = []
+    for _ in range(_checked_count(topic_count - 1, total - offset)):
+        name: str | None = None
+        topic_id: UUID | None = None
+        if by_id:
+            topic_id = UUID(bytes=bytes(_slice(view, offset, offset + 16)))
+            offset += 16
+        else:
+            length, offset = _varint(frame, offset)
+            if not length:
+                raise InvalidHeader("a topic without a name")
+            name = str(_slice(view, offset, offset + length - 1), "utf-8")
+            offset += length - 1
+        partition_count, offset = _varint(frame, offset)
+        partitions: list[PartitionRecords] = []
+        for _ in range(_checked_count(partition_count - 1, total - offset)):
+            (partition,) = _I32.unpack_from(frame, offset)
+            length, offset = _varint(frame, offset + 4)
+            records: memoryview | None = None
+            if length:
+                records = _slice(view, offset, offset + length - 1)
+                offset += length - 1
+            partitions.append(PartitionRecords(partition, records))
+            offset = skip_tagged_fields(frame, offset) if frame[offset] else offset + 1
+        topics.append(TopicRecords(name, topic_id, partitions))
+        offset = skip_tagged_fields(frame, offset) if frame[offset] else offset + 1
+    if frame[offset]:
+        skip_tagged_fields(frame, offset)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def _read_topic(cursor: _Cursor, version: int) -> TopicRecords:
-    name: str | None = None
-    topic_id: UUID | None = None
-    if version >= FIRST_WITH_TOPIC_ID:
-        topic_id = UUID(bytes=bytes(cursor.take(16)))
-    else:
-        name = cursor.nullable_string()
-        if name is None:
-            raise InvalidHeader("a topic without a name")
-    partitions = []
-    for _ in range(cursor.array_length()):
-        partition = cursor.int32()
-        partitions.append(PartitionRecords(partition, cursor.nullable_records()))
-        cursor.end_of_struct()
-    cursor.end_of_struct()
-    return TopicRecords(name, topic_id, partitions)
+def _read_legacy(frame: bytearray, offset: int) -> ProduceRequest:
+    view = memoryview(frame)
+    total = len(frame)
+    transactional_id: str | None = None
+    (length,) = _I16.unpack_from(frame, offset)
+    offset += 2
+    if length >= 0:
+        transactional_id = str(_slice(view, offset, offset + length), "utf-8")
+        offset += length
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, offset)
+    (topic_count,) = _I32.unpack_from(frame, offset + 6)
+    offset += 10
+    topics: list[TopicRecords] = []
+    for _ in range(_checked_count(topic_count, total - offset)):
+        (length,) = _I16.unpack_from(frame, offset)
+        offset += 2
+        name = str(_slice(view, offset, offset + length), "utf-8")
+        offset += length
+        (partition_count,) = _I32.unpack_from(frame, offset)
+        offset += 4
+        partitions: list[PartitionRecords] = []
+        for _ in range(_checked_count(partition_count, total - offset)):
+            partition, length = _PARTITION_AND_LENGTH.unpack_from(frame, offset)
+            offset += 8
+            records: memoryview | None = None
+            if length >= 0:
+                records = _slice(view, offset, offset + length)
+                offset += length
+            partitions.append(PartitionRecords(partition, records))
+        topics.append(TopicRecords(name, None, partitions))
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
 def write_produce_response(topics: Sequence[TopicResult], version: int, throttle_ms: int = 0) -> bytes:
     flexible = version >= FIRST_FLEXIBLE
+    if flexible and throttle_ms == 0 and len(topics) == 1:
+        topic = topics[0]
+        if len(topic.partitions) == 1 and topic.partitions[0].error is ErrorCode.none:
+            return _one_success(topic, topic.partitions[0])
     out = bytearray(_array_length(len(topics), flexible))
     for topic in topics:
         if topic.topic_id is not None:
@@ -159,6 +189,16 @@ def write_produce_response(topics: Sequence[TopicResult], version: int, throttle
     if flexible:
         out.append(0)
     return bytes(out)
+
+
+def _one_success(topic: TopicResult, result: PartitionResult) -> bytes:
+    """The answer to nearly every request: one partition, no error. Flexible versions only."""
+    name = topic.topic_id.bytes if topic.topic_id is not None else _string(topic.name or "", True)
+    numbers = _RESULT_WITH_LOG_START.pack(
+        result.partition, 0, result.base_offset, result.append_time_ms, result.log_start_offset
+    )
+    # One topic, one partition; behind the numbers no record errors, no message, no throttle, no tagged fields.
+    return b"".join((b"\2", name, b"\2", numbers, b"\1\0\0\0\0\0\0\0\0"))
 
 
 def _write_partition(out: bytearray, result: PartitionResult, version: int, flexible: bool) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from odradek.base.errors import ErrorCode
-from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.handlers.apis import BROKER_APIS, Api
 from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.protocol.schemas import Message, schema
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

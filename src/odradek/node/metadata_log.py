@@ -1,0 +1,172 @@
+"""The metadata log of this node on its disk: `__cluster_metadata-0` with its snapshots and `quorum-state`.
+
+Blocking calls, for whatever thread the caller chooses; it decides nothing about when to call them.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from odradek.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
+from odradek.base.ports import Disk
+from odradek.config.node_config import NodeConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.log.partition_log import PartitionLog
+from odradek.metadata.batches import build_metadata_batch, read_metadata_batch
+from odradek.metadata.image import EMPTY_IMAGE, ClusterImage
+from odradek.metadata.records import MetadataRecord
+from odradek.metadata.replay import Replay
+from odradek.metadata.snapshot import Snapshot, SnapshotId, decode_snapshot, parse_file_name, snapshot_of
+from odradek.raft.quorum_state import FILE_NAME, QuorumState
+from odradek.raft.snapshot_policy import KeptSnapshot, oldest_to_keep
+from odradek.raft.voters import Quorum
+from odradek.records.batch import parse_batches
+from odradek.records.control import ControlMessage, build_control_batch
+
+logger = logging.getLogger(__name__)
+
+PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
+_READ_BYTES: Final = 1 << 20
+_BATCH_BYTES_MAX: Final = 8 << 20
+
+
+class MetadataLog:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        log: PartitionLog,
+        snapshots: dict[SnapshotId, KeptSnapshot],
+        replay: Replay,
+        quorum: Quorum,
+    ) -> None:
+        """Not for callers: see `open`."""
+        self._disk = disk
+        self._directory = directory
+        self._log = log
+        self._snapshots = snapshots
+        self.image: Final = replay.image()
+        """Of everything that was found on disk."""
+        self.ends_inside_transaction: Final = replay.is_inside_transaction
+        self.quorum: Final = quorum
+        """As log and snapshots knew it when they were opened."""
+
+    @classmethod
+    def open(cls, disk: Disk, config: NodeConfig, *, now_ms: int, had_clean_shutdown: bool = False) -> "MetadataLog":
+        directory = f"{config.metadata_log_dir}/{PARTITION}"
+        disk.make_dirs(directory)
+        snapshot_ids = sorted(filter(None, map(parse_file_name, disk.list_dir(directory))))
+        log = PartitionLog.open(
+            disk,
+            directory,
+            topic_partition=PARTITION,
+            topic_id=METADATA_TOPIC_ID,
+            config=_log_config(config),
+            # What a snapshot holds was synced before the snapshot was taken.
+            recovery_point=snapshot_ids[-1].end_offset if snapshot_ids else 0,
+            had_clean_shutdown=had_clean_shutdown,
+            now_ms=now_ms,
+        )
+        snapshots: dict[SnapshotId, KeptSnapshot] = {}
+        latest: Snapshot | None = None
+        for snapshot_id in snapshot_ids:
+            data = disk.read_bytes(f"{directory}/{snapshot_id.file_name}")
+            latest = decode_snapshot(data)
+            snapshots[snapshot_id] = KeptSnapshot(snapshot_id, len(data), latest.last_contained_log_timestamp_ms)
+        quorum = Quorum()
+        image = EMPTY_IMAGE
+        if latest is not None:
+            if log.log_end_offset < snapshot_ids[-1].end_offset:
+                log.truncate_fully_to(snapshot_ids[-1].end_offset, now_ms)
+            quorum = quorum.after(latest.quorum)
+            image = latest.image(snapshot_ids[-1])
+        replay = Replay(image)
+        offset = max(image.offset + 1, log.log_start_offset)
+        while offset < log.log_end_offset:
+            read = log.read(offset, _READ_BYTES, end_offset_exclusive=log.log_end_offset)
+            for header in parse_batches(read.data):
+                batch = read_metadata_batch(read.data, header)
+                quorum = quorum.after(batch.control)
+                replay.take(batch)
+                offset = header.last_offset + 1
+        return cls(disk, directory, log, snapshots, replay, quorum)
+
+    # Writing
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        """The highest epoch known from the log, its snapshots or `quorum-state`."""
+        path = self._path(FILE_NAME)
+        voted = QuorumState.decode(self._disk.read_bytes(path)).leader_epoch if self._disk.exists(path) else 0
+        return max(voted, self.image.epoch, 0)
+
+    def write_quorum_state(self, state: QuorumState, quorum: Quorum, voter_ids: tuple[int, ...]) -> None:
+        """Durable once it returns."""
+        self._disk.write_atomically(self._path(FILE_NAME), state.encode(quorum.kraft_version, voter_ids))
+
+    def append(self, records: Sequence[MetadataRecord], *, epoch: int, metadata_version: int, now_ms: int) -> int:
+        """Returns the size of what was written; it is committed only after `flush`."""
+        return self._append(
+            build_metadata_batch(records, metadata_version=metadata_version, timestamp_ms=now_ms), epoch, now_ms
+        )
+
+    def append_control(self, messages: Sequence[ControlMessage], *, epoch: int, now_ms: int) -> int:
+        batch = build_control_batch(messages, base_offset=0, leader_epoch=epoch, timestamp=now_ms)
+        return self._append(batch, epoch, now_ms)
+
+    def _append(self, batch: bytes, epoch: int, now_ms: int) -> int:
+        data = bytearray(batch)
+        self._log.append_as_leader(data, parse_batches(data), leader_epoch=epoch, now_ms=now_ms)
+        return len(data)
+
+    def flush(self) -> None:
+        self._log.flush()
+
+    # Snapshots
+
+    def write_snapshot(self, image: ClusterImage, quorum: Quorum, now_ms: int) -> None:
+        snapshot_id = SnapshotId(image.offset + 1, image.epoch)
+        data = snapshot_of(image, now_ms=now_ms, quorum=quorum.messages())
+        self._disk.write_atomically(self._path(snapshot_id.file_name), data)
+        self._snapshots[snapshot_id] = KeptSnapshot(snapshot_id, len(data), image.timestamp_ms)
+
+    def clean(self, config: NodeConfig, now_ms: int) -> None:
+        """Lets go of snapshots, and the log below them, that retention has passed."""
+        keep = oldest_to_keep(
+            sorted(self._snapshots.values(), key=lambda snapshot: snapshot.id),
+            log_size_bytes=self._log.size_bytes,
+            now_ms=now_ms,
+            retention_bytes=config.metadata_max_retention_bytes,
+            retention_ms=config.metadata_max_retention_ms,
+        )
+        if keep is not None:
+            self._log.advance_log_start(keep.id.end_offset)
+            for snapshot_id in [one for one in self._snapshots if one < keep.id]:
+                del self._snapshots[snapshot_id]
+                self._disk.remove(self._path(snapshot_id.file_name))
+                logger.info("removed metadata snapshot %s", snapshot_id.file_name)
+            self._log.delete_old_segments(now_ms, self._log.log_end_offset)
+        self._log.remove_deleted(now_ms)
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+
+def _log_config(config: NodeConfig) -> TopicConfig:
+    return TopicConfig.resolve(
+        {
+            "segment.bytes": str(config.metadata_log_segment_bytes),
+            "segment.ms": str(config.metadata_log_segment_ms),
+            "max.message.bytes": str(_BATCH_BYTES_MAX),
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "file.delete.delay.ms": "60000",
+        }
+    )

@@ -1,0 +1,249 @@
+"""One node from start to stop: disks, metadata, partitions, listeners, in that order, and back.
+
+`start` returns when clients are served. A node that cannot go on says so through `failed`; its process then ends.
+"""
+
+import asyncio
+import logging
+import socket
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import Clock, Disk, Executor, Random
+from odradek.config.listeners import Listener as Address
+from odradek.config.node_config import NodeConfig
+from odradek.handlers.apis import BROKER_APIS
+from odradek.log.log_dirs import LoadProgress, LogDirError, LogDirs
+from odradek.metadata.image import ClusterImage
+from odradek.net.dispatch import BrokerDispatcher
+from odradek.net.limits import NodeConnectionLimits
+from odradek.net.reachability import Reachability
+from odradek.net.server import Listener, ListenError
+from odradek.node.broker import Broker
+from odradek.node.maintenance import Maintenance
+from odradek.node.membership import Membership
+from odradek.node.periodic import Periodic
+from odradek.node.quorum_of_one import QuorumOfOne
+
+logger = logging.getLogger(__name__)
+
+CLOSE_IDLE_INTERVAL_MS: Final = 10_000
+RECOVERY_TOLD_AFTER_BYTES: Final = 256 << 20
+
+
+class StartError(Exception):
+    """The node cannot start; the message is one line that says what to do."""
+
+
+class Node:
+    def __init__(self, config: NodeConfig, *, disk: Disk, clock: Clock, random: Random, executor: Executor) -> None:
+        self._config: Final = config
+        self._disk: Final = disk
+        self._clock: Final = clock
+        self._random: Final = random
+        self._executor: Final = executor
+        self._periodic: Final = Periodic()
+        self._listeners: list[Listener] = []
+        self._limits: NodeConnectionLimits | None = None
+        self._log_dirs: LogDirs | None = None
+        self._quorum: QuorumOfOne | None = None
+        self._membership: Membership | None = None
+        self._broker: Broker | None = None
+        self._serving = False
+        self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{one.host}:{one.port}" for one in self._advertised())
+
+    # starting
+
+    async def start(self) -> None:
+        """Raises StartError for what somebody has to put right."""
+        try:
+            await self._start()
+        except (LogDirError, ListenError) as error:
+            raise StartError(str(error)) from error
+        except KafkaError as error:
+            raise StartError(f"the node could not join its cluster: {error}") from error
+        except OSError as error:
+            raise StartError(f"{error.filename or 'a log dir'}: {error.strerror or error}") from error
+
+    async def _start(self) -> None:
+        config = self._config
+        self._log_dirs = log_dirs = LogDirs.open(
+            self._disk, config.log_dirs, node_id=config.node_id, cluster_id=None, new_id=self._new_id
+        )
+        cluster_id = log_dirs.cluster_id
+        assert cluster_id is not None
+        log_dirs.producer_id_expiration_ms = config.producer_id_expiration_ms
+        self._quorum = quorum = QuorumOfOne(
+            config, disk=self._disk, clock=self._clock, random=self._random, executor=self._executor
+        )
+        await quorum.start()
+        self._broker = broker = Broker(
+            config,
+            cluster_id=cluster_id,
+            clock=self._clock,
+            random=self._random,
+            executor=self._executor,
+            controller=quorum,
+            log_dirs=log_dirs,
+            log_dir_failed=self._log_dir_failed,
+        )
+        await self._load_logs(log_dirs, broker, quorum.image)
+        await self._open_listeners(broker)
+        await self._join(broker, quorum, log_dirs, cluster_id)
+        self._begin_chores(broker)
+        self._serving = True
+
+    async def _load_logs(self, log_dirs: LogDirs, broker: Broker, image: ClusterImage) -> None:
+        def is_stray(name: TopicPartition, topic_id: UUID | None) -> bool:
+            topic = image.topics_by_name.get(name.topic)
+            if topic is None or (topic_id is not None and topic.id != topic_id):
+                return True
+            partition = topic.partitions.get(name.partition)
+            return partition is None or broker.node_id not in partition.replicas
+
+        jobs = log_dirs.loading_jobs(
+            lambda topic: broker.config.topic_defaults.with_overrides(image.topic_config(topic)),
+            now_ms=self._clock.wall_ms(),
+            is_stray=is_stray,
+            progress=_tell_recovery,
+        )
+        for failure in await asyncio.gather(*(self._executor.run(job) for job in jobs)):
+            if failure is not None:
+                self._log_dir_failed(*failure)
+        await broker.hold_all(image)
+
+    async def _open_listeners(self, broker: Broker) -> None:
+        config = broker.config
+        self._limits = limits = NodeConnectionLimits(
+            self._clock,
+            connections_max=config.max_connections,
+            per_address_max=config.max_connections_per_ip,
+            per_address_overrides=config.max_connections_per_ip_overrides,
+            idle_ms_max=config.connections_max_idle_ms,
+        )
+        broker.on_config(self._limits_changed)
+        dispatcher = BrokerDispatcher(BROKER_APIS, broker)
+        for address in config.broker_listeners:
+            listener = Listener(
+                address.name,
+                address.host,
+                address.port,
+                dispatcher,
+                limits,
+                request_bytes_max=config.socket_request_max_bytes,
+                backlog=config.socket_listen_backlog_size,
+                send_buffer_bytes=config.socket_send_buffer_bytes,
+                receive_buffer_bytes=config.socket_receive_buffer_bytes,
+            )
+            await listener.open()
+            self._listeners.append(listener)
+
+    async def _join(self, broker: Broker, quorum: QuorumOfOne, log_dirs: LogDirs, cluster_id: str) -> None:
+        self._membership = membership = Membership(
+            self._config,
+            quorum,
+            cluster_id=cluster_id,
+            incarnation_id=self._new_id(),
+            metadata_offset=lambda: quorum.image.offset,
+        )
+        quorum.subscribe(broker.on_image)
+        await membership.register(self._advertised(), log_dirs.directory_ids.values(), log_dirs.previous_broker_epoch)
+        await membership.unfence()
+
+    def _begin_chores(self, broker: Broker) -> None:
+        Maintenance(broker, self._periodic).begin()
+        self._periodic.every("idle connections", lambda: CLOSE_IDLE_INTERVAL_MS, self._close_idle)
+        for listener, advertised in zip(self._listeners, self._advertised(), strict=True):
+            reachability = Reachability(listener.name, advertised.host, advertised.port)
+            listener.on_client(reachability.client_connected)
+            self._periodic.once(reachability.check())
+
+    def _advertised(self) -> list[Address]:
+        """Where clients are told to go. A port of 0 stands for the one that was given by the system."""
+        ports = {listener.name: listener.port for listener in self._listeners}
+        return [
+            one._replace(host=one.host or socket.getfqdn(), port=one.port or ports.get(one.name, 0))
+            for one in self._config.advertised_listeners
+        ]
+
+    def _new_id(self) -> UUID:
+        while True:
+            candidate = UUID(bytes=self._random.randbytes(16), version=4)
+            # Kafka's tools read an id that begins with a dash as an option.
+            if candidate.bytes[0] >> 2 != 62:
+                return candidate
+
+    def _limits_changed(self, config: NodeConfig) -> None:
+        if self._limits is not None:
+            self._limits.connections_max = config.max_connections
+            self._limits.per_address_max = config.max_connections_per_ip
+            self._limits.per_address_overrides = config.max_connections_per_ip_overrides
+
+    async def _close_idle(self) -> None:
+        if self._limits is not None:
+            self._limits.close_idle()
+
+    # failing
+
+    def _log_dir_failed(self, directory: str, error: OSError) -> None:
+        log_dirs = self._log_dirs
+        if log_dirs is None or directory not in log_dirs.online:
+            return
+        directory_id = log_dirs.directory_ids.get(directory)
+        logger.error("log dir %s failed and is offline: %s", directory, error)
+        log_dirs.fail(directory, error)
+        advice = f"make room or mend the disk, then start the node again ({error.strerror or error})"
+        if directory == self._config.metadata_log_dir:
+            self._fail(f"the log dir of the metadata, {directory}, failed: {advice}")
+        elif not log_dirs.online:
+            self._fail(f"the last log dir, {directory}, failed: {advice}")
+        elif self._membership is not None and directory_id is not None:
+            self._membership.report_offline_dirs([directory_id])
+
+    def _fail(self, reason: str) -> None:
+        logger.critical("%s", reason)
+        if not self.failed.done():
+            self.failed.set_result(reason)
+
+    # stopping
+
+    async def stop(self) -> None:
+        """Cleanly, as far as the node had come: what was acknowledged is on disk, and the marker says so."""
+        await self._periodic.stop()
+        if self._serving and self._membership is not None and not self.failed.done():
+            await self._membership.leave()
+        for listener in self._listeners:
+            listener.stop_accepting()
+        if self._limits is not None:
+            for connection in self._limits.connections():
+                connection.close()
+        if self._log_dirs is not None:
+            await self._close_logs(self._log_dirs)
+        if self._quorum is not None:
+            await self._quorum.stop()
+
+    async def _close_logs(self, log_dirs: LogDirs) -> None:
+        if not self._serving or self.failed.done():
+            log_dirs.abandon()
+            return
+        if self._broker is not None:
+            offsets = {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
+            await self._executor.run(lambda: log_dirs.checkpoint_high_watermarks(offsets))
+        for failure in await asyncio.gather(*(self._executor.run(job) for job in log_dirs.closing_jobs())):
+            if failure is not None:
+                log_dirs.fail(*failure)
+        epoch = self._membership.broker_epoch if self._membership is not None else -1
+        await self._executor.run(lambda: log_dirs.close(epoch))
+
+
+def _tell_recovery(progress: LoadProgress) -> None:
+    """Only of recoveries long enough that somebody may wonder."""
+    if progress.bytes_to_scan >= RECOVERY_TOLD_AFTER_BYTES:
+        share = 100 * progress.scanned_bytes // max(1, progress.bytes_to_scan)
+        logger.info("recovering %s: %d %% of %d bytes", progress.topic_partition, share, progress.bytes_to_scan)

@@ -1,0 +1,333 @@
+"""The driver of a metadata quorum that has this node as its only voter.
+
+It serialises commands, appends their records, syncs them off the loop (one sync for all that came meanwhile), lets
+every subscriber take up the new image, and only then answers. Nothing outside knows that the quorum is so small.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Clock, Disk, Executor, Random
+from odradek.config.listeners import SECURITY_PROTOCOLS, Listener
+from odradek.config.node_config import NodeConfig
+from odradek.controller.activation import abort_unfinished, first_records
+from odradek.controller.controller import Controller
+from odradek.handlers.controller.apis import load_handler
+from odradek.metadata.apply import ImageDelta
+from odradek.metadata.decision import RECORDS_MAX
+from odradek.metadata.features import (
+    KRAFT_VERSION,
+    LATEST_METADATA_VERSION,
+    METADATA_VERSION,
+    SUPPORTED_FEATURES,
+    default_levels,
+)
+from odradek.metadata.image import ClusterImage
+from odradek.metadata.records import Endpoint, FeatureLevelRecord, MetadataRecord, SupportedFeature
+from odradek.metadata.snapshot import BOOTSTRAP_FILE, decode_snapshot
+from odradek.node.metadata_log import MetadataLog
+from odradek.protocol.schemas import schema
+from odradek.raft.quorum_state import QuorumState
+from odradek.raft.snapshot_policy import SnapshotPolicy
+from odradek.raft.voters import check_only_voter, first_messages
+from odradek.records.control import VoterEndpoint
+
+logger = logging.getLogger(__name__)
+
+Subscriber = Callable[[ClusterImage, ImageDelta], Awaitable[None]]
+
+_LANE: Final = "metadata"
+_PENDING_MAX: Final = 10_000
+
+
+@dataclass(slots=True)
+class _Step:
+    """One appended batch on its way to being committed."""
+
+    image: ClusterImage
+    delta: ImageDelta
+    done: asyncio.Future[None]
+
+
+class QuorumOfOne:
+    """`ControllerPort` of a node that is its own quorum."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        log: MetadataLog,
+        *,
+        cluster_id: str,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        executor: Executor,
+    ) -> None:
+        """Not for callers: see `open`."""
+        self._config = config
+        self._log = log
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._executor = executor
+        self._quorum = log.quorum
+        self._epoch = 0
+        self._controller = Controller(
+            config, cluster_id, random, kraft_version=log.quorum.kraft_version, image=log.image
+        )
+        self._committed = log.image
+        self._subscribers: list[Subscriber] = []
+        self._pending: deque[_Step] = deque()
+        self._committing: asyncio.Task[None] | None = None
+        self._policy = SnapshotPolicy(
+            max_bytes=config.metadata_log_max_record_bytes_between_snapshots,
+            max_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+        )
+        self._snapshotting: asyncio.Task[None] | None = None
+        self.failed: Final[asyncio.Future[OSError]] = asyncio.get_running_loop().create_future()
+        """Done once the disk of the metadata log has failed: the node cannot go on."""
+
+    @classmethod
+    async def open(
+        cls,
+        config: NodeConfig,
+        *,
+        cluster_id: str,
+        directory_id: UUID | None,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        executor: Executor,
+        had_clean_shutdown: bool = False,
+    ) -> "QuorumOfOne":
+        """Reads what is on disk. `directory_id` is that of the metadata log's dir.
+
+        Raises UnsuitableQuorum when this node is not the only voter; OSError, UnreadableRecord, BrokenSnapshot,
+        CorruptBatch and UnappliableRecord when the log cannot be read.
+        """
+        log = await executor.run(
+            lambda: MetadataLog.open(disk, config, now_ms=clock.wall_ms(), had_clean_shutdown=had_clean_shutdown),
+            lane=_LANE,
+        )
+        voter_ids = tuple(voter.node_id for voter in config.controller_quorum_voters)
+        check_only_voter(log.quorum, config.node_id, directory_id, voter_ids)
+        return cls(config, log, cluster_id=cluster_id, disk=disk, clock=clock, random=random, executor=executor)
+
+    @property
+    def image(self) -> ClusterImage:
+        """What is committed and taken up by the subscribers."""
+        return self._committed
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    @property
+    def kraft_version(self) -> int:
+        return self._quorum.kraft_version
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Called with every committed change, in order, one at a time. It must not wait for `handle`."""
+        self._subscribers.append(subscriber)
+
+    async def activate(self) -> None:
+        """Becomes the leader of a new epoch, and the controller. What `handle` needs is then there."""
+        log, node_id = self._log, self._config.node_id
+        was_empty = log.end_offset == 0
+        endpoints = self._config.advertised_controller_listeners
+        messages, quorum = first_messages(
+            self._quorum, node_id, tuple(map(_voter_endpoint, endpoints)), log_is_empty=was_empty
+        )
+        self._quorum = quorum
+
+        def begin_epoch() -> int:
+            epoch = log.last_epoch + 1
+            log.write_quorum_state(QuorumState(leader_id=node_id, leader_epoch=epoch), quorum, (node_id,))
+            log.append_control(messages, epoch=epoch, now_ms=self._clock.wall_ms())
+            return epoch
+
+        self._epoch = await self._executor.run(begin_epoch, lane=_LANE)
+        self._replay(())
+        if self._controller.image.features.metadata_version == 0:
+            if log.ends_inside_transaction:
+                self._append(abort_unfinished())
+            bootstrap = await self._executor.run(self._read_bootstrap)
+            self._append(first_records(bootstrap, self._config.topic_defaults.min_insync_replicas))
+        elif log.ends_inside_transaction:
+            self._append(abort_unfinished())
+        self._controller.begin_sessions(self._clock.monotonic())
+        registration = self._controller.register_controller(
+            UUID(bytes=self._random.randbytes(16), version=4),
+            tuple(map(_endpoint, endpoints)),
+            supported_features(),
+        )
+        await self._append(registration.records).done
+        logger.info("controller of epoch %d, metadata at offset %d", self._epoch, self._committed.offset)
+
+    async def handle(self, api_key: int, version: int, request: Any) -> Any:
+        messages = schema(api_key, version)
+        handler = load_handler(api_key)
+        if len(self._pending) >= _PENDING_MAX:
+            return handler.refuse(request, messages, KafkaError(ErrorCode.request_timed_out))
+        try:
+            decision = handler.handle(request, messages, self._controller, self._clock.monotonic())
+        except KafkaError as error:
+            await self._settled()
+            return handler.refuse(request, messages, error)
+        if self.failed.done():
+            raise KafkaError(ErrorCode.kafka_storage_error, str(self.failed.result()))
+        if not decision.records:
+            # The decision may rest on others that are not committed yet: it is not heard of before them.
+            await self._settled()
+            return decision.response
+        await self._append(decision.records).done
+        return decision.response
+
+    async def close(self) -> None:
+        """Waits for what is on its way, and closes the log."""
+        await self._settled()
+        if self._snapshotting is not None:
+            await asyncio.wait([self._snapshotting])
+        await self._executor.run(self._log.close, lane=_LANE)
+
+    async def maintain(self) -> None:
+        """To be called now and then: snapshots that time has made due, and the removal of old ones."""
+        if self._snapshotting is None and not self.failed.done():
+            self._snapshotting = asyncio.ensure_future(self._maintain())
+            self._snapshotting.add_done_callback(self._maintained)
+        if self._snapshotting is not None:
+            await asyncio.wait([self._snapshotting])
+
+    # The way of a decision
+
+    def _append(self, records: Sequence[MetadataRecord]) -> _Step:
+        """Appends a decision's records, in one batch unless there are too many for one."""
+        for start in range(0, len(records), RECORDS_MAX + 2):
+            step = self._append_batch(records[start : start + RECORDS_MAX + 2])
+        return step
+
+    def _append_batch(self, records: Sequence[MetadataRecord]) -> _Step:
+        now_ms = self._clock.wall_ms()
+        metadata_version = self._controller.image.features.metadata_version or _metadata_version_in(records)
+        try:
+            size = self._log.append(records, epoch=self._epoch, metadata_version=metadata_version, now_ms=now_ms)
+        except OSError as error:
+            self._fail(error)
+            raise KafkaError(ErrorCode.kafka_storage_error, str(error)) from error
+        self._policy.note(size, now_ms)
+        return self._replay(records)
+
+    def _replay(self, records: Sequence[MetadataRecord]) -> _Step:
+        image, delta = self._controller.replay(
+            records, offset=self._log.end_offset - 1, epoch=self._epoch, timestamp_ms=self._clock.wall_ms()
+        )
+        step = _Step(image, delta, asyncio.get_running_loop().create_future())
+        # Nobody may be waiting for it.
+        step.done.add_done_callback(_retrieve)
+        self._pending.append(step)
+        if self._committing is None:
+            self._committing = asyncio.ensure_future(self._commit())
+        return step
+
+    async def _commit(self) -> None:
+        """Syncs and publishes what is pending until nothing is left."""
+        try:
+            while self._pending:
+                count = len(self._pending)
+                try:
+                    await self._executor.run(self._log.flush, lane=_LANE)
+                except OSError as error:
+                    self._fail(error)
+                    return
+                for _ in range(count):
+                    step = self._pending.popleft()
+                    self._committed = step.image
+                    for subscriber in self._subscribers:
+                        await subscriber(step.image, step.delta)
+                    step.done.set_result(None)
+                if self._policy.bytes_since >= self._policy.max_bytes and self._snapshotting is None:
+                    self._snapshotting = asyncio.ensure_future(self._maintain())
+                    self._snapshotting.add_done_callback(self._maintained)
+        finally:
+            self._committing = None
+
+    async def _settled(self) -> None:
+        if self._pending:
+            await asyncio.wait([self._pending[-1].done])
+
+    def _fail(self, error: OSError) -> None:
+        """After a failed sync nobody knows what the disk holds: nothing more is acknowledged."""
+        logger.error("the metadata log cannot be written: %s", error)
+        if not self.failed.done():
+            self.failed.set_result(error)
+        while self._pending:
+            step = self._pending.popleft()
+            step.done.set_exception(KafkaError(ErrorCode.kafka_storage_error, str(error)))
+
+    # Snapshots
+
+    async def _maintain(self) -> None:
+        now_ms = self._clock.wall_ms()
+        if self._policy.is_due(now_ms):
+            image, quorum = self._committed, self._quorum
+            self._policy.taken()
+            await self._executor.run(lambda: self._log.write_snapshot(image, quorum, now_ms))
+            logger.info("metadata snapshot at offset %d", image.offset)
+        await self._executor.run(lambda: self._log.clean(self._config, now_ms), lane=_LANE)
+
+    def _maintained(self, task: asyncio.Task[None]) -> None:
+        self._snapshotting = None
+        error = task.exception()
+        if isinstance(error, OSError):
+            self._fail(error)
+        elif error is not None:
+            raise error
+
+    def _read_bootstrap(self) -> Sequence[MetadataRecord]:
+        path = f"{self._config.metadata_log_dir}/{BOOTSTRAP_FILE}"
+        if self._disk.exists(path):
+            return decode_snapshot(self._disk.read_bytes(path)).records
+        return [
+            FeatureLevelRecord(name=name, feature_level=level)
+            for name, level in default_levels(LATEST_METADATA_VERSION).items()
+            if name != KRAFT_VERSION
+        ]
+
+
+def supported_features() -> tuple[SupportedFeature, ...]:
+    """As brokers and controllers of this release register them."""
+    return tuple(
+        SupportedFeature(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in SUPPORTED_FEATURES.items()
+    )
+
+
+def _metadata_version_in(records: Sequence[MetadataRecord]) -> int:
+    for record in records:
+        if isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
+            return record.feature_level
+    return 0
+
+
+def _voter_endpoint(listener: Listener) -> VoterEndpoint:
+    return VoterEndpoint(name=listener.name, host=listener.host, port=listener.port)
+
+
+def _endpoint(listener: Listener) -> Endpoint:
+    return Endpoint(
+        name=listener.name,
+        host=listener.host,
+        port=listener.port,
+        security_protocol=SECURITY_PROTOCOLS.index(listener.security_protocol),
+    )
+
+
+def _retrieve(future: asyncio.Future[None]) -> None:
+    if not future.cancelled():
+        future.exception()
