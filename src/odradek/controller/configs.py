@@ -102,7 +102,6 @@ class Configs:
         return Decision(() if validate_only else tuple(records), results)
 
     def _check(self, resource: ConfigResource, changed: Sequence[ConfigRecord], *, is_new: bool) -> None:
-        resource_type, name = resource
         settings = dict(self._state.image.configs.get(resource, NO_CONFIG))
         for record in changed:
             self._check_record(record)
@@ -111,7 +110,7 @@ class Configs:
             else:
                 settings[record.name] = record.value
         check_resource_name(resource)
-        if resource_type == RESOURCE_TOPIC:
+        if resource[0] == RESOURCE_TOPIC:
             check_topic_configs(settings, self._state.config.topic_defaults)
         if not is_new:
             self._check_existence(resource)

@@ -91,6 +91,10 @@ class Controller:
 
     # Topics
 
+    @property
+    def allows_topic_deletion(self) -> bool:
+        return self._state.config.delete_topic_enable
+
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool
     ) -> Decision[Mapping[str, TopicCreated | KafkaError]]:

@@ -103,6 +103,9 @@ class DirectoryAssignment(NamedTuple):
 class ControllerCommands(Protocol):
     """Every method may raise KafkaError: then the request as a whole is refused."""
 
+    @property
+    def allows_topic_deletion(self) -> bool: ...
+
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool
     ) -> Decision[Mapping[str, TopicCreated | KafkaError]]: ...

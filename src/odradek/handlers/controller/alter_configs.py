@@ -1,0 +1,28 @@
+"""AlterConfigs, versions 0 to 2: what is not named goes back to its default.
+
+What a broker's own configs may be was judged by the broker that took the request. Resources that are named twice are
+refused there too; here the last would win.
+"""
+
+from odradek.base.errors import KafkaError
+from odradek.metadata.commands import ControllerCommands
+from odradek.metadata.decision import Decision
+from odradek.protocol.schemas import Message, Schema
+
+from .config_answers import answer, in_order, resource_of
+
+_RESPONSE = "AlterConfigsResponse"
+
+
+def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+    configs = {
+        resource_of(resource): {config.name: config.value or "" for config in resource.configs}
+        for resource in request.resources
+    }
+    decision = controller.replace_configs(configs, validate_only=request.validate_only)
+    response = answer(messages, _RESPONSE, in_order(request, decision.response))
+    return Decision(decision.records, response, decision.is_atomic)
+
+
+def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+    return answer(messages, _RESPONSE, [(resource_of(resource), error) for resource in request.resources])

@@ -1,0 +1,60 @@
+"""BrokerRegistration, versions 0 to 4.
+
+Difference from Kafka: a broker that comes back with the directories of the registered one is let in at once, without
+waiting for the old session to end.
+"""
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_EPOCH, ZERO_UUID
+from odradek.metadata.commands import ControllerCommands, Registration
+from odradek.metadata.decision import Decision
+from odradek.metadata.records import Endpoint, SupportedFeature
+from odradek.protocol.schemas import Message, Schema
+
+from .answers import NO_THROTTLE
+
+_FIRST_VERSION_WITH_PREVIOUS_EPOCH = 3
+
+
+def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+    registration = Registration(
+        broker_id=request.broker_id,
+        cluster_id=request.cluster_id,
+        incarnation_id=request.incarnation_id or ZERO_UUID,
+        endpoints=tuple(
+            Endpoint(
+                name=listener.name,
+                host=listener.host,
+                port=listener.port,
+                security_protocol=listener.security_protocol,
+            )
+            for listener in request.listeners
+        ),
+        features=tuple(
+            SupportedFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in request.features
+        ),
+        rack=request.rack,
+        is_migrating_zk_broker=getattr(request, "is_migrating_zk_broker", False),
+        directories=tuple(directory or ZERO_UUID for directory in getattr(request, "log_dirs", ())),
+        previous_broker_epoch=getattr(request, "previous_broker_epoch", NO_EPOCH),
+        detects_unclean_shutdown=messages.version >= _FIRST_VERSION_WITH_PREVIOUS_EPOCH,
+    )
+    decision = controller.register_broker(registration, now)
+    response = messages.new(
+        "BrokerRegistrationResponse",
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        broker_epoch=decision.response,
+    )
+    return Decision(decision.records, response, decision.is_atomic)
+
+
+def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+    return messages.new(
+        "BrokerRegistrationResponse", throttle_time=NO_THROTTLE, error_code=error.code, broker_epoch=NO_EPOCH
+    )

@@ -1,0 +1,22 @@
+"""UnregisterBroker, version 0."""
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.metadata.commands import ControllerCommands
+from odradek.metadata.decision import Decision
+from odradek.protocol.schemas import Message, Schema
+
+from .answers import NO_THROTTLE
+
+
+def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+    decision = controller.unregister_broker(request.broker_id)
+    response = messages.new(
+        "UnregisterBrokerResponse", throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None
+    )
+    return Decision(decision.records, response, decision.is_atomic)
+
+
+def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+    return messages.new(
+        "UnregisterBrokerResponse", throttle_time=NO_THROTTLE, error_code=error.code, error_message=None
+    )
