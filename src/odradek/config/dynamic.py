@@ -11,6 +11,7 @@ from typing import Any
 
 from odradek.config import supported
 from odradek.config.definitions import BROKER_CONFIGS, UpdateMode
+from odradek.config.listeners import AddressError
 from odradek.config.node_checks import parse_ip_overrides
 from odradek.config.node_config import NodeConfig
 from odradek.config.synonyms import LISTENER_CONFIG, base_name, broker_synonyms
@@ -88,10 +89,10 @@ def unusable(stored: Texts, *, per_broker: bool) -> Mapping[str, str]:
             reasons[name] = "it can change only for a single listener"
         elif not per_broker and needs_broker_id(name):
             reasons[name] = "it can change only for a single broker"
-        elif definition := BROKER_CONFIGS.get(base_name(name)):
+        elif base_name(name) in BROKER_CONFIGS:
             try:
-                definition.parse(text)
-            except InvalidValue as invalid:
+                _setting(base_name(name), text)
+            except (InvalidValue, AddressError) as invalid:
                 reasons[name] = str(invalid)
     return reasons
 

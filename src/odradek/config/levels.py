@@ -105,7 +105,7 @@ def _described_topic_config(config: NodeConfig, definition: ConfigDefinition, ov
         broker_config = synonyms[0].broker_config
         levels = _broker_levels(config, broker_config, broker_synonyms(broker_config), definition.sensitive)
     if name in overrides:
-        value = format_value(definition.parse(overrides[name]))
+        value = _shown(definition, overrides[name])
         levels = (LevelValue(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG), *levels)
     else:
         value = format_value(broker_default(definition, (config.in_force,)))
@@ -119,6 +119,14 @@ def _described_topic_config(config: NodeConfig, definition: ConfigDefinition, ov
         synonyms=levels,
         documentation=supported.TOPIC.get(name),
     )
+
+
+def _shown(definition: ConfigDefinition, text: str) -> str | None:
+    """What somebody stored that is not a value of its type is shown as it is, so that it can be found and deleted."""
+    try:
+        return format_value(definition.parse(text))
+    except InvalidValue:
+        return text
 
 
 def _broker_value(in_force: Texts, name: str) -> str | None:

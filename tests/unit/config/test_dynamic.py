@@ -58,6 +58,7 @@ def test_what_cannot_be_used_is_left_out_and_told() -> None:
         "ssl.keystore.type": "JKS",
         "listeners": "PLAINTEXT://:1",
         "listener.name.plaintext.max.connections": "x",
+        "max.connections.per.ip.overrides": "a:b",
         "background.threads": "5",
         "made.up": "1",
     }

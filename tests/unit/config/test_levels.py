@@ -83,6 +83,11 @@ def test_passwords_and_unknown_values_are_never_shown(config: NodeConfig) -> Non
         assert all(level.value is None for level in described.synonyms)
 
 
+def test_a_stored_text_that_is_no_value_is_shown_as_it_is(config: NodeConfig) -> None:
+    (described,) = describe_topic(config, {"retention.ms": "soon"}, {"retention.ms"})
+    assert (described.value, described.source) == ("soon", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+
+
 def test_what_is_honoured_is_documented(config: NodeConfig) -> None:
     (described,) = describe_topic(config, {}, {"flush.messages"})
     assert described.documentation
