@@ -40,15 +40,32 @@ class RequestContext(NamedTuple):
 class BrokerPort(Protocol):
     """The broker as handlers see it."""
 
-    config: NodeConfig
-    node_id: int
-    cluster_id: str
-    clock: Clock
-    random: Random
-    executor: Executor
-    controller: ControllerPort
-    log_dirs: LogDirs
-    fetch_sessions: FetchSessions
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def executor(self) -> Executor: ...
+
+    @property
+    def controller(self) -> ControllerPort: ...
+
+    @property
+    def log_dirs(self) -> LogDirs: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
 
     @property
     def image(self) -> ClusterImage: ...

@@ -119,11 +119,11 @@ class Broker:
             for topic, index, state in wanted
             if self.node_id in state.replicas
         ]
-        missing = [(name, topic_id, state) for name, topic_id, state in mine if tuple(name) not in self._partitions]
+        missing = [(name, topic_id, state) for name, topic_id, state in mine if name not in self._partitions]
         if missing:
             await asyncio.gather(*(self._create(*one) for one in missing))
         for name, _, state in mine:
-            partition = self._partitions.get(tuple(name))
+            partition = self._partitions.get(name)
             if partition is not None:
                 self._take_role(partition, state)
 
@@ -142,7 +142,7 @@ class Broker:
     def _add(self, name: TopicPartition, topic_id: UUID, log: PartitionLog) -> None:
         log_dir = self.log_dirs.dir_of(log)
         pace = self._paces.setdefault(log_dir, AppendPace())
-        self._partitions[tuple(name)] = Partition(
+        self._partitions[name] = Partition(
             name,
             topic_id,
             log,

@@ -85,11 +85,13 @@ class Membership:
         self._offline_dirs |= frozenset(directory_ids)
         self._wake.set()
 
-    async def leave(self) -> None:
-        """Gives up leadership before the process ends, as far as others can take it over."""
+    async def leave(self, *, politely: bool) -> None:
+        """Ends the heartbeats; politely: gives up leadership first, as far as others can take it over."""
         if self._heartbeats is None:
             return
         self._heartbeats.cancel()
+        if not politely:
+            return
         try:
             async with asyncio.timeout(CONTROLLED_SHUTDOWN_SECONDS_MAX):
                 while not (await self._beat(want_shut_down=True)).should_shut_down:

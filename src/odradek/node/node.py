@@ -30,6 +30,7 @@ from odradek.node.quorum_of_one import QuorumOfOne
 logger = logging.getLogger(__name__)
 
 CLOSE_IDLE_INTERVAL_MS: Final = 10_000
+METADATA_MAINTENANCE_INTERVAL_MS: Final = 60_000
 RECOVERY_TOLD_AFTER_BYTES: Final = 256 << 20
 
 
@@ -79,10 +80,18 @@ class Node:
         cluster_id = log_dirs.cluster_id
         assert cluster_id is not None
         log_dirs.producer_id_expiration_ms = config.producer_id_expiration_ms
-        self._quorum = quorum = QuorumOfOne(
-            config, disk=self._disk, clock=self._clock, random=self._random, executor=self._executor
+        self._quorum = quorum = await QuorumOfOne.open(
+            config,
+            cluster_id=cluster_id,
+            directory_id=log_dirs.directory_ids.get(config.metadata_log_dir),
+            disk=self._disk,
+            clock=self._clock,
+            random=self._random,
+            executor=self._executor,
+            had_clean_shutdown=log_dirs.had_clean_shutdown,
         )
-        await quorum.start()
+        quorum.failed.add_done_callback(lambda failed: self._log_dir_failed(config.metadata_log_dir, failed.result()))
+        await quorum.activate()
         self._broker = broker = Broker(
             config,
             cluster_id=cluster_id,
@@ -158,6 +167,9 @@ class Node:
 
     def _begin_chores(self, broker: Broker) -> None:
         Maintenance(broker, self._periodic).begin()
+        quorum = self._quorum
+        assert quorum is not None
+        self._periodic.every("metadata snapshots", lambda: METADATA_MAINTENANCE_INTERVAL_MS, quorum.maintain)
         self._periodic.every("idle connections", lambda: CLOSE_IDLE_INTERVAL_MS, self._close_idle)
         for listener, advertised in zip(self._listeners, self._advertised(), strict=True):
             reachability = Reachability(listener.name, advertised.host, advertised.port)
@@ -216,29 +228,32 @@ class Node:
     async def stop(self) -> None:
         """Cleanly, as far as the node had come: what was acknowledged is on disk, and the marker says so."""
         await self._periodic.stop()
-        if self._serving and self._membership is not None and not self.failed.done():
-            await self._membership.leave()
+        if self._membership is not None:
+            await self._membership.leave(politely=self._serving and not self.failed.done())
         for listener in self._listeners:
             listener.stop_accepting()
         if self._limits is not None:
             for connection in self._limits.connections():
                 connection.close()
-        if self._log_dirs is not None:
-            await self._close_logs(self._log_dirs)
-        if self._quorum is not None:
-            await self._quorum.stop()
-
-    async def _close_logs(self, log_dirs: LogDirs) -> None:
-        if not self._serving or self.failed.done():
-            log_dirs.abandon()
+        if self._log_dirs is None:
             return
-        if self._broker is not None:
-            offsets = {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
-            await self._executor.run(lambda: log_dirs.checkpoint_high_watermarks(offsets))
+        if self._serving and not self.failed.done():
+            await self._close_cleanly(self._log_dirs)
+        else:
+            self._log_dirs.abandon()
+
+    async def _close_cleanly(self, log_dirs: LogDirs) -> None:
+        assert self._broker is not None
+        assert self._quorum is not None
+        assert self._membership is not None
+        offsets = {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
         for failure in await asyncio.gather(*(self._executor.run(job) for job in log_dirs.closing_jobs())):
             if failure is not None:
                 log_dirs.fail(*failure)
-        epoch = self._membership.broker_epoch if self._membership is not None else -1
+        for failure in await self._executor.run(lambda: log_dirs.checkpoint_high_watermarks(offsets)):
+            log_dirs.fail(*failure)
+        await self._quorum.close()
+        epoch = self._membership.broker_epoch
         await self._executor.run(lambda: log_dirs.close(epoch))
 
 
