@@ -49,6 +49,7 @@ class LogBox:
             "config": DEFAULTS,
             "now_ms": NOW_MS,
         } | options
+        self.leader_epoch = 0
         self.log = self.open()
 
     def open(self, **options: Any) -> PartitionLog:
@@ -65,9 +66,14 @@ class LogBox:
         self.log.close()
         return self.open(had_clean_shutdown=True, log_start_offset=start, **options)
 
-    def append(self, data: bytes, *, epoch: int = 0, now_ms: int = NOW_MS, **options: Any) -> Appended:
+    def append(self, data: bytes, *, epoch: int | None = None, now_ms: int = NOW_MS, **options: Any) -> Appended:
+        """`epoch` is the leader's from here on."""
+        if epoch is not None:
+            self.leader_epoch = epoch
         buffer = bytearray(data)
-        return self.log.append_as_leader(buffer, parse_batches(buffer), leader_epoch=epoch, now_ms=now_ms, **options)
+        return self.log.append_as_leader(
+            buffer, parse_batches(buffer), leader_epoch=self.leader_epoch, now_ms=now_ms, **options
+        )
 
     def produce(self, producer_id: int, sequence: int, count: int = 1, *, epoch: int = 0, **fields: Any) -> Appended:
         timestamp = fields.pop("timestamp", NOW_MS)
@@ -101,6 +107,7 @@ class LogBox:
         other.disk = HostDisk()
         other.directory = directory / "orders-0"
         other.options = self.options
+        other.leader_epoch = self.leader_epoch
         shutil.copytree(self.directory, other.directory)
         other.log = None  # type: ignore[assignment]
         return other

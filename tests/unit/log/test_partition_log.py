@@ -3,11 +3,11 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.unit.log.log_support import NOW_MS, LogBox, batch, config, read_all
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import parse_batches
 from odradek.records.decode import decode_batch
+from tests.unit.log.log_support import NOW_MS, LogBox, batch, config, read_all
 
 
 def test_new_log_is_empty(tmp_path: Path) -> None:
