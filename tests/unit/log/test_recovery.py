@@ -324,7 +324,7 @@ def test_any_life_of_a_log(tmp_path_factory: pytest.TempPathFactory, steps: list
                 assert found == expected[: len(found)]
                 assert log.log_end_offset >= flushed
     log = box.log
-    expected_producers = {pid: entry for pid, entry in log.producers.producers.items()}
+    expected_producers = dict(log.producers.producers)
     expected_aborted = log.aborted_transactions(0, log.log_end_offset)
     stable = log.last_stable_offset(log.log_end_offset)
     reopened = box.reopen_after_kill(recovery_point=log.recovery_point)
