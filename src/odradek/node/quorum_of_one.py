@@ -31,12 +31,12 @@ from odradek.metadata.features import (
 from odradek.metadata.image import ClusterImage
 from odradek.metadata.records import Endpoint, FeatureLevelRecord, MetadataRecord, SupportedFeature
 from odradek.metadata.snapshot import BOOTSTRAP_FILE, decode_snapshot
+from odradek.node.format import voter_endpoint
 from odradek.node.metadata_log import MetadataLog
 from odradek.protocol.schemas import schema
 from odradek.raft.quorum_state import QuorumState
 from odradek.raft.snapshot_policy import SnapshotPolicy
 from odradek.raft.voters import check_only_voter, first_messages
-from odradek.records.control import VoterEndpoint
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ class QuorumOfOne:
         was_empty = log.end_offset == 0
         endpoints = self._config.advertised_controller_listeners
         messages, quorum = first_messages(
-            self._quorum, node_id, tuple(map(_voter_endpoint, endpoints)), log_is_empty=was_empty
+            self._quorum, node_id, tuple(map(voter_endpoint, endpoints)), log_is_empty=was_empty
         )
         self._quorum = quorum
 
@@ -315,14 +315,10 @@ def _metadata_version_in(records: Sequence[MetadataRecord]) -> int:
     return 0
 
 
-def _voter_endpoint(listener: Listener) -> VoterEndpoint:
-    return VoterEndpoint(name=listener.name, host=listener.host, port=listener.port)
-
-
 def _endpoint(listener: Listener) -> Endpoint:
     return Endpoint(
         name=listener.name,
-        host=listener.host,
+        host=listener.host or "localhost",
         port=listener.port,
         security_protocol=SECURITY_PROTOCOLS.index(listener.security_protocol),
     )
