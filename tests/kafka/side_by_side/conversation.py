@@ -111,11 +111,18 @@ class Conversation:
         self._created.append(name)
 
     def new_producer(self) -> tuple[int, int]:
-        response = self.ask_quietly(
-            Api.INIT_PRODUCER_ID, {"transactional_id": None, "transaction_timeout": 60_000}, version=4
-        )
-        self.names.producer(response.producer_id, f"<producer {next(self._producer_numbers)}>")
-        return response.producer_id, response.producer_epoch
+        """A producer id and its epoch. Kafka has none to give in its first second."""
+        answers: list[Any] = []
+
+        def given() -> bool:
+            fields = {"transactional_id": None, "transaction_timeout": 60_000}
+            answers.append(self.ask_quietly(Api.INIT_PRODUCER_ID, fields, version=4))
+            return answers[-1].error_code is ErrorCode.none
+
+        self.until(given)
+        answer = answers[-1]
+        self.names.producer(answer.producer_id, f"<producer {next(self._producer_numbers)}>")
+        return answer.producer_id, answer.producer_epoch
 
     def produce(self, topic: str, data: bytes, *, partition: int = 0) -> int:
         """Appends without writing it down; the offset it got."""

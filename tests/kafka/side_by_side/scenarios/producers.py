@@ -11,6 +11,7 @@ LAST_SEQUENCE = 2**31 - 1
 
 @scenario
 def init_producer_id(talk: Conversation) -> None:
+    talk.new_producer()
     plain = {"transactional_id": None, "transaction_timeout": 60_000}
     talk.ask_each_version("a new producer", Api.INIT_PRODUCER_ID, plain)
     for label, others in (
