@@ -51,7 +51,14 @@ class PartitionWriter:
             )
             for number in range(chance.randint(1, 5))
         ]
-        data = batch(*records, producer_id=self.producer_id, producer_epoch=0, base_sequence=self.next_offset % 2**31)
+        # Producers expire by the time of their records: it has to be today's.
+        data = batch(
+            *records,
+            timestamp=int(time.time() * 1000),
+            producer_id=self.producer_id,
+            producer_epoch=0,
+            base_sequence=self.next_offset,
+        )
         made = Sent(self.next_offset, len(records), data)
         self.sent.append(made)
         self.next_offset += len(records)

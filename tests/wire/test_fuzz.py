@@ -1,0 +1,153 @@
+"""100,000 damaged requests over every API: each costs at most its own connection.
+
+While they run, a well-behaved client goes on without ever waiting for 100 ms, and memory stays where it was.
+ODRADEK_FUZZ_SEED and ODRADEK_FUZZ_REQUESTS repeat or lengthen the run.
+"""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.apis import Api
+from tests.components import ROOT
+from tests.node_process import NodeProcess
+from tests.odradek_process import OdradekProcess
+from tests.raw_wire import ConnectionClosed, RawConnection, encode_request
+from tests.record_batches import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD, TestRecord, batch
+from tests.wire.fuzzing import TOPIC, Mutator
+
+REQUESTS = int(os.environ.get("ODRADEK_FUZZ_REQUESTS", "100000"))
+SEED = int(os.environ.get("ODRADEK_FUZZ_SEED", "1883"))
+WORKERS = 4
+FRAMES_PER_CONNECTION = 8
+PATIENCE_S = 0.05
+STALL_MS = 100
+MEMORY_GROWTH_MAX = 64 << 20
+MARKER = 0x5EED
+
+BOMB_BYTES = 256 << 20
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[OdradekProcess]:
+    node = OdradekProcess(tmp_path).start()
+    with RawConnection(node.port) as connection:
+        for name in (TOPIC, "bystander"):
+            topic = {"name": name, "num_partitions": 2, "replication_factor": 1}
+            connection.ask(Api.CREATE_TOPICS, 5, {"topics": [topic], "timeout": 10_000})
+    yield node
+    node.kill()
+
+
+class Bystander:
+    """The well-behaved client, and what it has to say at the end."""
+
+    def __init__(self, node: NodeProcess) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.wire.bystander", str(node.port), str(node.pid), "bystander"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def finish(self) -> None:
+        report, errors = self._process.communicate(timeout=30)
+        assert self._process.returncode == 0, f"a well-behaved client was disturbed:\n{errors}"
+        seen = json.loads(report)
+        assert seen["rounds"] > 10, "the bystander hardly ran"
+        assert seen["longest_ms"] < STALL_MS, f"the loop stalled for {seen['longest_ms']:.0f} ms"
+
+
+@pytest.mark.timeout(600)
+def test_damaged_requests_harm_nobody(node: OdradekProcess) -> None:
+    _fuzz(node, SEED, REQUESTS // 50)
+    resident_before = node.resident_bytes
+    bystander = Bystander(node)
+    with ThreadPoolExecutor(WORKERS) as workers:
+        runs = [workers.submit(_fuzz, node, SEED + 1 + worker, REQUESTS // WORKERS) for worker in range(WORKERS)]
+        for run in runs:
+            run.result()
+    bystander.finish()
+    assert node.process is not None
+    assert node.process.poll() is None, f"the node died:\n{node.output_file.read_text()[-3000:]}"
+    grown = _peak_resident_bytes(node) - resident_before
+    assert grown < MEMORY_GROWTH_MAX, f"memory grew by {grown >> 20} MiB"
+    node.stop()
+    assert "Traceback" not in node.output_file.read_text(), "a damaged request reached code that did not expect it"
+
+
+def _fuzz(node: NodeProcess, seed: int, requests: int) -> None:
+    mutator = Mutator(seed)
+    for _ in range(0, requests, FRAMES_PER_CONNECTION):
+        frames = [mutator.next_frame() for _ in range(FRAMES_PER_CONNECTION)]
+        try:
+            _send_and_listen(node.port, frames)
+        except ConnectionClosed:
+            continue
+        except (TimeoutError, ConnectionRefusedError) as problem:
+            assert node.process is not None
+            assert node.process.poll() is None, f"the node died of seed {seed}: {problem}"
+
+
+def _send_and_listen(port: int, frames: list[bytes]) -> None:
+    """Sends all frames and one good request; hears everything up to its answer, the end, or a short silence.
+
+    Silence is legitimate: a frame may announce more bytes than follow, or be a fetch that waits.
+    """
+    with RawConnection(port) as connection:
+        connection.send_bytes(b"".join(frames) + encode_request(Api.API_VERSIONS, 0, MARKER, {}))
+        connection.socket.settimeout(PATIENCE_S)
+        while struct.unpack_from(">i", connection.receive())[0] != MARKER:
+            pass
+
+
+def _peak_resident_bytes(node: NodeProcess) -> int:
+    status = Path(f"/proc/{node.pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=lambda codec: CODEC_NAMES[codec])
+def test_decompression_bombs(node: OdradekProcess, codec: int) -> None:
+    """A small batch that unpacks to a quarter of a gigabyte, where the broker has to unpack it."""
+    with RawConnection(node.port) as connection:
+        configs = [{"name": "compression.type", "value": "uncompressed"}]
+        topic = {"name": "bombed", "num_partitions": 1, "replication_factor": 1, "configs": configs}
+        connection.ask(Api.CREATE_TOPICS, 5, {"topics": [topic], "timeout": 10_000})
+        time.sleep(0.2)
+        resident_before = node.resident_bytes
+        bystander = Bystander(node)
+        time.sleep(0.5)
+        bomb = batch(TestRecord(bytes(BOMB_BYTES)), codec=codec)
+        topic_data = [{"name": "bombed", "partition_data": [{"index": 0, "records": bomb}]}]
+        answer = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
+        assert answer.responses[0].partition_responses[0].error_code.name != "none"
+        bystander.finish()
+    # Twice the frame, and a fixed budget for streaming decompression.
+    assert _peak_resident_bytes(node) - resident_before < 2 * len(bomb) + MEMORY_GROWTH_MAX
+
+
+def test_slow_senders_hold_nothing(node: OdradekProcess) -> None:
+    """Connections that announce large frames and then dawdle take neither memory nor anybody's time."""
+    resident_before = node.resident_bytes
+    slow = [RawConnection(node.port) for _ in range(100)]
+    try:
+        for connection in slow:
+            connection.send_bytes(struct.pack(">i", 100_000_000) + b"\0")
+        bystander = Bystander(node)
+        time.sleep(1)
+        bystander.finish()
+        assert node.resident_bytes - resident_before < MEMORY_GROWTH_MAX
+    finally:
+        for connection in slow:
+            connection.close()
