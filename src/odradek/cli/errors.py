@@ -5,6 +5,7 @@ import os
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.errors import ClientError, NotSupportedByBroker, TimedOut, UnknownTopic, Unreachable
+from odradek.config.problems import ConfigErrors
 
 EXIT_CODE = 2
 
@@ -16,7 +17,7 @@ class UserError(Exception):
 def explain(error: BaseException) -> str | None:
     """The line for this error, or None if it is a defect of the program and deserves its traceback."""
     match error:
-        case UserError():
+        case UserError() | ConfigErrors():
             return str(error)
         case UnknownTopic():
             return explain_unknown_topic(error.topic, error.known)

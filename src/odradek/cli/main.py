@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
         line = explain(error)
         if line is None:
             raise
-        say(f"odradek: {line}")
+        say(f"error: {line}")
         return EXIT_CODE
 
 
@@ -83,7 +83,7 @@ def _run_typer(arguments: Sequence[str]) -> int:
     except usage_error as error:
         return _explain_usage(error)
     except typer.Abort:
-        say("odradek: stopped")
+        say("error: stopped")
         return EXIT_CODE
 
 
@@ -133,7 +133,7 @@ def _explain_usage(error: Exception) -> int:
     if message:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "odradek"
-        say(f"odradek: {message[:1].lower()}{' '.join(message[1:].split())}; see `{path} --help`")
+        say(f"error: {message[:1].lower()}{' '.join(message[1:].split())}; see `{path} --help`")
     return EXIT_CODE
 
 

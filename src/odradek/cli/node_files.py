@@ -24,10 +24,6 @@ class NodeFiles:
         self.log = self.directory / "log"
         self.data = self.directory / "data"
 
-    @property
-    def is_formatted(self) -> bool:
-        return (self.data / "meta.properties").exists()
-
     def check_is_ours(self) -> None:
         """Nothing is written into, or removed from, a directory that `up` has not made."""
         if self.directory.exists() and not self.properties.exists() and any(self.directory.iterdir()):

@@ -4,19 +4,12 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from odradek.config.node_config import ConfigErrors, NodeConfig
-
-EXIT_MISTAKE = 2
+from odradek.config.node_config import NodeConfig
 
 
 def start_node(file: str, overrides: Sequence[str]) -> int:
     """Serves until it is told to stop. Returns the process's exit code."""
-    # Mistakes in the configuration are lines of their own: all of them are told at once.
-    try:
-        config = load_config(file, overrides)
-    except ConfigErrors as error:
-        print(*error.errors, sep="\n", file=sys.stderr)
-        return EXIT_MISTAKE
+    config = load_config(file, overrides)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     from odradek.node.run import run_node
 

@@ -21,6 +21,7 @@ LOG_LINES: Final = 12
 
 READY: Final = b"ready "
 _ERROR_MARK: Final = "error: "
+_READ_BYTES: Final = 4096
 
 
 class NodeEnded(Exception):
@@ -30,10 +31,18 @@ class NodeEnded(Exception):
 class Supervisor:
     """`serves` asks, in a thread, whether the cluster answers as it should, once every node said that it is ready."""
 
-    def __init__(self, nodes: Sequence[NodeFiles], serves: Callable[[], None], on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[NodeFiles],
+        *,
+        serves: Callable[[], None],
+        on_ready: Callable[[], None],
+        command: Sequence[str] = (sys.executable, "-m", "odradek", "start"),
+    ) -> None:
         self._nodes: Final = nodes
         self._serves: Final = serves
         self._on_ready: Final = on_ready
+        self._command: Final = command
         self._running: list[_RunningNode] = []
         self._stop_requested: Final = asyncio.Event()
         self._kill_requested: Final = asyncio.Event()
@@ -45,7 +54,7 @@ class Supervisor:
             loop.add_signal_handler(number, self._on_signal)
         try:
             for files in self._nodes:
-                self._running.append(await _RunningNode.start(files))
+                self._running.append(await _RunningNode.start(files, self._command))
             await self._until_stopped(self._become_ready())
             if not self._stop_requested.is_set():
                 self._on_ready()
@@ -115,14 +124,11 @@ class _RunningNode:
         self.ended: Final = asyncio.ensure_future(self._follow())
 
     @classmethod
-    async def start(cls, files: NodeFiles) -> "_RunningNode":
+    async def start(cls, files: NodeFiles, command: Sequence[str]) -> "_RunningNode":
         with files.log.open("ab") as log:
             log_start = log.tell()
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "odradek",
-                "start",
+                *command,
                 str(files.properties),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
@@ -134,10 +140,13 @@ class _RunningNode:
         return cls(files, process, log_start)
 
     async def _follow(self) -> int:
-        """Reads until the end: a full pipe would stop the node."""
+        """Reads until the end, whatever comes: a full pipe would stop the node."""
         assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            if line.startswith(READY):
+        line = b""
+        while chunk := await self._process.stdout.read(_READ_BYTES):
+            *lines, line = (line + chunk).split(b"\n")
+            line = line[: len(READY)]
+            if any(one.startswith(READY) for one in lines):
                 self.ready.set()
         return await self._process.wait()
 

@@ -1,0 +1,82 @@
+"""`odradek format`: what `kafka-storage format` does, with its flags."""
+
+import random
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from odradek.cli.errors import UserError
+from odradek.cli.options import parse_assignments
+from odradek.cli.start_node import load_config
+from odradek.config.node_config import NodeConfig
+from odradek.host.disk import HostDisk
+from odradek.node.format import FormatError, FormatRequest, format_directories
+
+
+def command(
+    cluster_id: Annotated[
+        str, typer.Option("--cluster-id", "-t", show_default=False, help="Of the cluster; see `odradek random-uuid`.")
+    ],
+    config: Annotated[
+        Path, typer.Option("--config", "-c", show_default=False, help="The server.properties of the node.")
+    ],
+    standalone: Annotated[
+        bool, typer.Option("--standalone", "-s", help="The node is the first of a quorum that others may join.")
+    ] = False,
+    no_initial_controllers: Annotated[
+        bool, typer.Option("--no-initial-controllers", "-N", help="The node joins a quorum that is there.")
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        typer.Option("--initial-controllers", "-I", metavar="ID@HOST:PORT:DIRECTORY[,…]", help="The first quorum."),
+    ] = None,
+    ignore_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", "-g", help="Leave directories alone that are formatted already.")
+    ] = False,
+    release_version: Annotated[
+        str | None, typer.Option("--release-version", "-r", help="Start with the features of this release.")
+    ] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="A feature's level; repeatable.")
+    ] = None,
+    add_scram: Annotated[list[str] | None, typer.Option("--add-scram", "-S", hidden=True, metavar="CREDENTIAL")] = None,
+) -> None:
+    """Make a node's log directories ready for a cluster, as `kafka-storage format` does."""
+    if add_scram:
+        raise UserError("--add-scram is not there yet: clients are not authenticated")
+    if sum((standalone, no_initial_controllers, initial_controllers is not None)) > 1:
+        raise UserError(
+            "--standalone, --no-initial-controllers and --initial-controllers exclude each other: choose one"
+        )
+    node_config = load_config(str(config))
+    if initial_controllers is not None or (no_initial_controllers and node_config.is_controller):
+        raise UserError("a quorum of several controllers is not there yet: format with --standalone")
+    request = FormatRequest(
+        cluster_id=cluster_id,
+        is_standalone=standalone,
+        release=release_version,
+        feature_levels=_feature_levels(feature),
+        ignore_formatted=ignore_formatted,
+    )
+    print(*format_node(node_config, request), sep="\n")
+
+
+def format_node(config: NodeConfig, request: FormatRequest) -> list[str]:
+    """Formats on this machine's disk; a line for each directory."""
+    try:
+        return format_directories(
+            HostDisk(), config, request, random=random.SystemRandom(), now_ms=time.time_ns() // 1_000_000
+        )
+    except FormatError as error:
+        raise UserError(str(error)) from None
+
+
+def _feature_levels(features: list[str] | None) -> dict[str, int]:
+    levels: dict[str, int] = {}
+    for name, level in parse_assignments(features, "--feature").items():
+        if not (level.isascii() and level.isdigit()):
+            raise UserError(f"--feature {name}={level}: the level is a number, as in metadata.version=30")
+        levels[name] = int(level)
+    return levels

@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.errors import UserError
+from odradek.cli.node_files import NodeFiles, escape_path, new_properties, with_values
+from odradek.config.node_config import NodeConfig
+from odradek.host.disk import HostDisk
+
+ADDRESSES = {
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",
+}
+
+
+def test_a_new_file_is_a_valid_configuration(tmp_path: Path) -> None:
+    text = with_values(new_properties(1, "1@127.0.0.1:9093", ADDRESSES, 1), {"log.dirs": escape_path(tmp_path)})
+    config = NodeConfig.load(text, "server.properties")
+    assert config.log_dirs == (str(tmp_path),)
+    assert config.effective("offsets.topic.replication.factor") == 1
+    assert config.effective("transaction.state.log.min.isr") == 1
+
+
+@pytest.mark.parametrize(("brokers", "in_sync"), [(1, 1), (2, 1), (3, 2)])
+def test_replication_factors_fit_the_number_of_brokers(brokers: int, in_sync: int) -> None:
+    text = new_properties(1, "1@h:1", ADDRESSES, brokers)
+    assert f"offsets.topic.replication.factor={brokers}\n" in text
+    assert f"transaction.state.log.min.isr={in_sync}\n" in text
+
+
+def test_values_change_in_their_place_and_the_rest_stays() -> None:
+    text = "# mine\nlisteners = a,\\\n  b\nlog.dirs:/old\nnum.partitions=3"
+    changed = with_values(text, {"listeners": "c", "log.dirs": r"C:\\data\1", "new.key": "x"})
+    assert changed == "# mine\nlisteners=c\nlog.dirs=C:\\\\data\\1\nnum.partitions=3\nnew.key=x\n"
+
+
+def test_only_whole_keys_are_replaced() -> None:
+    text = "advertised.listeners=a\n#listeners=b\n"
+    assert with_values(text, {"listeners": "c"}) == text + "listeners=c\n"
+
+
+def test_paths_that_a_properties_file_cannot_hold() -> None:
+    assert escape_path(Path("/with space/x")) == "/with space/x"
+    with pytest.raises(UserError, match="comma"):
+        escape_path(Path("/a,b"))
+
+
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    files = NodeFiles(tmp_path, 1)
+    files.check_is_ours()
+    files.directory.mkdir()
+    files.check_is_ours()
+    (files.directory / "thesis.tex").write_text("years of work")
+    with pytest.raises(UserError, match="was not made by"):
+        files.check_is_ours()
+    files.properties.write_text("node.id=1\n")
+    files.check_is_ours()
+
+
+def test_a_node_that_runs_is_found_by_its_lock(tmp_path: Path) -> None:
+    files = NodeFiles(tmp_path, 1)
+    files.check_is_free()
+    files.data.mkdir(parents=True)
+    held = HostDisk().lock(str(files.data / ".lock"))
+    files.pid.write_text("4711\n")
+    with pytest.raises(UserError, match=r"is running \(pid 4711\)"):
+        files.check_is_free()
+    held.release()
+    files.check_is_free()
+
+
+def test_the_end_of_the_log_begins_with_this_run(tmp_path: Path) -> None:
+    files = NodeFiles(tmp_path, 1)
+    assert files.last_log_lines(0, 5) == []
+    files.directory.mkdir()
+    files.log.write_text("old\n" * 3)
+    start = files.log.stat().st_size
+    with files.log.open("a") as log:
+        log.write("new 1\nnew 2\nnew 3\n")
+    assert files.last_log_lines(start, 2) == ["new 2", "new 3"]
+    assert files.last_log_lines(start, 9) == ["new 1", "new 2", "new 3"]
