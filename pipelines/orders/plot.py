@@ -43,7 +43,7 @@ def save_plot(path: Path, samples: Sequence[Sample], totals: Mapping[ProductMinu
         heights = [totals.get(ProductMinute(product, time_ms), Totals()).orders for time_ms in times_ms]
         minutes.bar(range(len(times_ms)), heights, bottom=bottom, label=product)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-    step = max(1, len(times_ms) // 8)
+    step = max(1, len(times_ms) // 5)
     minutes.set_xticks(range(0, len(times_ms), step), [f"{label:%H:%M}" for label in labels[::step]])
     minutes.set(title="Orders per minute, read from the totals topic", xlabel="minute of the order (UTC)")
     minutes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), reverse=True)
