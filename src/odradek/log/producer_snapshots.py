@@ -77,7 +77,7 @@ class ProducerSnapshots:
         return self.offsets[-1] if self.offsets else None
 
     def write(self, offset: int, producers: Iterable[ProducerEntry], *, sync: bool) -> None:
-        data = encode_snapshot(producers)
+        data = encode_snapshot(sorted(producers, key=lambda producer: producer.producer_id))
         file = self._disk.open(self.path(offset), create=True)
         try:
             file.truncate(0)

@@ -1,0 +1,95 @@
+"""A partition's log copied batch by batch into another directory, while the original is still written.
+
+Offsets, epochs, producers and transactions come out the same. `advance` may run in any thread beside the original's
+writer and readers; `finish` needs the original to stand still.
+"""
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.log.leader_epochs import UNDEFINED_EPOCH
+from odradek.log.partition_log import PartitionLog
+from odradek.records.batch import check_crc, parse_batches
+
+CHUNK_BYTES = 1 << 20
+
+
+class SourceUnreadable(Exception):
+    """The original's disk failed; every other OSError comes from the copy's."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class LogCopy:
+    def __init__(self, source: PartitionLog, copy: PartitionLog) -> None:
+        self.source = source
+        self.copy = copy
+
+    @property
+    def lag(self) -> int:
+        """In offsets."""
+        return self.source.log_end_offset - self.copy.log_end_offset
+
+    def agree(self, now_ms: int) -> None:
+        """Cuts off what the original does not have: it may have lost its end in a crash and written another since."""
+        latest = self.copy.epochs.latest_epoch
+        end = self.copy.log_end_offset
+        if latest is not None:
+            shared = self.source.epochs.end_offset_for(latest, self.source.log_end_offset)
+            end = min(end, self.copy.epochs.end_offset_for(shared.epoch, end).end_offset, shared.end_offset)
+        self.copy.truncate_to(max(0, min(end, self.source.log_end_offset)), now_ms)
+
+    def advance(self, now_ms: int) -> int:
+        """Copies up to a chunk, at least one batch, and returns its size: 0 when there is nothing more to copy.
+
+        Raises CorruptBatch for a batch that its disk gave back altered: better no copy than that one.
+        """
+        source, copy = self.source, self.copy
+        if copy.log_end_offset < source.log_start_offset:
+            # Nothing of it is left in the original: retention was faster, or the copy is new.
+            self._begin_at(source.log_start_offset, now_ms)
+        max_bytes = min(CHUNK_BYTES, copy.config.segment_bytes)
+        data = self._read(copy.log_end_offset, max_bytes)
+        if not data:
+            return 0
+        batches = parse_batches(data)
+        for batch in batches:
+            check_crc(data, batch)
+        if batches[0].base_offset < copy.log_end_offset:
+            # The original's start lies within a batch, and the copy begins with the whole of it.
+            self._begin_at(batches[0].base_offset, now_ms)
+        copy.append_as_follower(data, batches, now_ms=now_ms)
+        copy.advance_log_start(min(source.log_start_offset, copy.log_end_offset))
+        return len(data)
+
+    def _begin_at(self, offset: int, now_ms: int) -> None:
+        self.copy.truncate_fully_to(offset, now_ms)
+
+    def _read(self, offset: int, max_bytes: int) -> bytes:
+        try:
+            found = self.source.read(offset, max_bytes, end_offset_exclusive=self.source.log_end_offset)
+        except OSError as error:
+            raise SourceUnreadable(error) from error
+        except KafkaError as error:
+            if error.code is not ErrorCode.offset_out_of_range:
+                raise
+            # The start moved between the look at it and the read: the next round begins there.
+            return b""
+        return found.data
+
+    def finish(self, now_ms: int) -> None:
+        """Copies what is left, and what is not in the batches. Everything is on the disk once it returns."""
+        source, copy = self.source, self.copy
+        while self.advance(now_ms):
+            pass
+        if copy.log_end_offset < source.log_end_offset:
+            # Compaction took the last records: the end is known by the name of an empty segment only.
+            copy.roll(now_ms, at_least=source.log_end_offset)
+            copy.log_end_offset = source.log_end_offset
+        copy.advance_log_start(source.log_start_offset)
+        known = copy.epochs.latest_epoch
+        for epoch, start_offset in source.epochs.entries:
+            if epoch > (UNDEFINED_EPOCH if known is None else known):
+                copy.epochs.assign(epoch, start_offset)
+        copy.update_config(source.config)
+        copy.flush()
