@@ -44,7 +44,7 @@ class Brokers:
 
     # Registration
 
-    def register(self, registration: Registration, now: float, next_offset: int, kraft_version: int) -> Decision[int]:
+    def register(self, registration: Registration, now: float, next_offset: int) -> Decision[int]:
         state = self._state
         if registration.cluster_id != state.cluster_id:
             raise KafkaError(
@@ -64,7 +64,7 @@ class Brokers:
             raise KafkaError(ErrorCode.broker_id_not_registered, "Controller does not support registering ZK brokers.")
         if state.knows_directories:
             self._check_directories(registration)
-        self._check_features(registration, kraft_version)
+        self._check_features(registration)
         records: list[MetadataRecord] = []
         if not is_amended:
             records += self._end_previous_incarnation(registration, existing)
@@ -122,8 +122,9 @@ class Brokers:
             if owner is not None and owner != registration.broker_id:
                 raise _invalid_registration(f"Broker {owner} is already registered with directory {directory}")
 
-    def _check_features(self, registration: Registration, kraft_version: int) -> None:
-        finalized = {**self._state.image.features.levels, KRAFT_VERSION: kraft_version}
+    def _check_features(self, registration: Registration) -> None:
+        features = self._state.image.features
+        finalized = {**features.levels, KRAFT_VERSION: features.kraft_version}
         offered = {feature.name: feature for feature in registration.features}
         for feature in registration.features:
             _check_feature(feature, finalized.get(feature.name, 0))

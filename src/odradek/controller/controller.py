@@ -44,8 +44,6 @@ class Controller:
         config: NodeConfig,
         cluster_id: str,
         random: Random,
-        *,
-        kraft_version: int,
         image: ClusterImage = EMPTY_IMAGE,
     ) -> None:
         session_timeout_ms = config.effective("broker.session.timeout.ms")
@@ -59,7 +57,6 @@ class Controller:
         self._features = Features(self._state, self._configs)
         self._producer_ids = ProducerIds(self._state)
         self._directories = Directories(self._state, elections)
-        self._kraft_version = kraft_version
 
     @property
     def image(self) -> ClusterImage:
@@ -70,6 +67,9 @@ class Controller:
         self, records: Iterable[MetadataRecord], *, offset: int, epoch: int, timestamp_ms: int
     ) -> tuple[ClusterImage, ImageDelta]:
         return self._state.replay(records, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+    def note_kraft_version(self, level: int) -> None:
+        self._state.image = self._state.image.with_kraft_version(level)
 
     def begin_sessions(self, now: float) -> None:
         """A controller that has just become active gives every registered broker a whole session to be heard of."""
@@ -131,7 +131,7 @@ class Controller:
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
     ) -> Decision[KafkaError | None]:
-        return self._features.update(updates, kraft_version=self._kraft_version, validate_only=validate_only)
+        return self._features.update(updates, validate_only=validate_only)
 
     def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]:
         return self._producer_ids.allocate(broker_id, broker_epoch)
@@ -139,7 +139,7 @@ class Controller:
     # Brokers
 
     def register_broker(self, registration: Registration, now: float) -> Decision[int]:
-        return self._brokers.register(registration, now, self._state.image.offset + 1, self._kraft_version)
+        return self._brokers.register(registration, now, self._state.image.offset + 1)
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]:
         return self._brokers.heartbeat(heartbeat, now)

@@ -33,7 +33,6 @@ class Features:
         self,
         updates: Mapping[str, tuple[int, UpgradeType | None]],
         *,
-        kraft_version: int,
         validate_only: bool,
     ) -> Decision[KafkaError | None]:
         """All levels change together, or none: the first refusal is that of the whole."""
@@ -41,14 +40,15 @@ class Features:
         records: list[MetadataRecord] = []
         for name, (level, upgrade_type) in updates.items():
             try:
-                records += self._update_one(name, level, upgrade_type, proposed, kraft_version)
+                records += self._update_one(name, level, upgrade_type, proposed)
             except KafkaError as error:
                 return Decision((), error)
         if validate_only:
             return Decision((), None)
         if updates.get(ELIGIBLE_LEADER_REPLICAS, (0, None))[0] > 0:
             records = [*self._configs.before_eligible_leader_replicas(), *records]
-        return Decision(tuple(records), None)
+        kraft_version, _ = updates.get(KRAFT_VERSION, (None, None))
+        return Decision(tuple(records), None, kraft_version=kraft_version)
 
     def _update_one(
         self,
@@ -56,11 +56,11 @@ class Features:
         level: int,
         upgrade_type: UpgradeType | None,
         proposed: Mapping[str, int],
-        kraft_version: int,
     ) -> list[MetadataRecord]:
         if upgrade_type is None:
             raise _invalid_update(name, level, "The controller does not support the given upgrade type.")
-        current = kraft_version if name == KRAFT_VERSION else self._state.image.features.level(name)
+        features = self._state.image.features
+        current = features.kraft_version if name == KRAFT_VERSION else features.level(name)
         if level < 0:
             raise _invalid_update(name, level, "A feature version cannot be less than 0.")
         self._check_support(name, level)
@@ -76,7 +76,9 @@ class Features:
         if name == METADATA_VERSION:
             _check_metadata_version(current, level, upgrade_type)
         elif name == KRAFT_VERSION:
-            return _kraft_version_records(current, level)
+            if level < current:
+                raise _invalid_update(name, level, "Can't downgrade the version of this feature.")
+            return []
         elif (required := REQUIRED_METADATA_VERSION.get((name, level), 0)) > proposed.get(METADATA_VERSION, 0):
             raise _invalid_update(
                 name,
@@ -95,18 +97,6 @@ class Features:
             for controller in image.controllers.values():
                 if controller.id != node_id:
                     _check_range(name, level, f"Controller {controller.id}", _range_of(controller.features, name))
-
-
-def _kraft_version_records(current: int, level: int) -> list[MetadataRecord]:
-    if level < current:
-        raise _invalid_update(KRAFT_VERSION, level, "Can't downgrade the version of this feature.")
-    if level > current:
-        raise KafkaError(
-            ErrorCode.invalid_update_version,
-            "Upgrading kraft.version needs voters that are known with their directories: format a new cluster "
-            "with --standalone.",
-        )
-    return []
 
 
 def _check_metadata_version(current: int, level: int, upgrade_type: UpgradeType) -> None:

@@ -19,6 +19,8 @@ class Decision(Generic[T_co]):
     response: T_co
     is_atomic: bool = True
     """All records take effect together, or none: they must fit one batch."""
+    kraft_version: int | None = None
+    """A new level of `kraft.version`: the quorum writes it for itself, beside the records."""
 
 
 class BoundedRecords(list[MetadataRecord]):

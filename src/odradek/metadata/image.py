@@ -94,6 +94,8 @@ class ControllerImage:
 class FeaturesImage:
     levels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """The finalized level of each feature, without those at level 0. `metadata.version` is one of them."""
+    kraft_version: int = 0
+    """Finalized as well, though not by a record: the quorum keeps it beside them."""
 
     def level(self, name: str) -> int:
         return self.levels.get(name, 0)
@@ -160,6 +162,9 @@ class ClusterImage:
     def moved_to(self, *, offset: int, epoch: int, timestamp_ms: int) -> "ClusterImage":
         """The same cluster, seen at another place of the log."""
         return replace(self, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+    def with_kraft_version(self, level: int) -> "ClusterImage":
+        return replace(self, features=replace(self.features, kraft_version=level))
 
     def topic_config(self, topic_name: str) -> Mapping[str, str]:
         return self.configs.get((RESOURCE_TOPIC, topic_name), NO_CONFIG)

@@ -45,7 +45,7 @@ class MetadataLog:
         self._directory = directory
         self._log = log
         self._snapshots = snapshots
-        self.image: Final = replay.image()
+        self.image: Final = replay.image().with_kraft_version(quorum.kraft_version)
         """Of everything that was found on disk."""
         self.ends_inside_transaction: Final = replay.is_inside_transaction
         self.quorum: Final = quorum

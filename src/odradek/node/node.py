@@ -25,7 +25,7 @@ from odradek.node.broker import Broker
 from odradek.node.maintenance import Maintenance
 from odradek.node.membership import Membership
 from odradek.node.periodic import Periodic
-from odradek.node.quorum_of_one import QuorumOfOne
+from odradek.node.quorum_of_one import QuorumError, QuorumOfOne
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Node:
         """Raises StartError for what somebody has to put right."""
         try:
             await self._start()
-        except (LogDirError, ListenError) as error:
+        except (LogDirError, ListenError, QuorumError) as error:
             raise StartError(str(error)) from error
         except KafkaError as error:
             raise StartError(f"the node could not join its cluster: {error}") from error
@@ -228,6 +228,8 @@ class Node:
     async def stop(self) -> None:
         """Cleanly, as far as the node had come: what was acknowledged is on disk, and the marker says so."""
         await self._periodic.stop()
+        if self._broker is not None:
+            await self._broker.stop()
         if self._membership is not None:
             await self._membership.leave(politely=self._serving and not self.failed.done())
         for listener in self._listeners:

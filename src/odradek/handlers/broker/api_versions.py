@@ -10,7 +10,8 @@ from datetime import timedelta
 from odradek.base.errors import ErrorCode
 from odradek.handlers.apis import BROKER_APIS, Api
 from odradek.handlers.context import BrokerPort, RequestContext
-from odradek.metadata.features import SUPPORTED_FEATURES
+from odradek.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
+from odradek.metadata.image import FeaturesImage
 from odradek.protocol.schemas import Message, schema
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -34,7 +35,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         throttle_time=timedelta(0),
         supported_features=_supported_features(context),
         finalized_features_epoch=image.offset,
-        finalized_features=_finalized_features(context, image.features.levels),
+        finalized_features=_finalized_features(context, image.features),
         zk_migration_ready=False,
     )
 
@@ -50,9 +51,12 @@ def _supported_features(context: RequestContext) -> tuple[Message, ...]:
     )
 
 
-def _finalized_features(context: RequestContext, levels: Mapping[str, int]) -> tuple[Message, ...]:
+def _finalized_features(context: RequestContext, features: FeaturesImage) -> tuple[Message, ...]:
     if context.version < 3:
         return ()
+    levels = dict(features.levels)
+    if features.kraft_version > 0:
+        levels[KRAFT_VERSION] = features.kraft_version
     return tuple(
         context.new("FinalizedFeatureKey", name=name, max_version_level=level, min_version_level=level)
         for name, level in sorted(levels.items())
