@@ -8,6 +8,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.log.log_dirs import LogDirs
 from odradek.metadata.image import ClusterImage
+from odradek.partition.moves import ReplicaMoves
 from odradek.partition.partition import Partition
 from odradek.protocol.schemas import Message, Schema
 from odradek.waiting.fetch_sessions import FetchSessions
@@ -63,6 +64,9 @@ class BrokerPort(Protocol):
 
     @property
     def log_dirs(self) -> LogDirs: ...
+
+    @property
+    def moves(self) -> ReplicaMoves: ...
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...

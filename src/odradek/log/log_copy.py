@@ -4,6 +4,8 @@ Offsets, epochs, producers and transactions come out the same. `advance` may run
 writer and readers; `finish` needs the original to stand still.
 """
 
+from typing import NamedTuple
+
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log.leader_epochs import UNDEFINED_EPOCH
 from odradek.log.partition_log import PartitionLog
@@ -20,15 +22,16 @@ class SourceUnreadable(Exception):
         self.error = error
 
 
+class Progress(NamedTuple):
+    copied_bytes: int
+    # Only what was written meanwhile is missing.
+    caught_up: bool
+
+
 class LogCopy:
     def __init__(self, source: PartitionLog, copy: PartitionLog) -> None:
         self.source = source
         self.copy = copy
-
-    @property
-    def lag(self) -> int:
-        """In offsets."""
-        return self.source.log_end_offset - self.copy.log_end_offset
 
     def agree(self, now_ms: int) -> None:
         """Cuts off what the original does not have: it may have lost its end in a crash and written another since."""
@@ -39,8 +42,8 @@ class LogCopy:
             end = min(end, self.copy.epochs.end_offset_for(shared.epoch, end).end_offset, shared.end_offset)
         self.copy.truncate_to(max(0, min(end, self.source.log_end_offset)), now_ms)
 
-    def advance(self, now_ms: int) -> int:
-        """Copies up to a chunk, at least one batch, and returns its size: 0 when there is nothing more to copy.
+    def advance(self, now_ms: int) -> Progress:
+        """Copies up to a chunk, at least one batch.
 
         Raises CorruptBatch for a batch that its disk gave back altered: better no copy than that one.
         """
@@ -48,10 +51,9 @@ class LogCopy:
         if copy.log_end_offset < source.log_start_offset:
             # Nothing of it is left in the original: retention was faster, or the copy is new.
             self._begin_at(source.log_start_offset, now_ms)
-        max_bytes = min(CHUNK_BYTES, copy.config.segment_bytes)
-        data = self._read(copy.log_end_offset, max_bytes)
+        data = self._read(copy.log_end_offset, min(CHUNK_BYTES, copy.config.segment_bytes))
         if not data:
-            return 0
+            return Progress(0, copy.log_end_offset >= source.log_start_offset)
         batches = parse_batches(data)
         for batch in batches:
             check_crc(data, batch)
@@ -60,7 +62,8 @@ class LogCopy:
             self._begin_at(batches[0].base_offset, now_ms)
         copy.append_as_follower(data, batches, now_ms=now_ms)
         copy.advance_log_start(min(source.log_start_offset, copy.log_end_offset))
-        return len(data)
+        in_last_segment = copy.log_end_offset >= source.active_segment.base_offset
+        return Progress(len(data), in_last_segment and len(data) < CHUNK_BYTES)
 
     def _begin_at(self, offset: int, now_ms: int) -> None:
         self.copy.truncate_fully_to(offset, now_ms)
@@ -80,7 +83,7 @@ class LogCopy:
     def finish(self, now_ms: int) -> None:
         """Copies what is left, and what is not in the batches. Everything is on the disk once it returns."""
         source, copy = self.source, self.copy
-        while self.advance(now_ms):
+        while self.advance(now_ms).copied_bytes:
             pass
         if copy.log_end_offset < source.log_end_offset:
             # Compaction took the last records: the end is known by the name of an empty segment only.

@@ -24,7 +24,9 @@ from odradek.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from odradek.node.directory_assignments import DirectoryAssignments
 from odradek.node.producer_ids import ProducerIds
+from odradek.partition.moves import ReplicaMoves
 from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
 from odradek.waiting.fetch_sessions import FetchSessions
@@ -56,6 +58,16 @@ class Broker:
         self.log_dirs: Final = log_dirs
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
         self._producer_ids: Final = ProducerIds(controller, config.node_id, self._broker_epoch)
+        self._assignments: Final = DirectoryAssignments(controller, config.node_id, self._broker_epoch)
+        self.moves: Final = ReplicaMoves(
+            log_dirs,
+            executor=executor,
+            clock=clock,
+            assign=self._assignments.assign,
+            pace_of=self._pace_of,
+            bytes_per_second_max=self._move_bytes_per_second_max,
+            disk_failed=self.fail_log_dir,
+        )
         self._log_dir_failed: Final = log_dir_failed
         self._image: ClusterImage = EMPTY_IMAGE
         self._partitions: dict[tuple[str, int], Partition] = {}
@@ -107,11 +119,18 @@ class Broker:
         """Takes up every partition of the image at start, with the logs that were found on disk."""
         self._image = image
         self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
+        await self.executor.run(lambda: self.moves.settle(self._assigned_directory))
         await self._hold(
             (topic, index, partition)
             for topic in image.topics_by_name.values()
             for index, partition in topic.partitions.items()
         )
+        self.moves.resume(self._partitions.get)
+
+    async def stop(self) -> None:
+        """Ends what runs in the background. The partitions stay as they are."""
+        await self.moves.stop()
+        self._assignments.stop()
 
     async def _hold(self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]]) -> None:
         mine = [
@@ -126,6 +145,23 @@ class Broker:
             partition = self._partitions.get(name)
             if partition is not None:
                 self._take_role(partition, state)
+                self._report_directory(partition, state)
+
+    def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
+        """Where this broker chose the log dir, or another one than the cluster knows of."""
+        directory_id = self.log_dirs.directory_ids.get(partition.log_dir)
+        is_moving = self.moves.destination(partition.name) is not None
+        if directory_id is not None and directory_id != state.directory_of(self.node_id) and not is_moving:
+            self._assignments.report(partition, directory_id)
+
+    def _assigned_directory(self, name: TopicPartition) -> UUID | None:
+        topic = self._image.topics_by_name.get(name.topic)
+        partition = None if topic is None else topic.partitions.get(name.partition)
+        return (
+            None
+            if partition is None or self.node_id not in partition.replicas
+            else partition.directory_of(self.node_id)
+        )
 
     async def _create(self, name: TopicPartition, topic_id: UUID, state: PartitionImage) -> None:
         config = self.topic_config(name.topic)
@@ -139,9 +175,17 @@ class Broker:
             return
         self._add(name, topic_id, log)
 
+    def _pace_of(self, log_dir: str) -> AppendPace:
+        return self._paces.setdefault(log_dir, AppendPace())
+
+    def _move_bytes_per_second_max(self) -> int:
+        limit = self.config.effective("replica.alter.log.dirs.io.max.bytes.per.second")
+        assert isinstance(limit, int)
+        return limit
+
     def _add(self, name: TopicPartition, topic_id: UUID, log: PartitionLog) -> None:
         log_dir = self.log_dirs.dir_of(log)
-        pace = self._paces.setdefault(log_dir, AppendPace())
+        pace = self._pace_of(log_dir)
         self._partitions[name] = Partition(
             name,
             topic_id,

@@ -58,9 +58,7 @@ class Partition:
         self._clock: Final = clock
         self._executor: Final = executor
         self._disk_failed: Final = disk_failed
-        self._sync: Final = GroupSync(
-            executor, lambda end: self.log.flush(end), lambda: self.log.log_end_offset, self._synced
-        )
+        self._sync: Final = GroupSync(executor, self._flush, lambda: self.log.log_end_offset, self._synced)
         self._jobs: Final[deque[_Job]] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._busy = False
@@ -174,7 +172,7 @@ class Partition:
 
         async def sync() -> None:
             try:
-                await self._executor.run(lambda: self.log.flush(end_offset))
+                await self._executor.run(lambda: self._flush(end_offset))
             except OSError as error:
                 self._disk_failed(self.log_dir, error)
 
@@ -189,6 +187,15 @@ class Partition:
     async def flush(self) -> None:
         await self._sync.wait_for(self.log.log_end_offset)
 
+    def _flush(self, end_offset: int) -> None:
+        log = self.log
+        try:
+            log.flush(end_offset)
+        except FileNotFoundError:
+            # The replica moved to another log dir meanwhile, where everything was synced before.
+            if log is self.log:
+                raise
+
     def _synced(self, end_offset: int) -> None:
         self._last_sync_ms = self._clock.wall_ms()
         # With flush.messages=1 a record is readable only once it cannot be lost any more.
@@ -197,6 +204,12 @@ class Partition:
 
     def update_config(self, config: TopicConfig) -> None:
         self.log.update_config(config)
+
+    def relocate(self, log: PartitionLog, log_dir: str, pace: AppendPace) -> None:
+        """Goes on with an equal log in another log dir. Only from within `exclusively`."""
+        self.log = log
+        self.log_dir = log_dir
+        self._pace = pace
 
     # reading
 
