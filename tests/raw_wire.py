@@ -27,7 +27,7 @@ class ConnectionClosed(Exception):
     """The broker hung up instead of answering."""
 
 
-def build(entity_type: type[Any], fields: Mapping[str, Any]) -> Any:
+def build(entity_type: Any, fields: Mapping[str, Any]) -> Any:
     """An entity from plain values: mappings for structures, sequences for arrays, milliseconds for durations.
 
     Fields not given get the schema's default, or else zero, nothing, or null.
@@ -41,7 +41,7 @@ def build(entity_type: type[Any], fields: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _field_types(entity_type: type[Any]) -> dict[str, Any]:
+def _field_types(entity_type: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(entity_type)
     return {field.name: hints[field.name] for field in dataclasses.fields(entity_type)}
 
@@ -52,7 +52,7 @@ def _nothing(hint: Any) -> Any:
     if typing.get_origin(hint) is tuple:
         return ()
     if dataclasses.is_dataclass(hint):
-        return build(typing.cast(type[Any], hint), {})
+        return build(hint, {})
     return next(zero for zero in (False, 0, timedelta(0), "") if isinstance(zero, hint))
 
 
@@ -64,7 +64,7 @@ def _convert(hint: Any, value: Any) -> Any:
     if typing.get_origin(hint) is tuple:
         return tuple(_convert(typing.get_args(hint)[0], item) for item in value)
     if dataclasses.is_dataclass(hint):
-        return build(typing.cast(type[Any], hint), value)
+        return build(hint, value)
     if isinstance(hint, type) and issubclass(hint, timedelta):
         return timedelta(milliseconds=value)
     return value

@@ -48,7 +48,7 @@ class BatchFields:
     producer_epoch: int
     base_sequence: int
     record_count: int
-    body: bytes = field(repr=False, default=b"")
+    body: bytes = field(repr=False)
 
 
 def varint(value: int) -> bytes:
@@ -144,6 +144,6 @@ def parse_batches(data: bytes) -> list[BatchFields]:
         if end > len(data):
             break
         assert crc32c(data[position + _CRC_STARTS_AT : end]) == values[4], f"wrong CRC in the batch at {position}"
-        found.append(BatchFields(*values, body=data[position + HEADER_SIZE : end]))
+        found.append(BatchFields(*(*values, data[position + HEADER_SIZE : end])))
         position = end
     return found

@@ -44,7 +44,8 @@ def write_everything(node: NodeProcess) -> None:
         future.result(TIMEOUT_S)
     admin.create_partitions([NewPartitions("empty", 4)])["empty"].result(TIMEOUT_S)
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-        _produce(node, "plain", 300, **{"compression.codec": codec, "enable.idempotence": True})
+        settings: dict[str, Any] = {"compression.codec": codec, "enable.idempotence": True}
+        _produce(node, "plain", 300, **settings)
     _produce(node, "segments", 400, value_bytes=10_000)
     for topic in ("append-time", "compacted", "cut", "doomed"):
         _produce(node, topic, 100)
@@ -104,8 +105,8 @@ def _read_partition(node: NodeProcess, partition: TopicPartition, contents: Cont
     while not at_end:
         assert time.monotonic() < deadline, f"{node.name} did not serve all of {where}"
         for message in consumer.consume(1000, 0.2):
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            if (error := message.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
                 at_end = True
             else:
                 records.append(

@@ -69,8 +69,8 @@ def _examples(api: Api) -> Iterator[dict[str, Any]]:
         case Api.DELETE_TOPICS:
             yield {"topic_names": ["not-there"], "topics": [{"name": "not-there"}], "timeout": 100}
         case Api.CREATE_PARTITIONS:
-            topic = {"name": TOPIC, "count": 2, "assignments": [{"broker_ids": [1]}]}
-            yield {"topics": [topic], "timeout": 100, "validate_only": True}
+            grown = {"name": TOPIC, "count": 2, "assignments": [{"broker_ids": [1]}]}
+            yield {"topics": [grown], "timeout": 100, "validate_only": True}
         case Api.INIT_PRODUCER_ID:
             yield {"transaction_timeout": 1000}
         case Api.DESCRIBE_CONFIGS:

@@ -111,7 +111,7 @@ def test_idempotent_producer(broker: NodeProcess, create: Callable[..., None], t
 def test_headers_nulls_and_timestamps(broker: NodeProcess, create: Callable[..., None], topic: str) -> None:
     create(topic)
     headers = [("a", b"1"), ("a", b"2"), ("empty", b""), ("null", None)]
-    records = [
+    records: list[dict[str, Any]] = [
         {"key": None, "value": b"no key", "timestamp": 1_600_000_000_000},
         {"key": b"", "value": b"", "timestamp": 1_600_000_000_001},
         {"key": b"no value", "value": None, "timestamp": 1_600_000_000_002},
@@ -175,8 +175,9 @@ def test_offsets_out_of_range_are_reported(broker: NodeProcess, create: Callable
     message = consumer.poll(TIMEOUT_S)
     consumer.close()
     assert message is not None
-    assert message.error() is not None
-    assert message.error().code() == KafkaError._AUTO_OFFSET_RESET
+    error = message.error()
+    assert error is not None
+    assert error.code() == KafkaError._AUTO_OFFSET_RESET
 
 
 def test_a_waiting_consumer_hears_of_a_new_record(broker: NodeProcess, create: Callable[..., None], topic: str) -> None:

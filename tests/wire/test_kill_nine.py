@@ -80,7 +80,7 @@ def _prepare(node: OdradekProcess, chance: random.Random) -> IdempotentWriter:
 
 def _load_and_kill(node: OdradekProcess, writer: IdempotentWriter, chance: random.Random, new_topic: str) -> set[str]:
     """Returns the topics whose creation was acknowledged before the node died."""
-    created = set()
+    created: set[str] = set()
     with RawConnection(node.port) as connection:
         deadline = time.monotonic() + chance.uniform(0, LOAD_S_MAX)
         creates_at = time.monotonic() + chance.uniform(0, LOAD_S_MAX)

@@ -143,6 +143,9 @@ class Conversation:
             assert time.monotonic() < deadline, f"{self.node.name} did not settle"
             time.sleep(0.02)
 
+    def until_partitions(self, name: str, count: int) -> None:
+        self.until(lambda: len(self.topic_metadata([name]).topics[0].partitions) == count)
+
     def until_gone(self, name: str) -> None:
         self.until(lambda: self.topic_metadata([name]).topics[0].error_code is ErrorCode.unknown_topic_or_partition)
 

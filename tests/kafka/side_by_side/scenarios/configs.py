@@ -132,7 +132,7 @@ def incremental_alter_topic_configs(talk: Conversation) -> None:
         ("min.insync.replicas of zero", ("min.insync.replicas", SET, "0")),
         ("remote storage without the system", ("remote.storage.enable", SET, "true")),
     ):
-        fields = _change(TOPIC, "changed", *changes, validate_only=True)  # type: ignore[arg-type]
+        fields = _change(TOPIC, "changed", *changes, validate_only=True)
         talk.ask(f"{label}, only validated", api, fields)
     talk.ask("no change", api, _change(TOPIC, "changed"))
     talk.ask("a topic that is not there", api, _change(TOPIC, "nowhere", ("retention.ms", SET, "5")))

@@ -15,6 +15,10 @@ def _holding(talk: Conversation, topic: str) -> str:
     return next(str(result.log_dir) for result in results if result.topics)
 
 
+def _until_held_by(talk: Conversation, topic: str, log_dir: str) -> None:
+    talk.until(lambda: _holding(talk, topic) == log_dir)
+
+
 @scenario
 def log_dirs(talk: Conversation) -> None:
     talk.create_topic("stored")
@@ -47,7 +51,7 @@ def log_dirs(talk: Conversation) -> None:
     talk.ask("nothing", api, {"dirs": []})
     for version, target in ((1, second), (2, first)):
         talk.ask("to the other dir", api, move(target), version=version)
-        talk.until(lambda target=target: _holding(talk, "stored") == target)
+        _until_held_by(talk, "stored", target)
         talk.ask("and there it is", Api.DESCRIBE_LOG_DIRS, about("stored", 0))
 
 

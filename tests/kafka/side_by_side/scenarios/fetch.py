@@ -94,7 +94,7 @@ def fetch_sessions(talk: Conversation) -> None:
         first = talk.ask("a new session", Api.FETCH, _two_partitions(fields), version=version)
 
         def later(epoch: int, session_id: int = first.session_id, **others: Any) -> dict[str, Any]:
-            fields = {"session_id": session_id, "session_epoch": epoch, "max_wait": 0}
+            fields: dict[str, Any] = {"session_id": session_id, "session_epoch": epoch, "max_wait": 0}
             return {**fetch_fields("session", **fields), "topics": [], **others}
 
         talk.ask("nothing new", Api.FETCH, later(1), version=version)

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from kio.schema.errors import ErrorCode
-
 from tests.apis import Api
 from tests.kafka.side_by_side.conversation import Conversation, scenario
 
@@ -65,7 +63,7 @@ def metadata_creates_topics(talk: Conversation) -> None:
         talk.remember_topic(name)
         fields = _about([name], allow_auto_topic_creation=True)
         talk.ask("creation allowed", Api.METADATA, fields, version=version)
-        talk.until(lambda name=name: talk.topic_metadata([name]).topics[0].error_code is ErrorCode.none)
+        talk.until_partitions(name, 1)
         talk.ask("and then it is there", Api.METADATA, _about([name]), version=9)
 
 

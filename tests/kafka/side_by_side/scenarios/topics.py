@@ -129,18 +129,18 @@ def delete_topics(talk: Conversation) -> None:
     def delete(*topics: dict[str, Any]) -> dict[str, Any]:
         return {"topics": list(topics), "timeout": 10_000}
 
-    name, identity = {"name": "doomed-by-name", "topic_id": None}, {"name": None, "topic_id": by_id}
+    by_that_name, by_that_id = {"name": "doomed-by-name", "topic_id": None}, {"name": None, "topic_id": by_id}
     talk.ask("both name and id", api, delete({"name": "doomed-by-name", "topic_id": by_name}))
     talk.ask("neither name nor id", api, delete({"name": None, "topic_id": None}))
     talk.ask("an unknown id", api, delete({"name": None, "topic_id": UNKNOWN_ID}))
-    talk.ask("one name twice", api, delete(name, name))
-    talk.ask("one topic by name and by id", api, delete(name, {"name": None, "topic_id": by_name}))
-    talk.ask("by name", api, delete(name))
+    talk.ask("one name twice", api, delete(by_that_name, by_that_name))
+    talk.ask("one topic by name and by id", api, delete(by_that_name, {"name": None, "topic_id": by_name}))
+    talk.ask("by name", api, delete(by_that_name))
     talk.until_gone("doomed-by-name")
-    talk.ask("by name again", api, delete(name))
-    talk.ask("by id", api, delete(identity))
+    talk.ask("by name again", api, delete(by_that_name))
+    talk.ask("by id", api, delete(by_that_id))
     talk.until_gone("doomed-by-id")
-    talk.ask("by id again", api, delete(identity))
+    talk.ask("by id again", api, delete(by_that_id))
     talk.ask("nothing", api, delete())
     talk.ask("names that nobody could create", api, delete({"name": "no/slash"}, {"name": ""}))
 
@@ -173,7 +173,7 @@ def create_partitions(talk: Conversation) -> None:
     for version in range(4):
         count = 2 + version
         talk.ask(f"to {count}", api, grow(count), version=version)
-        talk.until(lambda count=count: len(talk.topic_metadata(["grows"]).topics[0].partitions) == count)
+        talk.until_partitions("grows", count)
     talk.ask("with an assignment", api, grow(6, assignments=[[1]]))
     talk.ask("nothing", api, {"topics": [], "timeout": 10_000})
 

@@ -1,0 +1,190 @@
+"""The loads themselves: each takes a running node and returns what it measured. None knows which broker it drives."""
+
+import re
+import socket
+import statistics
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.apis import Api
+from tests.kafka.apache_kafka import KafkaTools
+from tests.node_process import NodeProcess
+from tests.raw_wire import encode_request
+from tests.record_batches import TestRecord, batch
+
+TIMEOUT_S = 300.0
+IN_FLIGHT = 5
+LATENCY_RATE_PER_S = 1000
+# What Kafka's script gives the tool.
+PERFORMANCE_TOOL_FLAGS = ("-Xmx512M",)
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """How much each load sends."""
+
+    warm_up_records: int
+    performance_tool_records: int
+    produce_100_records: int
+    produce_1024_records: int
+    small_requests: int
+    latency_seconds: int
+
+
+FULL = Volumes(500_000, 4_000_000, 3_000_000, 700_000, 40_000, 20)
+QUICK = Volumes(20_000, 200_000, 200_000, 50_000, 3_000, 3)
+
+
+def create_topic(node: NodeProcess, name: str) -> str:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    deadline = time.monotonic() + 30
+    while name not in admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline, f"{name} did not appear"
+        time.sleep(0.05)
+    return name
+
+
+def performance_tool(libs: Path, node: NodeProcess, topic: str, records: int) -> float:
+    """Records per second by kafka-producer-perf-test's own count."""
+    settings = ("acks=all", "batch.size=65536", "linger.ms=5", "enable.idempotence=true")
+    printed = KafkaTools(libs, node.bootstrap).run(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--bootstrap-server", node.bootstrap, "--topic", topic, "--num-records", str(records)),
+        *("--record-size", "100", "--throughput", "-1"),
+        *(part for setting in settings for part in ("--command-property", setting)),
+        flags=PERFORMANCE_TOOL_FLAGS,
+        timeout_s=TIMEOUT_S,
+    )
+    last = printed.strip().splitlines()[-1]
+    found = re.search(rf"^{records} records sent, ([\d.]+) records/sec", last)
+    assert found, f"unexpected output: {printed[-500:]}"
+    return float(found[1])
+
+
+def produce(node: NodeProcess, topic: str, records: int, size: int) -> float:
+    """Records per second from the first send to the last acknowledgement."""
+    producer = Producer(
+        {
+            "bootstrap.servers": node.bootstrap,
+            "acks": "all",
+            "batch.size": 1_000_000,
+            "message.max.bytes": 1_000_000,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1 << 20,
+        }
+    )
+    value = bytes(size)
+    # The connection is made before the clock starts: it is the flow that is measured.
+    producer.list_topics(topic, timeout=30)
+    began = time.perf_counter()
+    for number in range(records):
+        while True:
+            try:
+                producer.produce(topic, value)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    assert producer.flush(TIMEOUT_S) == 0
+    return records / (time.perf_counter() - began)
+
+
+def consume(node: NodeProcess, topic: str, records: int) -> float:
+    """Records per second by assignment, from the first record received to the last."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": node.bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "queued.min.messages": 1_000_000,
+            "fetch.message.max.bytes": 4 << 20,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    first = consumer.poll(30)
+    assert first is not None, "nothing to consume"
+    began = time.perf_counter()
+    received = 1
+    while received < records:
+        messages = consumer.consume(min(10_000, records - received), 30)
+        assert messages, f"only {received} of {records} records came"
+        received += len(messages)
+    took = time.perf_counter() - began
+    consumer.close()
+    return (records - 1) / took
+
+
+def small_requests(node: NodeProcess, topic: str, requests: int) -> float:
+    """Produce requests of one record per second, five on their way at any time, on one connection."""
+    data = batch(TestRecord(b"x" * 100), timestamp=int(time.time() * 1000))
+    topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": data}]}]
+    frame = encode_request(Api.PRODUCE, 9, 1, {"acks": -1, "timeout": 30_000, "topic_data": topic_data})
+    with socket.create_connection(("127.0.0.1", node.port), timeout=30) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        began = time.perf_counter()
+        connection.sendall(frame * IN_FLIGHT)
+        sent, answered = IN_FLIGHT, 0
+        received = b""
+        while answered < requests:
+            received += connection.recv(1 << 16)
+            complete = 0
+            while len(received) >= 4 and len(received) >= (size := 4 + struct.unpack_from(">i", received)[0]):
+                received = received[size:]
+                complete += 1
+            answered += complete
+            more = min(complete, requests - sent)
+            if more:
+                connection.sendall(frame * more)
+                sent += more
+        return requests / (time.perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class Latency:
+    p50_ms: float
+    p99_ms: float
+
+
+def latency(node: NodeProcess, topic: str, seconds: int) -> Latency:
+    """From `produce` to `poll`'s return, at a steady thousand records per second, one producer and one consumer."""
+    settings = {"bootstrap.servers": node.bootstrap}
+    consumer = Consumer({**settings, "group.id": "unused", "enable.auto.commit": False, "fetch.wait.max.ms": 500})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
+    producer = Producer({**settings, "acks": "all", "linger.ms": 0})
+    count = seconds * LATENCY_RATE_PER_S
+    warm_up = LATENCY_RATE_PER_S
+    latencies_ms: list[float] = []
+
+    def receive() -> None:
+        while len(latencies_ms) < count + warm_up:
+            message: Message | None = consumer.poll(30)
+            assert message is not None, "the consumer waited in vain"
+            value = message.value()
+            assert value is not None
+            latencies_ms.append((time.perf_counter_ns() - struct.unpack_from(">q", value)[0]) / 1e6)
+
+    # The first record may only be sent once the consumer stands at the end.
+    consumer.poll(2)
+    receiver = threading.Thread(target=receive)
+    receiver.start()
+    padding = bytes(92)
+    next_at = time.perf_counter()
+    for _ in range(count + warm_up):
+        producer.produce(topic, struct.pack(">q", time.perf_counter_ns()) + padding)
+        producer.poll(0)
+        next_at += 1 / LATENCY_RATE_PER_S
+        time.sleep(max(0.0, next_at - time.perf_counter()))
+    producer.flush(30)
+    receiver.join(60)
+    consumer.close()
+    percentiles = statistics.quantiles(latencies_ms[warm_up:], n=100)
+    return Latency(percentiles[49], percentiles[98])

@@ -1,0 +1,37 @@
+"""What is measured, and the bar each measure is held to."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Better(Enum):
+    HIGHER = "≥"
+    LOWER = "≤"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One row of the report. The bar is Odradek's value over Kafka's."""
+
+    key: str
+    title: str
+    unit: str
+    better: Better
+    bar: float
+
+    def meets_bar(self, ratio: float) -> bool:
+        return ratio >= self.bar if self.better is Better.HIGHER else ratio <= self.bar
+
+
+MEASURES = (
+    Measure("producer_perf", "kafka-producer-perf-test, 100 B, acks=all", "records/s", Better.HIGHER, 1.3),
+    Measure("produce_100", "confluent-kafka produce, 100 B", "records/s", Better.HIGHER, 1.0),
+    Measure("produce_1024", "confluent-kafka produce, 1 KiB", "records/s", Better.HIGHER, 1.0),
+    Measure("small_requests", "one record a request, 5 in flight", "requests/s", Better.HIGHER, 2.5),
+    Measure("consume_100", "confluent-kafka consume, 100 B", "records/s", Better.HIGHER, 1.0),
+    Measure("latency_p50", "end-to-end latency p50, 1,000 records/s", "ms", Better.LOWER, 0.7),
+    Measure("latency_p99", "end-to-end latency p99, 1,000 records/s", "ms", Better.LOWER, 0.7),
+    Measure("start", "start to first Metadata answer", "s", Better.LOWER, 0.12),
+    Measure("memory", "resident memory after the load", "MB", Better.LOWER, 0.1),
+    Measure("cpu_per_gb", "CPU seconds per GB written", "s/GB", Better.LOWER, 0.4),
+)

@@ -1,0 +1,144 @@
+"""Results for people: a table in the terminal, a picture, and docs/benchmarks.md."""
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.measures import MEASURES, Better, Measure
+from bench.results import Results
+
+_KAFKA_COLOUR, _GOOD_COLOUR, _MISSED_COLOUR, _INK = "#8a8f98", "#2a9d8f", "#d1495b", "#22262b"
+
+
+def number(value: float) -> str:
+    """Three telling digits, thousands set apart."""
+    if value >= 1000:
+        return f"{round(value, 2 - len(str(int(value))) + 1):,.0f}"
+    return f"{value:.3g}"
+
+
+def print_table(results: Results, console: Console) -> None:
+    table = Table(title=f"Odradek beside Apache Kafka {results.machine['kafka']}, median of {results.repetitions}")
+    for column in ("measure", "Kafka", "Odradek", "ratio", "bar", ""):
+        table.add_column(column, justify="left" if column == "measure" else "right")
+    for measure in MEASURES:
+        ratio = results.ratio(measure)
+        met = measure.meets_bar(ratio)
+        table.add_row(
+            measure.title,
+            f"{number(results.median('kafka', measure))} {measure.unit}",
+            f"{number(results.median('odradek', measure))} {measure.unit}",
+            f"[bold {'green' if met else 'red'}]{ratio:.2f} ×[/]",
+            _bar_text(measure),
+            "✓" if met else "✗",
+        )
+    console.print(table)
+
+
+def _bar_text(measure: Measure) -> str:
+    return f"{measure.better.value} {measure.bar:g} ×"
+
+
+def draw(results: Results, file: Path) -> None:
+    """Ratios on a logarithmic scale, drawn so that longer is better everywhere; a tick marks each bar."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    measures = list(reversed(MEASURES))
+    figure, axes = pyplot.subplots(figsize=(10, 0.55 * len(measures) + 1.6), dpi=150)
+    for row, measure in enumerate(measures):
+        ratio = results.ratio(measure)
+        met = measure.meets_bar(ratio)
+        axes.barh(
+            row, _advantage(measure, ratio) - 1, left=1, height=0.55, color=_GOOD_COLOUR if met else _MISSED_COLOUR
+        )
+        bar = _advantage(measure, measure.bar)
+        axes.plot([bar, bar], [row - 0.4, row + 0.4], color=_INK, linewidth=1.6)
+        values = " / ".join(number(results.median(broker, measure)) for broker in ("odradek", "kafka"))
+        axes.annotate(
+            f"{_advantage(measure, ratio):.1f}×   {values} {measure.unit}",
+            (max(_advantage(measure, ratio), bar, 1), row),
+            xytext=(8, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+            color=_INK,
+        )
+    axes.axvline(1, color=_KAFKA_COLOUR, linewidth=1.2)
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0.5), high * 4)
+    axes.set_xticks([0.5, 1, 2, 5, 10, 20], ["½", "1", "2", "5", "10", "20"])
+    axes.minorticks_off()
+    axes.set_yticks(range(len(measures)), [measure.title for measure in measures], fontsize=9)
+    axes.set_xlabel(
+        "times better than Apache Kafka (its line is 1); black ticks are the bars", fontsize=8.5, color=_INK
+    )
+    axes.set_title(f"Odradek beside Apache Kafka {results.machine['kafka']}, one broker", fontsize=12, loc="left")
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    figure.tight_layout()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file)
+    pyplot.close(figure)
+
+
+def _advantage(measure: Measure, ratio: float) -> float:
+    return ratio if measure.better is Better.HIGHER else 1 / ratio
+
+
+def write_page(results: Results, page: Path, picture: Path) -> None:
+    """docs/benchmarks.md: the numbers, how they were got, and what they do not say."""
+    machine = results.machine
+    rows = []
+    for measure in MEASURES:
+        ratio = results.ratio(measure)
+        cells = [measure.title]
+        for broker in ("kafka", "odradek"):
+            low, high = results.spread(broker, measure)
+            cells.append(f"{number(results.median(broker, measure))} {measure.unit} ({number(low)}–{number(high)})")
+        verdict = "met" if measure.meets_bar(ratio) else "**missed**"
+        rows.append(f"| {' | '.join(cells)} | {ratio:.2f} × | {_bar_text(measure)} | {verdict} |")
+    page.write_text(
+        _PAGE.format(
+            picture=picture.relative_to(page.parent).as_posix(),
+            rows="\n".join(rows),
+            repetitions=results.repetitions,
+            **machine,
+        )
+    )
+
+
+_PAGE = """# Benchmarks
+
+![Odradek beside Apache Kafka]({picture})
+
+One broker, one partition; {cores} cores, {memory}, {system}; Python {python}, Java {java}, Apache Kafka {kafka} with
+a heap of 1 GiB and G1. Medians of {repetitions} repetitions, lowest and highest in brackets. This page is written by
+`make bench ARGS=--docs`.
+
+| measure | Kafka | Odradek | ratio | bar | |
+|---|---|---|---|---|---|
+{rows}
+
+## How it is measured
+
+- `make bench` starts Apache Kafka and Odradek in turn, each on an empty directory and with the same
+  `server.properties`, and repeats that. Clients and broker share the machine's cores, for both alike.
+- Each session starts with a warm-up of producing and consuming, so that Kafka's just-in-time compiler has seen the
+  work before the clock starts.
+- `kafka-producer-perf-test` runs with batches of 64 KiB, 5 ms of linger, acks=all and idempotence; confluent-kafka
+  with batches of 1 MB and acks=all. Throughput counts from the first send to the last acknowledgement.
+- Small requests are Produce requests of one record of 100 bytes, five under way on one connection, over a bare socket.
+- Latency is the time from `produce` to the return of `poll`, one producer and one consumer, 1,000 records per second,
+  no linger.
+- Start is the time from starting the process to its first answered Metadata request that names a broker.
+- CPU is the broker's user and system time over the three produce loads, per 10⁹ bytes of record values.
+
+Treat the numbers as ratios on one machine, not as what your hardware will do. `bench-results/results.json` has every
+value of a run.
+"""
