@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from odradek.base.ids import METADATA_TOPIC
-from odradek.cli.log_dump import CHECKPOINT_SUFFIX, Depth, dump, find_files, kind_of
+from odradek.cli.log_dump import CHECKPOINT_SUFFIX, Depth, Entry, dump, find_files, kind_of
 from odradek.cli.options import Format
 from odradek.cli.output import OutputFormat, print_json
 from odradek.cli.progress import progress
@@ -51,15 +52,16 @@ def dump_files(
         for path in files:
             is_metadata = path.parent.name.startswith(f"{METADATA_TOPIC}-") or kind_of(path) == CHECKPOINT_SUFFIX
             depth = Depth(records=records, metadata=cluster_metadata_decoder or is_metadata)
-            table = _Table(path)
+            show = _Table(path).print if format is OutputFormat.TABLE else partial(_print_json, path)
             for entry in dump(path, depth, passed):
                 is_damaged |= entry["kind"] == "damage" or entry.get("is_valid") is False
-                if format is OutputFormat.JSON:
-                    print_json({"file": str(path), **entry})
-                else:
-                    table.print(entry)
+                show(entry)
     if is_damaged:
         raise typer.Exit(EXIT_DAMAGED)
+
+
+def _print_json(path: Path, entry: Entry) -> None:
+    print_json({"file": str(path), **entry})
 
 
 # What people see of each kind of entry: headings and widths. Width 0 is the rest of the line.
@@ -96,7 +98,7 @@ class _Table:
         self._heading: str | None = None
         print(neutralise(str(path)))
 
-    def print(self, entry: dict[str, Any]) -> None:
+    def print(self, entry: Entry) -> None:
         kind = entry["kind"]
         if kind == "damage":
             where = f"{entry['bytes']} bytes from position {entry['position']} on: " if "position" in entry else ""
@@ -116,7 +118,7 @@ class _Table:
         print(neutralise("  " + "  ".join(padded).rstrip()))
 
 
-def _batch_cells(entry: dict[str, Any]) -> list[str]:
+def _batch_cells(entry: Entry) -> list[str]:
     return [
         str(entry["position"]),
         str(entry["size"]),
@@ -130,7 +132,7 @@ def _batch_cells(entry: dict[str, Any]) -> list[str]:
     ]
 
 
-def _remarks(entry: dict[str, Any]) -> Iterator[str]:
+def _remarks(entry: Entry) -> Iterator[str]:
     if not entry["is_valid"]:
         yield f"DAMAGED: {entry['reason']}"
     if entry["is_transactional"]:
@@ -143,16 +145,16 @@ def _remarks(entry: dict[str, Any]) -> Iterator[str]:
         yield f"tombstones until {format_time(entry['delete_horizon'])}"
 
 
-def _producer(entry: dict[str, Any]) -> str:
+def _producer(entry: Entry) -> str:
     return "-" if entry["producer_id"] < 0 else f"{entry['producer_id']}/{entry['producer_epoch']}"
 
 
-def _offset_cells(entry: dict[str, Any]) -> list[str]:
+def _offset_cells(entry: Entry) -> list[str]:
     remark = "DISAGREES with the log" if entry["agrees_with_log"] is False else ""
     return [str(entry["offset"]), str(entry["position"]), remark]
 
 
-_CELLS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+_CELLS: dict[str, Callable[[Entry], list[str]]] = {
     "batch": _batch_cells,
     "offset": _offset_cells,
     "timestamp": lambda entry: [format_time(entry["timestamp"]), str(entry["offset"])],
@@ -169,6 +171,6 @@ _CELLS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
 }
 
 
-def _record_line(record: dict[str, Any]) -> str:
+def _record_line(record: Entry) -> str:
     rest = {name: value for name, value in record.items() if name not in ("offset", "timestamp")}
     return f"{record['offset']}  {format_time(record['timestamp'])}  {json_line(rest)}"
