@@ -4,7 +4,7 @@ A dir that failed is given up as a whole: nothing in it is read or written again
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
@@ -17,13 +17,23 @@ from odradek.log.checkpoints import (
     read_offsets,
     write_offsets,
 )
-from odradek.log.meta_properties import MetaProperties
+from odradek.log.meta_properties import (
+    META_PROPERTIES,
+    MalformedMetaProperties,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
 from odradek.log.names import PartitionDir, parse_partition_dir
 from odradek.log.partition_log import PartitionLog
 
 LOCK_FILE = ".lock"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 _CLEAN_SHUTDOWN_VERSION = 0
+
+
+class LogDirError(Exception):
+    """A dir cannot be used, and what to do about it."""
 
 
 class LogDir:
@@ -42,6 +52,26 @@ class LogDir:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
+
+    @classmethod
+    def open(cls, disk: Disk, path: str) -> "LogDir":
+        """Locks the dir, made if need be, and reads whose it is. Raises LogDirError for what somebody must put right."""
+        if disk.exists(path) and not disk.is_dir(path):
+            raise LogDirError(f"{path} is not a directory")
+        disk.make_dirs(path)
+        try:
+            lock = disk.lock(f"{path}/{LOCK_FILE}")
+        except BlockingIOError:
+            raise LogDirError(f"{path} is used by another process, which holds {path}/{LOCK_FILE}") from None
+        try:
+            meta = read_meta_properties(disk, path)
+        except MalformedMetaProperties as error:
+            lock.release()
+            raise LogDirError(f"{error}. Correct the file, or format the directory anew.") from None
+        except OSError:
+            lock.release()
+            raise
+        return cls(disk, path, lock, meta)
 
     @property
     def directory_id(self) -> UUID | None:
@@ -138,3 +168,29 @@ def _read_broker_epoch(content: bytes) -> int | None:
     except (ValueError, KeyError, TypeError):
         return None
     return epoch if isinstance(epoch, int) else None
+
+
+def agree_on_identity(
+    disk: Disk, dirs: Sequence[LogDir], node_id: int, cluster_id: str | None, new_id: Callable[[], UUID]
+) -> None:
+    """Checks that all dirs are this node's, of one cluster, and gives an id to those that have none."""
+    for log_dir in dirs:
+        meta = log_dir.meta
+        if meta is None:
+            continue
+        if cluster_id is None:
+            cluster_id = meta.cluster_id
+        if meta.cluster_id != cluster_id:
+            raise LogDirError(f"{log_dir.path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
+        if meta.node_id != node_id:
+            raise LogDirError(f"{log_dir.path} belongs to node {meta.node_id}, but this is node {node_id}")
+    if cluster_id is None:
+        listed = ", ".join(log_dir.path for log_dir in dirs)
+        raise LogDirError(f"no {META_PROPERTIES} in {listed}: the directory is not formatted (odradek format)")
+    for log_dir in dirs:
+        if log_dir.meta is None or log_dir.meta.directory_id is None:
+            log_dir.meta = MetaProperties(cluster_id, node_id, new_id())
+            write_meta_properties(disk, log_dir.path, log_dir.meta)
+    ids = [log_dir.directory_id for log_dir in dirs]
+    if len(set(ids)) != len(ids):
+        raise LogDirError(f"two log dirs have the same directory.id: {', '.join(log_dir.path for log_dir in dirs)}")

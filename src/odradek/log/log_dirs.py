@@ -13,23 +13,13 @@ from odradek.base.ids import METADATA_TOPIC, TopicPartition
 from odradek.base.ports import Disk, DiskUsage, Executor
 from odradek.config.topic_config import TopicConfig
 from odradek.log import names
-from odradek.log.log_dir import LOCK_FILE, LogDir
-from odradek.log.meta_properties import (
-    META_PROPERTIES,
-    MalformedMetaProperties,
-    MetaProperties,
-    read_meta_properties,
-    write_meta_properties,
-)
+from odradek.log.doomed_files import DoomedFiles
+from odradek.log.log_dir import LogDir, LogDirError, agree_on_identity
 from odradek.log.partition_log import PRODUCER_ID_EXPIRATION_MS, PartitionLog
 from odradek.log.partition_metadata import MalformedPartitionMetadata, read_topic_id
 
 # Below this number Kafka gives uuids a meaning of their own: no dir has one.
 _RESERVED_DIRECTORY_IDS = 100
-
-
-class LogDirError(Exception):
-    """A dir cannot be used, and what to do about it."""
 
 
 class DirFailure(NamedTuple):
@@ -54,7 +44,7 @@ class LogDirs:
         self._new_id = new_id
         self.online: dict[str, LogDir] = {log_dir.path: log_dir for log_dir in dirs}
         self.offline: dict[str, OSError] = {failure.directory: failure.error for failure in failures}
-        self._doomed: list[tuple[int, str]] = []
+        self._doomed = DoomedFiles(disk)
         self.producer_id_expiration_ms = PRODUCER_ID_EXPIRATION_MS
 
     @classmethod
@@ -71,12 +61,12 @@ class LogDirs:
         try:
             for path in paths:
                 try:
-                    dirs.append(_open_dir(disk, path))
+                    dirs.append(LogDir.open(disk, path))
                 except OSError as error:
                     failures.append(DirFailure(path, error))
             if not dirs:
                 raise LogDirError("; ".join(f"{failure.directory}: {failure.error}" for failure in failures))
-            _agree_on_identity(disk, dirs, node_id, cluster_id, new_id)
+            agree_on_identity(disk, dirs, node_id, cluster_id, new_id)
             for log_dir in dirs:
                 log_dir.begin()
         except BaseException:
@@ -160,7 +150,7 @@ class LogDirs:
                 if found.topic_partition.topic == METADATA_TOPIC:
                     continue
                 if found.mark == names.DELETE_DIR_SUFFIX:
-                    self._doomed.append((now_ms, log_dir.file(name)))
+                    self._doomed.add(log_dir.file(name), now_ms)
                 elif found.mark != names.STRAY_DIR_SUFFIX:
                     jobs.append(job(log_dir, name, found))
         return jobs
@@ -240,9 +230,14 @@ class LogDirs:
         self, log_dir: LogDir, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int
     ) -> PartitionLog:
         log_dir.forget_checkpoints_of(name)
+        return self._open_new(log_dir, names.partition_dir(name), name, topic_id, config, now_ms)
+
+    def _open_new(
+        self, log_dir: LogDir, directory: str, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int
+    ) -> PartitionLog:
         log = PartitionLog.open(
             self._disk,
-            log_dir.file(names.partition_dir(name)),
+            log_dir.file(directory),
             topic_partition=name,
             topic_id=topic_id,
             config=config,
@@ -252,6 +247,27 @@ class LogDirs:
         )
         self._disk.sync_dir(log_dir.path)
         return log
+
+    def create_future(
+        self, name: TopicPartition, topic_id: UUID, config: TopicConfig, directory: str, now_ms: int
+    ) -> PartitionLog:
+        """An empty log beside the partition's own, in another dir, to be filled and then promoted."""
+        log_dir = self.online.get(directory)
+        if log_dir is None:
+            raise OSError(errno.ENODEV, f"log dir {directory} is not online")
+        marked = names.marked_partition_dir(name, names.FUTURE_DIR_SUFFIX, self._new_id().hex)
+        log = self._open_new(log_dir, marked, name, topic_id, config, now_ms)
+        log_dir.future_logs[name] = log
+        return log
+
+    def promote(self, log: PartitionLog) -> None:
+        """Makes a future log the partition's own. The one it replaces is the caller's to delete."""
+        log_dir = self.online[self.dir_of(log)]
+        name = log.topic_partition
+        log_dir.forget_checkpoints_of(name)
+        log.move_to(log_dir.file(names.partition_dir(name)))
+        del log_dir.future_logs[name]
+        log_dir.logs[name] = log
 
     def delete(self, log: PartitionLog, now_ms: int) -> None:
         """Marks the partition's directory for deletion; `remove_deleted` removes it after file.delete.delay.ms."""
@@ -265,7 +281,7 @@ class LogDirs:
         marked = names.marked_partition_dir(name, names.DELETE_DIR_SUFFIX, self._new_id().hex)
         log.move_to(log_dir.file(marked))
         log.release_files()
-        self._doomed.append((now_ms + log.config.file_delete_delay_ms, log.directory))
+        self._doomed.add(log.directory, now_ms + log.config.file_delete_delay_ms)
 
     def remove_deleted(self, now_ms: int) -> list[DirFailure]:
         """Removes files and directories whose time has come."""
@@ -275,9 +291,7 @@ class LogDirs:
                 log.remove_deleted(now_ms)
             except OSError as error:
                 failures.append(DirFailure(self.dir_of(log), error))
-        due = [path for deadline, path in self._doomed if deadline <= now_ms]
-        self._doomed = [(deadline, path) for deadline, path in self._doomed if deadline > now_ms]
-        for path in due:
+        for path in self._doomed.take_due(now_ms):
             parent = path.rpartition("/")[0]
             try:
                 if parent in self.online and self._disk.exists(path):
@@ -353,47 +367,3 @@ class LogDirs:
         for log_dir in self.online.values():
             log_dir.abandon()
         self.online = {}
-
-
-def _open_dir(disk: Disk, path: str) -> LogDir:
-    if disk.exists(path) and not disk.is_dir(path):
-        raise LogDirError(f"{path} is not a directory")
-    disk.make_dirs(path)
-    try:
-        lock = disk.lock(f"{path}/{LOCK_FILE}")
-    except BlockingIOError:
-        raise LogDirError(f"{path} is used by another process, which holds {path}/{LOCK_FILE}") from None
-    try:
-        meta = read_meta_properties(disk, path)
-    except MalformedMetaProperties as error:
-        lock.release()
-        raise LogDirError(f"{error}. Correct the file, or format the directory anew.") from None
-    except OSError:
-        lock.release()
-        raise
-    return LogDir(disk, path, lock, meta)
-
-
-def _agree_on_identity(
-    disk: Disk, dirs: Sequence[LogDir], node_id: int, cluster_id: str | None, new_id: Callable[[], UUID]
-) -> None:
-    for log_dir in dirs:
-        meta = log_dir.meta
-        if meta is None:
-            continue
-        if cluster_id is None:
-            cluster_id = meta.cluster_id
-        if meta.cluster_id != cluster_id:
-            raise LogDirError(f"{log_dir.path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
-        if meta.node_id != node_id:
-            raise LogDirError(f"{log_dir.path} belongs to node {meta.node_id}, but this is node {node_id}")
-    if cluster_id is None:
-        listed = ", ".join(log_dir.path for log_dir in dirs)
-        raise LogDirError(f"no {META_PROPERTIES} in {listed}: the directory is not formatted (odradek format)")
-    for log_dir in dirs:
-        if log_dir.meta is None or log_dir.meta.directory_id is None:
-            log_dir.meta = MetaProperties(cluster_id, node_id, new_id())
-            write_meta_properties(disk, log_dir.path, log_dir.meta)
-    ids = [log_dir.directory_id for log_dir in dirs]
-    if len(set(ids)) != len(ids):
-        raise LogDirError(f"two log dirs have the same directory.id: {', '.join(log_dir.path for log_dir in dirs)}")

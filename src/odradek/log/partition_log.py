@@ -16,9 +16,10 @@ from odradek.base.ids import TopicPartition
 from odradek.base.ports import Disk
 from odradek.config.topic_config import TopicConfig
 from odradek.log import names, retention
+from odradek.log.doomed_files import DoomedFiles
 from odradek.log.index_file import WouldWait
 from odradek.log.leader_epochs import LeaderEpochs
-from odradek.log.partition_metadata import read_topic_id, write_topic_id
+from odradek.log.partition_metadata import agree_on_topic_id
 from odradek.log.producer_state import Origin, ProducerState, StagedProducers
 from odradek.log.recovery import LoadedLog, LogLoader, Progress, rebuild_producers
 from odradek.log.segment import Segment, TimestampedOffset
@@ -74,8 +75,7 @@ class PartitionLog:
         self.recovery_point = loaded.recovery_point
         self.producers: ProducerState = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
-        # Files to remove, and when.
-        self._doomed: list[tuple[int, str]] = []
+        self._doomed = DoomedFiles(disk)
 
     @classmethod
     def open(
@@ -95,7 +95,7 @@ class PartitionLog:
     ) -> "PartitionLog":
         """Opens or creates the log in `directory`, recovering it if the last stop was not clean."""
         disk.make_dirs(directory)
-        topic_id = _agree_on_topic_id(disk, directory, topic_partition, topic_id)
+        topic_id = agree_on_topic_id(disk, directory, topic_partition, topic_id)
         loaded = LogLoader(
             disk,
             directory,
@@ -372,7 +372,7 @@ class PartitionLog:
         self.segments = kept
         self._active = kept[-1]
         self._active.truncate_to(offset, now_ms)
-        self._active.note_end(offset)
+        self._active.log.note_end(offset)
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
@@ -418,25 +418,22 @@ class PartitionLog:
         self._doom_segments(deleted, now_ms)
         return count
 
-    def _doom_segments(self, segments: Iterable[Segment], now_ms: int) -> None:
+    def _doom_segments(self, segments: Iterable[Segment], now_ms: int, keep_snapshots_of: Iterable[int] = ()) -> None:
         """Renames the files to `.deleted`; they go once nobody can be reading them any more."""
-        deadline = now_ms + self.config.file_delete_delay_ms
+        remove_at_ms = now_ms + self.config.file_delete_delay_ms
+        kept = set(keep_snapshots_of)
         for segment in segments:
             segment.rename_mark(names.DELETED_SUFFIX)
-            self._doomed += [(deadline, segment.path(suffix)) for suffix in names.SEGMENT_SUFFIXES]
-            snapshot = self.producers.snapshots.mark_deleted(segment.base_offset)
-            if snapshot is not None:
-                self._doomed.append((deadline, snapshot))
+            for suffix in names.SEGMENT_SUFFIXES:
+                self._doomed.add(segment.path(suffix), remove_at_ms)
+            if segment.base_offset not in kept:
+                snapshot = self.producers.snapshots.mark_deleted(segment.base_offset)
+                if snapshot is not None:
+                    self._doomed.add(snapshot, remove_at_ms)
 
     def remove_deleted(self, now_ms: int) -> None:
         """Removes the `.deleted` files whose time has come."""
-        waiting = []
-        for deadline, path in self._doomed:
-            if deadline > now_ms:
-                waiting.append((deadline, path))
-            elif self._disk.exists(path):
-                self._disk.remove(path)
-        self._doomed = waiting
+        self._doomed.remove_due(now_ms)
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment], now_ms: int) -> None:
         """Puts finished `.cleaned` segments in the place of some that are not active."""
@@ -444,15 +441,7 @@ class PartitionLog:
         gone = {segment.base_offset for segment in old}
         kept = [segment for segment in self.segments if segment.base_offset not in gone]
         self.segments = sorted([*kept, *new], key=_base_offset_of)
-        deadline = now_ms + self.config.file_delete_delay_ms
-        begins = {segment.base_offset for segment in new}
-        for segment in old:
-            segment.rename_mark(names.DELETED_SUFFIX)
-            self._doomed += [(deadline, segment.path(suffix)) for suffix in names.SEGMENT_SUFFIXES]
-            if segment.base_offset not in begins:
-                snapshot = self.producers.snapshots.mark_deleted(segment.base_offset)
-                if snapshot is not None:
-                    self._doomed.append((deadline, snapshot))
+        self._doom_segments(old, now_ms, keep_snapshots_of=(segment.base_offset for segment in new))
         settle(self._disk, self.directory, new)
 
     # ---- the end
@@ -470,7 +459,7 @@ class PartitionLog:
     def move_to(self, directory: str) -> None:
         """Renames the partition's directory, as to mark it for deletion. The log can still be read."""
         self._disk.rename(self.directory, directory)
-        self._doomed = [(deadline, f"{directory}/{path.rpartition('/')[2]}") for deadline, path in self._doomed]
+        self._doomed.move_to(directory)
         self.directory = directory
         for segment in self.segments:
             segment.move_to(directory)
@@ -491,20 +480,3 @@ class PartitionLog:
         """Removes the partition's directory with everything in it."""
         self.release_files()
         self._disk.remove_tree(self.directory)
-
-
-def _agree_on_topic_id(
-    disk: Disk, directory: str, topic_partition: TopicPartition, topic_id: UUID | None
-) -> UUID | None:
-    found = read_topic_id(disk, directory)
-    if found is None:
-        if topic_id is not None:
-            write_topic_id(disk, directory, topic_id)
-        return topic_id
-    if topic_id is not None and topic_id != found:
-        raise KafkaError(
-            ErrorCode.inconsistent_topic_id,
-            f"Tried to assign topic ID {topic_id} to log for topic partition {topic_partition}, but log already "
-            f"contained topic ID {found}",
-        )
-    return found

@@ -77,7 +77,7 @@ class LogLoader:
         if log_end_offset < self._log_start_offset:
             log_end_offset = self._start_anew()
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
-        self._segments[-1].note_end(log_end_offset)
+        self._segments[-1].log.note_end(log_end_offset)
         self._epochs.truncate_from_end(log_end_offset)
         self._epochs.truncate_from_start(self._log_start_offset)
         self._epochs.write_if_changed()
@@ -210,7 +210,7 @@ def recover_segment(segment: Segment, producers: ProducerState, epochs: LeaderEp
     except KafkaError:
         # Torn, damaged or never meant to be there: the log ends before it.
         pass
-    segment.cut(valid_bytes)
+    segment.log.truncate(valid_bytes)
     segment.finish()
     producers.take_snapshot(sync=True)
 
@@ -253,10 +253,10 @@ def rebuild_producers(
 
 
 def _replay_range(producers: ProducerState, segment: Segment, start_offset: int, end_offset: int) -> None:
-    place = segment.find(start_offset)
-    if place is None:
+    position = segment.find(start_offset)
+    if position is None:
         return
-    for _, header, data in segment.batches(place.position):
+    for _, header, data in segment.batches(position):
         if header.base_offset >= end_offset:
             return
         if header.producer_id >= 0:

@@ -1,47 +1,23 @@
-"""One segment of a partition's log: the file of batches and its indexes.
+"""One segment of a partition's log: the file of batches and its three indexes.
 
-It appends whole batches, finds positions, and reads ranges; it knows nothing of producers, epochs or retention. A file
-is opened when it is first needed and can be let go at any time. Threads: one writer; readers may run beside it, because
-sizes and counts move only once the bytes they cover are written.
+It appends, finds and reads; it knows nothing of producers, epochs or retention. Files are opened when they are first
+needed and can be let go at any time. Threads: one writer; readers may run beside it, because sizes and counts move only
+once the bytes they cover are written.
 """
 
 import zlib
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
 
-from odradek.base.ports import Disk, DiskFile
+from odradek.base.ports import Disk
 from odradek.config.topic_config import TopicConfig
 from odradek.log import names
-from odradek.log.index_file import WouldWait
-from odradek.log.lazy_file import LazyFile
+from odradek.log.batch_file import BatchFile
 from odradek.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from odradek.log.time_index import TimeIndex, TimestampOffset
 from odradek.log.transaction_index import TransactionIndex
-from odradek.records.batch import (
-    HEADER_SIZE,
-    LENGTH_OVERHEAD,
-    NO_TIMESTAMP,
-    BatchHeader,
-    CorruptBatch,
-    parse_header,
-)
+from odradek.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, parse_header
 from odradek.records.decode import decode_batch
-
-# Of a batch's header: base offset, length, last offset delta. All that is needed to step over it.
-_STEP = Struct(">qi11xi")
-_BATCH_LENGTH_MIN = HEADER_SIZE - LENGTH_OVERHEAD
-_WALK_CHUNK_BYTES = 8192
-_SCAN_CHUNK_BYTES = 1 << 20
-# How many readers' places, and how many of the last batches' ends, are remembered.
-_PLACES_MAX = 64
-
-
-class Place(NamedTuple):
-    """Where a batch lies in the segment's file."""
-
-    position: int
-    size: int
 
 
 class SegmentRead(NamedTuple):
@@ -60,26 +36,22 @@ class TimestampedOffset(NamedTuple):
 class Segment:
     __slots__ = (
         "_disk",
-        "_file",
         "_first_batch_timestamp",
         "_last_offset_max",
         "_max_timestamp",
         "_offset_of_max_timestamp",
-        "_reader_places",
         "_ready_to_append",
-        "_recent_ends",
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
         "directory",
         "index_interval_bytes",
+        "log",
         "mark",
         "offset_index",
         "roll_jitter_ms",
-        "size",
         "time_index",
         "transaction_index",
-        "used",
     )
 
     def __init__(
@@ -99,12 +71,11 @@ class Segment:
         self.directory = directory
         self.base_offset = base_offset
         self.mark = mark
-        self.size = size
         self.created_ms = now_ms
         self.index_interval_bytes = config.index_interval_bytes
         self.roll_jitter_ms = _roll_jitter_ms(directory, base_offset, config)
-        self._file = LazyFile(disk, self.log_path)
         index_bytes = config.segment_index_bytes
+        self.log = BatchFile(disk, self.path(names.LOG_SUFFIX), size)
         self.offset_index = OffsetIndex(disk, self.path(names.OFFSET_INDEX_SUFFIX), base_offset, index_bytes)
         self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX_SUFFIX), base_offset, index_bytes)
         self.transaction_index = TransactionIndex(
@@ -113,14 +84,10 @@ class Segment:
         self.bytes_since_index_entry = 0
         self._last_offset_max = base_offset + RELATIVE_OFFSET_MAX
         self._ready_to_append = False
+        # None until it is looked up in the time index.
         self._max_timestamp: int | None = None
         self._offset_of_max_timestamp = base_offset
         self._first_batch_timestamp: int | None = None
-        # From offsets to the positions where the batch with that base offset begins, or will begin.
-        self._recent_ends: dict[int, int] = {}
-        self._reader_places: dict[int, int] = {}
-        # Set by every use of the file, cleared by `release_if_idle`.
-        self.used = False
 
     @classmethod
     def create(
@@ -128,16 +95,14 @@ class Segment:
     ) -> "Segment":
         """A new, empty segment; what stands under its names, left by a crash, is emptied."""
         segment = cls(disk, directory, base_offset, config, size=0, now_ms=now_ms, mark=mark, new=True)
-        file = segment.file()
-        if file.size():
-            file.truncate(0)
+        segment.log.truncate(0)
+        segment.log.note_end(base_offset)
         segment.offset_index.create()
         segment.time_index.create()
         if disk.exists(segment.transaction_index.path):
             disk.remove(segment.transaction_index.path)
         segment._max_timestamp = NO_TIMESTAMP
         segment._ready_to_append = True
-        segment._recent_ends[base_offset] = 0
         return segment
 
     @classmethod
@@ -145,16 +110,12 @@ class Segment:
         path = f"{directory}/{names.offset_file(base_offset, names.LOG_SUFFIX)}"
         return cls(disk, directory, base_offset, config, size=disk.size(path), now_ms=now_ms)
 
+    @property
+    def size(self) -> int:
+        return self.log.size
+
     def path(self, suffix: str) -> str:
         return f"{self.directory}/{names.offset_file(self.base_offset, suffix)}{self.mark}"
-
-    @property
-    def log_path(self) -> str:
-        return self.path(names.LOG_SUFFIX)
-
-    def file(self) -> DiskFile:
-        self.used = True
-        return self._file.get()
 
     # ---- appending
 
@@ -164,7 +125,7 @@ class Segment:
         """False when the batches belong into a new segment: size, age, a full index, or an offset too far away."""
         if not self._ready_to_append:
             self._prepare_append()
-        size = self.size
+        size = self.log.size
         if size > config.segment_bytes - bytes_to_append or last_offset > self._last_offset_max:
             return False
         if size:
@@ -178,11 +139,10 @@ class Segment:
         """Appends whole batches with their final offsets. After an OSError the segment is what it was before."""
         if not self._ready_to_append:
             self._prepare_append()
-        start = position = self.size
+        start = position = self.log.size
         interval = self.index_interval_bytes
         since_entry = self.bytes_since_index_entry
-        max_timestamp = self._max_timestamp
-        assert max_timestamp is not None
+        max_timestamp = self._load_max_timestamp()
         offset_of_max = self._offset_of_max_timestamp
         offset_index, time_index = self.offset_index, self.time_index
         entries = times = 0
@@ -208,7 +168,7 @@ class Segment:
             since_entry += batch.size
         if position - start != len(data):
             raise ValueError(f"{len(data)} bytes to append, but their batches have {position - start}")
-        self.file().append((data,))
+        self.log.append(data, last_offset + 1)
         if start == 0:
             self._first_batch_timestamp = batches[0].max_timestamp
         if entries:
@@ -218,28 +178,30 @@ class Segment:
         self.bytes_since_index_entry = since_entry
         self._max_timestamp = max_timestamp
         self._offset_of_max_timestamp = offset_of_max
-        _remember(self._recent_ends, last_offset + 1, position)
-        self.size = position
 
     def _prepare_append(self) -> None:
-        """For a segment found on disk: the indexes get room to grow, and the greatest timestamp is read from them."""
+        """For a segment found on disk: the indexes get room to grow."""
         self.offset_index.reserve()
         self.time_index.reserve()
-        self._load_max_timestamp()
         self._ready_to_append = True
 
-    def note_end(self, end_offset: int) -> None:
-        """Tells a segment found on disk which offset follows its last byte."""
-        self._recent_ends[end_offset] = self.size
+    def finish(self) -> None:
+        """No more appends: the greatest timestamp goes into the time index, and the indexes get their true size."""
+        self.time_index.append_if_later(self._load_max_timestamp(), self._offset_of_max_timestamp)
+        self.offset_index.trim()
+        self.time_index.trim()
+        self.transaction_index.trim()
+        self._ready_to_append = False
 
     # ---- timestamps
 
     def _load_max_timestamp(self) -> int:
-        if self._max_timestamp is None:
+        timestamp = self._max_timestamp
+        if timestamp is None:
             self.time_index.load()
             self._offset_of_max_timestamp = self.time_index.last_offset
-            self._max_timestamp = self.time_index.last_timestamp
-        return self._max_timestamp
+            timestamp = self._max_timestamp = self.time_index.last_timestamp
+        return timestamp
 
     @property
     def max_timestamp(self) -> TimestampOffset:
@@ -250,105 +212,24 @@ class Segment:
     def largest_timestamp_ms(self) -> int:
         """What retention goes by: the greatest timestamp, or when the file was last written if batches have none."""
         timestamp = self._load_max_timestamp()
-        return timestamp if timestamp >= 0 else self._disk.modified_ms(self.log_path)
+        return timestamp if timestamp >= 0 else self._disk.modified_ms(self.log.path)
 
     @property
     def first_batch_timestamp(self) -> int:
         """The greatest timestamp of the first batch; -1 if it has none, or there is no batch."""
         timestamp = self._first_batch_timestamp
         if timestamp is None:
-            if self.size < HEADER_SIZE:
+            if self.log.size < HEADER_SIZE:
                 return NO_TIMESTAMP
-            timestamp = parse_header(self.file().read(0, HEADER_SIZE)).max_timestamp
+            timestamp = parse_header(self.log.read(0, HEADER_SIZE)).max_timestamp
             self._first_batch_timestamp = timestamp
         return timestamp
-
-    # ---- finding
-
-    def find(self, offset: int, *, cached: bool = False) -> Place | None:
-        """The first batch that reaches to `offset` or beyond; None if the segment ends before it."""
-        return self._walk_to_offset(self.offset_index.lookup(offset, cached=cached).position, offset, cached)
-
-    def _walk_to_offset(self, position: int, offset: int, cached: bool) -> Place | None:
-        end = self.size
-        chunk = b""
-        chunk_at = position
-        while position + HEADER_SIZE <= end:
-            at = position - chunk_at
-            if at + HEADER_SIZE > len(chunk):
-                chunk = self.read_bytes(position, min(_WALK_CHUNK_BYTES, end - position), cached)
-                chunk_at, at = position, 0
-            base_offset, length, last_offset_delta = _STEP.unpack_from(chunk, at)
-            if length < _BATCH_LENGTH_MIN:
-                raise CorruptBatch(f"{self.log_path}: no record batch at position {position}")
-            if base_offset + last_offset_delta >= offset:
-                return Place(position, length + LENGTH_OVERHEAD)
-            position += length + LENGTH_OVERHEAD
-        return None
-
-    def position_of(self, offset: int, *, cached: bool = False) -> int:
-        """Where the batch begins that starts at `offset`; the segment's end if it ends before."""
-        position = self._recent_ends.get(offset)
-        if position is None:
-            place = self.find(offset, cached=cached)
-            position = self.size if place is None else place.position
-        return position
-
-    def batches(self, position: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """From a batch's position on: where each lies, its header, and its bytes alone (so `header.position` is 0).
-
-        Raises CorruptBatch where the bytes are no batch; an incomplete one at the end is that, too.
-        """
-        end = self.size if end is None else end
-        chunk_at, chunk = position, memoryview(b"")
-        while position < end:
-            at = position - chunk_at
-            if at + HEADER_SIZE > len(chunk):
-                chunk = memoryview(self.file().read(position, min(_SCAN_CHUNK_BYTES, end - position)))
-                chunk_at, at = position, 0
-                if len(chunk) < HEADER_SIZE:
-                    raise CorruptBatch(f"{self.log_path}: {len(chunk)} bytes at {position} are no record batch")
-            header = parse_header(chunk, at)
-            if header.size > end - position:
-                raise CorruptBatch(f"{self.log_path}: the record batch at {position} is cut short")
-            if at + header.size > len(chunk):
-                size = min(max(_SCAN_CHUNK_BYTES, header.size), end - position)
-                chunk = memoryview(self.file().read(position, size))
-                chunk_at, at = position, 0
-                if len(chunk) < header.size:
-                    raise CorruptBatch(f"{self.log_path}: the record batch at {position} is cut short")
-            header.position = 0
-            yield position, header, chunk[at : at + header.size]
-            position += header.size
-
-    def next_offset(self) -> int:
-        """The offset after the last batch, read from the file."""
-        self.offset_index.load()
-        last = None
-        for header in self.headers(self.offset_index.last_position):
-            last = header
-        return self.base_offset if last is None else last.next_offset
-
-    def headers(self, position: int = 0) -> Iterator[BatchHeader]:
-        """Headers alone, from a batch's position on: the records are not read where they are long."""
-        end = self.size
-        chunk = b""
-        chunk_at = position
-        while position + HEADER_SIZE <= end:
-            at = position - chunk_at
-            if at + HEADER_SIZE > len(chunk):
-                chunk = self.file().read(position, min(_WALK_CHUNK_BYTES, end - position))
-                chunk_at, at = position, 0
-            header = parse_header(chunk, at)
-            header.position = position
-            yield header
-            position += header.size
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampedOffset | None:
         """The first record at `from_offset` or later that is not older than `timestamp`."""
         indexed = self.time_index.lookup(timestamp)
         position = self.offset_index.lookup(max(indexed.offset, from_offset)).position
-        for header in self.headers(position):
+        for header in self.log.headers(position):
             if header.max_timestamp < timestamp or header.last_offset < from_offset:
                 continue
             for offset, record_timestamp in self._record_timestamps(header):
@@ -361,7 +242,7 @@ class Segment:
         greatest = self.max_timestamp
         if greatest.timestamp < 0:
             return None
-        for header in self.headers(self.offset_index.lookup(greatest.offset).position):
+        for header in self.log.headers(self.offset_index.lookup(greatest.offset).position):
             if header.max_timestamp == greatest.timestamp:
                 for offset, timestamp in self._record_timestamps(header):
                     if timestamp == greatest.timestamp:
@@ -370,14 +251,26 @@ class Segment:
 
     def _record_timestamps(self, header: BatchHeader) -> Iterator[tuple[int, int]]:
         if header.timestamp_type_is_append:
-            # Every record has the batch's timestamp, so the first one answers.
-            yield header.base_offset, header.max_timestamp
+            # Every record has the batch's timestamp.
+            for offset in range(header.base_offset, header.next_offset):
+                yield offset, header.max_timestamp
             return
-        data = self.file().read(header.position, header.size)
+        data = self.log.read(header.position, header.size)
         for record in decode_batch(data, parse_header(data)):
             yield record.offset, record.timestamp
 
     # ---- reading
+
+    def find(self, offset: int, *, cached: bool = False) -> int | None:
+        """The position of the first batch that reaches to `offset` or beyond; None if the segment ends before it."""
+        return self.log.find(offset, self.offset_index.lookup(offset, cached=cached).position, cached)
+
+    def position_of(self, offset: int, *, cached: bool = False) -> int:
+        """Where the batch begins that starts at `offset`; the segment's end if it ends before."""
+        position = self.log.known_position(offset)
+        if position is None:
+            position = self.find(offset, cached=cached)
+        return self.log.size if position is None else position
 
     def read(
         self, offset: int, max_bytes: int, end_position: int, *, min_one_message: bool, cached: bool
@@ -387,81 +280,53 @@ class Segment:
         None when no batch of the segment reaches that far. With `min_one_message` the first batch comes whole even if
         it is longer than `max_bytes`.
         """
-        start = self._reader_places.get(offset)
+        log = self.log
+        start = log.known_position(offset)
         if start is None:
-            start = self._recent_ends.get(offset)
+            start = self.find(offset, cached=cached)
             if start is None:
-                place = self.find(offset, cached=cached)
-                if place is None:
-                    return None
-                start = place.position
+                return None
         if start >= end_position:
-            return SegmentRead(b"", start) if start < self.size else None
-        available = end_position - start
-        if available <= max_bytes:
-            return SegmentRead(self.read_bytes(start, available, cached), start)
-        return self._read_limited(start, max_bytes, end_position, min_one_message, cached)
-
-    def _read_limited(
-        self, start: int, max_bytes: int, end_position: int, min_one_message: bool, cached: bool
-    ) -> SegmentRead:
-        """More is there than wanted: the last batches are walked, from an index entry on, to end with a whole one."""
+            return SegmentRead(b"", start) if start < log.size else None
+        if end_position - start <= max_bytes:
+            return SegmentRead(log.read(start, end_position - start, cached), start)
         limit = start + max_bytes
-        end = max(start, self.offset_index.lookup_position(limit, cached=cached).position)
-        chunk = b""
-        chunk_at = end
-        while True:
-            # There is always a batch here: what is available does not end before the limit.
-            if end - chunk_at + HEADER_SIZE > len(chunk):
-                chunk = self.read_bytes(end, min(_WALK_CHUNK_BYTES, end_position - end), cached)
-                chunk_at = end
-            next_offset, length, last_offset_delta = _STEP.unpack_from(chunk, end - chunk_at)
-            if length < _BATCH_LENGTH_MIN:
-                raise CorruptBatch(f"{self.log_path}: no record batch at position {end}")
-            if end + length + LENGTH_OVERHEAD > limit:
-                break
-            end += length + LENGTH_OVERHEAD
-        if end == start and min_one_message:
-            end += length + LENGTH_OVERHEAD
-            next_offset += last_offset_delta + 1
-        _remember(self._reader_places, next_offset, end)
-        return SegmentRead(self.read_bytes(start, end - start, cached), start, next_offset)
+        walk_from = max(start, self.offset_index.lookup_position(limit, cached=cached).position)
+        end, next_offset = log.fit(start, walk_from, limit, end_position, min_one_message, cached)
+        return SegmentRead(log.read(start, end - start, cached), start, next_offset)
 
-    def read_bytes(self, position: int, size: int, cached: bool = False) -> bytes:
-        if not cached:
-            return self.file().read(position, size)
-        data = self.file().read_cached(position, size)
-        if data is None:
-            raise WouldWait
-        return data
+    def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """See BatchFile.batches."""
+        return self.log.batches(position)
 
-    # ---- changing
+    def next_offset(self) -> int:
+        """The offset after the last batch, read from the file."""
+        self.offset_index.load()
+        next_offset = self.base_offset
+        for header in self.log.headers(self.offset_index.last_position):
+            next_offset = header.next_offset
+        return next_offset
 
-    def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Cuts everything from `offset` on and returns how many bytes went."""
-        place = self.find(offset)
+    # ---- shortening and mending
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cuts everything from `offset` on."""
+        position = self.find(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        self.forget_places()
-        cut = 0
-        if place is not None:
-            cut = self.size - place.position
-            self.file().truncate(place.position)
-            self.size = place.position
-        if self.size == 0:
+        self.log.truncate(self.log.size if position is None else position)
+        if self.log.size == 0:
             self.created_ms = now_ms
             self._first_batch_timestamp = None
         self.bytes_since_index_entry = 0
         self._max_timestamp, self._offset_of_max_timestamp = self._scan_max_timestamp()
         self._ready_to_append = False
-        return cut
 
     def _scan_max_timestamp(self) -> TimestampOffset:
         """The last entry of the time index, or what lies behind it and is greater."""
-        self.time_index.load()
         timestamp, offset = self.time_index.last_timestamp, self.time_index.last_offset
-        for header in self.headers(self.offset_index.lookup(offset).position):
+        for header in self.log.headers(self.offset_index.lookup(offset).position):
             if header.max_timestamp > timestamp:
                 timestamp, offset = header.max_timestamp, header.last_offset
         return TimestampOffset(timestamp, offset)
@@ -478,42 +343,23 @@ class Segment:
     def index_batch(self, header: BatchHeader, position: int) -> None:
         """Takes a batch that is already in the file into the indexes, exactly as `append` would have."""
         last_offset = header.last_offset
-        assert self._max_timestamp is not None
-        if header.max_timestamp > self._max_timestamp:
-            self._max_timestamp = header.max_timestamp
+        max_timestamp = self._load_max_timestamp()
+        if header.max_timestamp > max_timestamp:
+            max_timestamp = self._max_timestamp = header.max_timestamp
             self._offset_of_max_timestamp = last_offset
         if self.bytes_since_index_entry > self.index_interval_bytes:
             if not self.offset_index.is_full:
                 self.offset_index.append(last_offset, position)
             if not self.time_index.is_full:
-                self.time_index.append_if_later(self._max_timestamp, self._offset_of_max_timestamp)
+                self.time_index.append_if_later(max_timestamp, self._offset_of_max_timestamp)
             self.bytes_since_index_entry = 0
         self.bytes_since_index_entry += header.size
 
-    def cut(self, size: int) -> None:
-        """Drops the bytes behind the last whole batch; the indexes hold nothing of them."""
-        self.forget_places()
-        if self.file().size() != size:
-            self.file().truncate(size)
-        self.size = size
-
-    def forget_places(self) -> None:
-        self._recent_ends.clear()
-        self._reader_places.clear()
-
-    def finish(self) -> None:
-        """No more appends: the greatest timestamp goes into the time index, and the indexes get their true size."""
-        self._load_max_timestamp()
-        assert self._max_timestamp is not None
-        self.time_index.append_if_later(self._max_timestamp, self._offset_of_max_timestamp)
-        self.offset_index.trim()
-        self.time_index.trim()
-        self.transaction_index.trim()
-        self._ready_to_append = False
+    # ---- files
 
     def sync(self) -> None:
         """The batches only: the indexes of an active segment are written anew after a crash."""
-        self.file().sync()
+        self.log.file().sync()
 
     def sync_indexes(self) -> None:
         self.offset_index.sync()
@@ -522,13 +368,13 @@ class Segment:
 
     def release(self) -> None:
         """Gives the descriptors back; the next use opens the files again."""
-        self._file.close()
+        self.log.close()
         self.offset_index.close()
         self.time_index.close()
 
     def release_if_idle(self) -> None:
-        if self.used:
-            self.used = False
+        if self.log.used:
+            self.log.used = False
         else:
             self.release()
 
@@ -548,7 +394,7 @@ class Segment:
         self._set_paths()
 
     def _set_paths(self) -> None:
-        self._file.path = self.log_path
+        self.log.path = self.path(names.LOG_SUFFIX)
         self.offset_index.path = self.path(names.OFFSET_INDEX_SUFFIX)
         self.time_index.path = self.path(names.TIME_INDEX_SUFFIX)
         self.transaction_index.path = self.path(names.TRANSACTION_INDEX_SUFFIX)
@@ -561,7 +407,7 @@ class Segment:
                 self._disk.remove(path)
 
     def __repr__(self) -> str:
-        return f"Segment({self.log_path}, {self.size} bytes)"
+        return f"Segment({self.log.path}, {self.log.size} bytes)"
 
 
 def _roll_jitter_ms(directory: str, base_offset: int, config: TopicConfig) -> int:
@@ -570,10 +416,3 @@ def _roll_jitter_ms(directory: str, base_offset: int, config: TopicConfig) -> in
     if jitter_max <= 0:
         return 0
     return zlib.crc32(f"{directory.rpartition('/')[2]}:{base_offset}".encode()) % jitter_max
-
-
-def _remember(places: dict[int, int], offset: int, position: int) -> None:
-    places[offset] = position
-    if len(places) > _PLACES_MAX:
-        # Dictionaries keep the order of insertion: the first key is the oldest.
-        places.pop(next(iter(places)), None)

@@ -14,6 +14,9 @@ from odradek.log.segment import Segment
 
 def swap_in(disk: Disk, directory: str, new: Sequence[Segment]) -> None:
     """From `.cleaned` to `.swap`. The caller renames the replaced ones, then calls `settle`."""
+    for segment in new:
+        segment.sync()
+        segment.sync_indexes()
     # The highest first: a leftover `.cleaned` below a `.swap` tells `finish_swaps` that this step did not end.
     for segment in sorted(new, key=lambda one: one.base_offset, reverse=True):
         segment.rename_mark(names.SWAP_SUFFIX)
