@@ -55,7 +55,7 @@ class LogDir:
 
     @classmethod
     def open(cls, disk: Disk, path: str) -> "LogDir":
-        """Locks the dir, made if need be, and reads whose it is. Raises LogDirError for what somebody must put right."""
+        """Locks the dir, made if need be, and reads whose it is. Raises LogDirError for what needs a person."""
         if disk.exists(path) and not disk.is_dir(path):
             raise LogDirError(f"{path} is not a directory")
         disk.make_dirs(path)

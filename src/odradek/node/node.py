@@ -15,7 +15,8 @@ from odradek.base.ports import Clock, Disk, Executor, Random
 from odradek.config.listeners import Listener as Address
 from odradek.config.node_config import NodeConfig
 from odradek.handlers.apis import BROKER_APIS
-from odradek.log.log_dirs import LoadProgress, LogDirError, LogDirs
+from odradek.log.log_dir import LogDirError
+from odradek.log.log_dirs import LoadProgress, LogDirs
 from odradek.metadata.image import ClusterImage
 from odradek.net.dispatch import BrokerDispatcher
 from odradek.net.limits import NodeConnectionLimits
