@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.main import run
+from tests.unit.cli.test_main import properties
+
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+OTHER_CLUSTER = "p8fFEbKGQ22B6M_Da_vCBw"
+
+
+def test_a_directory_is_formatted_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = properties(tmp_path)
+    assert run(["format", "-t", CLUSTER, "-c", str(file)]) == 0
+    assert "metadata.version" in capsys.readouterr().out
+    meta = (tmp_path / "data" / "meta.properties").read_text()
+    assert f"cluster.id={CLUSTER}" in meta
+    assert (tmp_path / "data" / "bootstrap.checkpoint").exists()
+
+    assert run(["format", "-t", CLUSTER, "-c", str(file)]) == 2
+    assert "already formatted" in capsys.readouterr().err
+    assert run(["format", "-t", CLUSTER, "-c", str(file), "-g"]) == 0
+    assert (tmp_path / "data" / "meta.properties").read_text() == meta
+
+
+def test_a_directory_of_another_cluster(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = properties(tmp_path)
+    assert run(["format", "-t", CLUSTER, "-c", str(file)]) == 0
+    assert run(["format", "-t", OTHER_CLUSTER, "-c", str(file), "-g"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert CLUSTER in line
+
+
+def test_a_quorum_that_can_grow_needs_a_first_voter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = properties(tmp_path)
+    text = file.read_text().replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers=")
+    file.write_text(text)
+    assert run(["format", "-t", CLUSTER, "-c", str(file)]) == 2
+    assert "--standalone" in capsys.readouterr().err
+    for option in (["-N"], ["-I", "1@127.0.0.1:9093:p8fFEbKGQ22B6M_Da_vCBw"]):
+        assert run(["format", "-t", CLUSTER, "-c", str(file), *option]) == 2
+        assert "not there yet: format with --standalone" in capsys.readouterr().err
+    assert run(["format", "-t", CLUSTER, "-c", str(file), "--standalone"]) == 0
+    assert list((tmp_path / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["-r", "0.8"], "Unknown metadata.version"),
+        (["-f", "metadata.version=high"], "the level is a number"),
+        (["-f", "no.such.feature=1"], "no.such.feature"),
+        (["-f", "metadata.version"], "key=value"),
+    ],
+)
+def test_features_and_releases(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: list[str], expected: str
+) -> None:
+    assert run(["format", "-t", CLUSTER, "-c", str(properties(tmp_path)), *options]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert expected in line
+    assert not (tmp_path / "data").exists()

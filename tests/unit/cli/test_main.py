@@ -1,0 +1,126 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek import __version__
+from odradek.cli import main
+from odradek.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["start", "f"], ("f", [])),
+        (["start", "f", "--override", "a=b", "--override", "c=d"], ("f", ["a=b", "c=d"])),
+        (["start"], None),
+        (["start", "--help"], None),
+        (["start", "f", "--override"], None),
+        (["start", "f", "--overide", "a=b"], None),
+        (["start", "f", "g"], None),
+        (["start", "f", "--override", "a=b", "g"], None),
+        (["stop", "f"], None),
+        ([], None),
+    ],
+)
+def test_only_a_plain_start_takes_the_short_way(arguments: list[str], expected: tuple[str, list[str]] | None) -> None:
+    assert main._plain_start(arguments) == expected
+
+
+def test_a_plain_start_imports_neither_typer_nor_rich_nor_numba(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom odradek.cli.main import run\n"
+        "import odradek.node.run\nodradek.node.run.run_node = lambda config: 0\n"
+        f"code = run(['start', {str(properties(tmp_path))!r}])\n"
+        "print(code, [name for name in ('typer', 'rich', 'numba', 'pyarrow', 'odradek.client') if name in sys.modules])"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "0 []\n"
+
+
+def properties(directory: Path, **changes: str) -> Path:
+    file = directory / "server.properties"
+    values = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@127.0.0.1:9093",
+        "log.dirs": str(directory / "data"),
+        **changes,
+    }
+    file.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+    return file
+
+
+def remarks(capsys: pytest.CaptureFixture[str], arguments: list[str], code: int = 2) -> list[str]:
+    assert run(arguments) == code
+    return capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["toppic"], "did you mean 'topic'"),
+        (["topic", "create"], "missing argument"),
+        (["--nonsense"], "no such option"),
+        (["start"], "missing argument"),
+        (["start", "no-such.properties"], "there is no 'no-such.properties'"),
+        (["start", "/"], "is a directory"),
+        (["start", "no-such.properties", "--override", "a"], "--override 'a' is not of the form key=value"),
+        (["up", "--brokers", "3"], "a cluster of several nodes is not there yet"),
+        (["up", "--brokers", "0"], "--brokers"),
+        (["format", "-t", "x", "-c", "no-such.properties"], "there is no 'no-such.properties'"),
+        (["format", "-c", "x"], "--cluster-id"),
+        (["format", "-t", "x", "-c", "y", "--add-scram", "z"], "--add-scram is not there yet"),
+        (["format", "-t", "x", "-c", "y", "-s", "-N"], "exclude each other"),
+        (["format", "-t", "x", "-c", "/etc/hostname", "-f", "a=b", "-s", "-N"], "exclude each other"),
+        (["log", "dump", "no-such-file"], "there is no file"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str
+) -> None:
+    (line,) = remarks(capsys, arguments)
+    assert line.startswith("error: ")
+    assert expected in line.lower() or expected in line
+
+
+def test_all_mistakes_of_a_configuration_are_told_at_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = properties(tmp_path, **{"node.id": "one", "num.partitions": "-3"})
+    lines = remarks(capsys, ["start", str(file)])
+    assert len(lines) == 2
+    assert any(f"{file}:2: " in line and "node.id" in line for line in lines)
+    assert any("num.partitions" in line for line in lines)
+
+
+def test_the_version_and_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"odradek {__version__}\n"
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("up", "start", "format", "topic", "produce", "consume", "config", "log", "random-uuid"):
+        assert name in shown
+
+
+def test_defects_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "_run_typer", lambda arguments: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        run(["topic", "list"])
+
+
+def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(arguments: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "_run_typer", interrupted)
+    assert remarks(capsys, ["topic", "list"], 130) == []
+
+
+def test_random_ids_can_be_given_on_a_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(50):
+        assert run(["random-uuid"]) == 0
+    ids = capsys.readouterr().out.split()
+    assert len(set(ids)) == 50
+    assert all(len(one) == 22 and not one.startswith("-") for one in ids)
