@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -100,9 +101,13 @@ def test_every_order_once_though_the_broker_is_killed_and_the_queries_restarted(
     def kill_the_broker_and_restart_the_queries() -> None:
         broker.kill()
         time.sleep(0.5)
-        # The batches in progress have met the dead broker: they end in the middle.
-        job.stop()
+        # The batches in progress have met the dead broker and end in the middle. A stop may wait as long as Spark's
+        # Kafka client waits for an answer, a minute: meanwhile the broker comes back.
+        stopping = threading.Thread(target=job.stop)
+        stopping.start()
+        time.sleep(0.5)
         broker.start()
+        stopping.join()
         job.start()
 
     def restart_the_queries() -> None:
