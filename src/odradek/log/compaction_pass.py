@@ -105,6 +105,7 @@ class CompactionPass:
         transactions.expect(self._candidate.log.aborted_transactions(start, end))
         columns = self._walk.new_columns()
         dirty = self._segments_between(start, end)
+        self._map.latest_offset = start - 1
         for slot, segment in enumerate(dirty):
             unreported = 0
             for _, header, data in segment.batches(segment.offset_index.lookup(start).position):
@@ -138,6 +139,8 @@ class CompactionPass:
         """Neighbours that fit into one segment are joined, or repeated passes would leave ever smaller ones."""
         config = self._candidate.config
         segments = [one for one in self._candidate.segments if one.base_offset < self.end_offset]
+        if not segments:
+            return
         ends = [one.base_offset - 1 for one in segments[1:]] + [self._to_clean.first_uncleanable_offset - 1]
         group: list[Segment] = []
         group_size = offset_index_size = time_index_size = 0
