@@ -71,8 +71,13 @@ class PartitionLog:
         self._active = loaded.segments[-1]
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
-        # Everything below is on the disk for good.
-        self.recovery_point = loaded.recovery_point
+        # Every batch below is on the disk for good.
+        self._flushed_to = loaded.recovery_point
+        # Closed segments whose indexes are not: those of an active segment change too often to be synced with it.
+        self._index_sync_due: list[Segment] = []
+        self._truncations = 0
+        # Whether a clean stop has anything to write.
+        self._changed = not loaded.untouched
         self.producers: ProducerState = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
         self._doomed = DoomedFiles(disk)
@@ -111,6 +116,13 @@ class PartitionLog:
         log = cls(disk, directory, topic_partition, topic_id, config, loaded)
         log.release_files()
         return log
+
+    @property
+    def recovery_point(self) -> int:
+        """A start after a crash has to look at the segment that holds this offset, and at those behind it."""
+        due = self._index_sync_due
+        flushed_to = min(self._flushed_to, self.log_end_offset)
+        return min(flushed_to, due[0].base_offset) if due else flushed_to
 
     @property
     def size_bytes(self) -> int:
@@ -211,6 +223,7 @@ class PartitionLog:
             producers.apply(staged)
         producers.end_offset = end_offset
         self.log_end_offset = end_offset
+        self._changed = True
         return Appended(first_offset, end_offset - 1, rolled_at=rolled_at)
 
     def _write_aborted(self, segment: Segment, staged: StagedProducers) -> list[AbortedTransaction]:
@@ -235,10 +248,10 @@ class PartitionLog:
         self.producers.take_snapshot(sync=False)
         active.finish()
         segment = Segment.create(self._disk, self.directory, base_offset, self.config, now_ms=now_ms)
-        # A flush of the old segment, while active, left its indexes out: until the next one it counts as not flushed.
-        self.recovery_point = min(self.recovery_point, max(self.log_end_offset - 1, 0))
+        self._index_sync_due.append(active)
         self.segments = [*self.segments, segment]
         self._active = segment
+        self._changed = True
         return segment
 
     # ---- reading
@@ -339,22 +352,30 @@ class PartitionLog:
     def flush(self, up_to_offset: int | None = None) -> None:
         """Makes everything below the offset (the log's end, if none is given) survive a power loss."""
         target = self.log_end_offset if up_to_offset is None else min(up_to_offset, self.log_end_offset)
-        if target > self.recovery_point:
-            segments = self.segments
-            first = self._floor_slot(segments, self.recovery_point)
-            new_files = False
-            for segment in segments[first:]:
-                if segment.base_offset >= target:
-                    break
-                segment.sync()
-                if segment is not segments[-1]:
-                    segment.sync_indexes()
-                new_files = new_files or segment.base_offset >= self.recovery_point
-            if new_files:
-                self._disk.sync_dir(self.directory)
-            self.recovery_point = max(self.recovery_point, target)
+        truncations = self._truncations
+        if target > self._flushed_to:
+            self._sync_batches(target)
+        for segment in list(self._index_sync_due):
+            segment.sync_indexes()
+            if segment in self._index_sync_due:
+                self._index_sync_due.remove(segment)
         self.producers.snapshots.sync()
         self.epochs.write_if_changed()
+        # What was cut meanwhile, and perhaps written anew, was not synced here.
+        if truncations == self._truncations:
+            self._flushed_to = max(self._flushed_to, target)
+
+    def _sync_batches(self, target: int) -> None:
+        segments = self.segments
+        flushed_to = self._flushed_to
+        new_files = False
+        for segment in segments[self._floor_slot(segments, flushed_to) :]:
+            if segment.base_offset >= target:
+                break
+            segment.sync()
+            new_files = new_files or segment.base_offset >= flushed_to
+        if new_files:
+            self._disk.sync_dir(self.directory)
 
     # ---- shortening
 
@@ -374,7 +395,7 @@ class PartitionLog:
         self._active.truncate_to(offset, now_ms)
         self._active.log.note_end(offset)
         self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
+        self._forget_flushed_above(offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.epochs.truncate_from_end(offset)
         rebuild_producers(self.producers, kept, self.log_start_offset, offset, now_ms)
@@ -387,11 +408,17 @@ class PartitionLog:
         self.segments = [segment]
         self._active = segment
         self.log_end_offset = offset
-        self.recovery_point = min(self.recovery_point, offset)
+        self._forget_flushed_above(offset)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self.epochs.clear()
         self.producers.restart_at(offset)
         self.producers.take_snapshot(sync=False)
+
+    def _forget_flushed_above(self, offset: int) -> None:
+        self._truncations += 1
+        self._flushed_to = min(self._flushed_to, offset)
+        self._index_sync_due = [one for one in self._index_sync_due if one in self.segments and one is not self._active]
+        self._changed = True
 
     def advance_log_start(self, offset: int) -> bool:
         """Hides what lies below; whole segments go with the next `delete_old_segments`. False if it changes nothing."""
@@ -415,6 +442,7 @@ class PartitionLog:
         # The start moves first: nobody looks for what is about to go.
         self.advance_log_start(kept[0].base_offset)
         self.segments = kept
+        self._index_sync_due = [segment for segment in self._index_sync_due if segment not in deleted]
         self._doom_segments(deleted, now_ms)
         return count
 
@@ -469,11 +497,13 @@ class PartitionLog:
     def close(self) -> None:
         """Ends cleanly: everything flushed, indexes at their true size, a snapshot of the producers at the end."""
         self.flush()
-        self._active.finish()
-        self._active.sync()
-        self._active.sync_indexes()
-        self.producers.take_snapshot(sync=True)
-        self._disk.sync_dir(self.directory)
+        if self._changed:
+            self._active.finish()
+            self._active.sync()
+            self._active.sync_indexes()
+            self.producers.take_snapshot(sync=True)
+            self._disk.sync_dir(self.directory)
+            self._changed = False
         self.release_files()
 
     def delete(self) -> None:

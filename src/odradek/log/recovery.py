@@ -35,6 +35,8 @@ class LoadedLog(NamedTuple):
     log_end_offset: int
     producers: ProducerState
     epochs: LeaderEpochs
+    # Nothing was repaired or created: the files are as a clean stop left them.
+    untouched: bool
 
 
 class LogLoader:
@@ -66,6 +68,7 @@ class LogLoader:
         self._progress = progress
         self._segments: list[Segment] = []
         self._epochs = LeaderEpochs(disk, directory)
+        self._untouched = had_clean_shutdown
 
     def load(self) -> LoadedLog:
         finish_swaps(self._disk, self._directory, self._config, self._now_ms)
@@ -84,7 +87,15 @@ class LogLoader:
         producers = self._load_producers(log_start_offset, log_end_offset)
         clean = self._had_clean_shutdown
         recovery_point = log_end_offset if clean else min(self._recovery_point, log_end_offset)
-        return LoadedLog(self._segments, log_start_offset, recovery_point, log_end_offset, producers, self._epochs)
+        return LoadedLog(
+            self._segments,
+            log_start_offset,
+            recovery_point,
+            log_end_offset,
+            producers,
+            self._epochs,
+            self._untouched,
+        )
 
     # ---- finding the segments
 
@@ -107,10 +118,12 @@ class LogLoader:
         # What was not flushed is scanned later anyway, and its indexes written anew.
         if flushed and not _indexes_are_sound(segment, listed):
             recover_segment(segment, self._producers_at(base_offset), self._epochs)
+            self._untouched = False
         self._segments.append(segment)
 
     def _start_anew(self) -> int:
         """An empty log at its start offset: of a new partition, or of one whose files are gone."""
+        self._untouched = False
         for segment in self._segments:
             segment.remove_files()
         if self._segments:
