@@ -94,7 +94,13 @@ def _own_configs(admin: AdminClient, topic: str) -> dict[str, str]:
 
 def _read_partition(node: NodeProcess, partition: TopicPartition, contents: Contents) -> None:
     consumer = Consumer(
-        {"bootstrap.servers": node.bootstrap, "group.id": "unused", "enable.partition.eof": True, "check.crcs": True}
+        {
+            "bootstrap.servers": node.bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+        }
     )
     where = f"{partition.topic}-{partition.partition}"
     contents.offsets[where] = consumer.get_watermark_offsets(partition, TIMEOUT_S)

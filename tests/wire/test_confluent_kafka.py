@@ -66,13 +66,16 @@ def produce(broker: NodeProcess, topic: str, records: Sequence[dict[str, Any]], 
     return delivered
 
 
+def without_group(broker: NodeProcess) -> dict[str, Any]:
+    """Settings of a consumer that never asks for a group coordinator; librdkafka wants a group's name all the same."""
+    return {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False}
+
+
 def consume(
     broker: NodeProcess, topic: str, count: int, *, offset: int = OFFSET_BEGINNING, **settings: Any
 ) -> list[Message]:
     """Reads by assignment: no group coordinator is asked."""
-    consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False, **settings}
-    )
+    consumer = Consumer({**without_group(broker), **settings})
     consumer.assign([TopicPartition(topic, 0, offset)])
     read: list[Message] = []
     deadline = time.monotonic() + TIMEOUT_S
@@ -161,7 +164,7 @@ def test_reading_from_any_offset(broker: NodeProcess, create: Callable[..., None
     create(topic)
     produce(broker, topic, [{"value": b"%d" % number} for number in range(100)])
     assert consume(broker, topic, 1, offset=42)[0].value() == b"42"
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "unused"})
+    consumer = Consumer(without_group(broker))
     assert consumer.get_watermark_offsets(TopicPartition(topic, 0), TIMEOUT_S) == (0, 100)
     consumer.close()
 
@@ -169,8 +172,7 @@ def test_reading_from_any_offset(broker: NodeProcess, create: Callable[..., None
 def test_offsets_out_of_range_are_reported(broker: NodeProcess, create: Callable[..., None], topic: str) -> None:
     create(topic)
     produce(broker, topic, [{"value": b"v"}])
-    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "auto.offset.reset": "error"}
-    consumer = Consumer(settings)
+    consumer = Consumer({**without_group(broker), "auto.offset.reset": "error"})
     consumer.assign([TopicPartition(topic, 0, 999)])
     message = consumer.poll(TIMEOUT_S)
     consumer.close()
@@ -182,8 +184,7 @@ def test_offsets_out_of_range_are_reported(broker: NodeProcess, create: Callable
 
 def test_a_waiting_consumer_hears_of_a_new_record(broker: NodeProcess, create: Callable[..., None], topic: str) -> None:
     create(topic)
-    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "fetch.wait.max.ms": 10_000}
-    consumer = Consumer(settings)
+    consumer = Consumer({**without_group(broker), "fetch.wait.max.ms": 10_000})
     consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
     assert consumer.poll(1.0) is None
     began = time.monotonic()
