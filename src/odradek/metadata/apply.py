@@ -67,10 +67,10 @@ def apply(
     return step.finish(offset, epoch, timestamp_ms)
 
 
-def partition_image(record: log.PartitionRecord) -> PartitionImage:
+def _partition_image(record: log.PartitionRecord, directories: tuple[UUID | None, ...]) -> PartitionImage:
     return PartitionImage(
         replicas=record.replicas,
-        directories=_known_directories(record.directories, len(record.replicas)),
+        directories=directories,
         # Mostly everybody is in sync: then one tuple serves both.
         isr=record.replicas if record.isr == record.replicas else record.isr,
         leader=record.leader,
@@ -84,7 +84,7 @@ def partition_image(record: log.PartitionRecord) -> PartitionImage:
     )
 
 
-def merge(partition: PartitionImage, change: log.PartitionChangeRecord) -> PartitionImage:
+def _merge(partition: PartitionImage, change: log.PartitionChangeRecord) -> PartitionImage:
     """The partition after `change`: a named leader, even the same one, begins a new leader epoch."""
     replicas = partition.replicas if change.replicas is None else change.replicas
     directories = partition.directories if change.directories is None else change.directories
@@ -108,7 +108,7 @@ def merge(partition: PartitionImage, change: log.PartitionChangeRecord) -> Parti
     )
 
 
-def broker_image(record: log.RegisterBrokerRecord) -> BrokerImage:
+def _broker_image(record: log.RegisterBrokerRecord) -> BrokerImage:
     return BrokerImage(
         id=record.broker_id,
         epoch=record.broker_epoch,
@@ -141,6 +141,7 @@ class _Step:
         self._image = image
         self._topics: dict[UUID, tuple[str, dict[int, PartitionImage]] | None] = {}
         """Changed topics with a partition dict of their own; None: removed."""
+        self._directories: dict[UUID, UUID] | None = None
         self._brokers = KeyedChanges(image.brokers)
         self._controllers = KeyedChanges(image.controllers)
         self._features = KeyedChanges(image.features.levels)
@@ -157,7 +158,19 @@ class _Step:
         self._topics[record.topic_id] = (record.name, {})
 
     def partition(self, record: log.PartitionRecord) -> None:
-        self._partitions_of(record.topic_id)[record.partition_id] = partition_image(record)
+        directories = _known_directories(self._shared(record.directories), len(record.replicas))
+        self._partitions_of(record.topic_id)[record.partition_id] = _partition_image(record, directories)
+
+    def _shared(self, directories: tuple[UUID | None, ...]) -> tuple[UUID | None, ...]:
+        """The same ids, by way of the brokers' own objects: a million partitions need not keep one each."""
+        if self._directories is None:
+            self._directories = {
+                directory: directory for broker in self._image.brokers.values() for directory in broker.directories
+            }
+        known = self._directories
+        return tuple(
+            directory if directory is None else known.setdefault(directory, directory) for directory in directories
+        )
 
     def partition_change(self, record: log.PartitionChangeRecord) -> None:
         partitions = self._partitions_of(record.topic_id)
@@ -166,7 +179,7 @@ class _Step:
             raise UnappliableRecord(
                 f"change of partition {record.partition_id} of {record.topic_id}: no such partition"
             )
-        partitions[record.partition_id] = merge(partition, record)
+        partitions[record.partition_id] = _merge(partition, record)
 
     def remove_topic(self, record: log.RemoveTopicRecord) -> None:
         name = self._named_partitions(record.topic_id)[0]
@@ -189,7 +202,7 @@ class _Step:
                     forget = log.PartitionChangeRecord(
                         partition_id=index, topic_id=topic.id, eligible_leader_replicas=(), last_known_elr=()
                     )
-                    partitions[index] = merge(partition, forget)
+                    partitions[index] = _merge(partition, forget)
 
     def _partitions_of(self, topic_id: UUID) -> dict[int, PartitionImage]:
         return self._named_partitions(topic_id)[1]
@@ -206,7 +219,7 @@ class _Step:
     # Nodes
 
     def register_broker(self, record: log.RegisterBrokerRecord) -> None:
-        self._brokers.put(record.broker_id, broker_image(record))
+        self._brokers.put(record.broker_id, _broker_image(record))
 
     def unregister_broker(self, record: log.UnregisterBrokerRecord) -> None:
         self._brokers.remove(record.broker_id)

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
 from kio.serial.readers import read_unsigned_varint
 from kio.serial.writers import write_unsigned_varint
 from kio.static.constants import EntityType
@@ -53,7 +54,7 @@ def decode(data: bytes) -> MetadataRecord:
         offset += size
         version, size = read_unsigned_varint(data, offset)
         offset += size
-    except (IndexError, ValueError) as error:
+    except SerialError as error:
         raise UnreadableRecord(f"a metadata record of {len(data)} bytes ends inside its frame") from error
     if frame_version != FRAME_VERSION:
         raise UnreadableRecord(f"metadata record with frame version {frame_version}; only {FRAME_VERSION} is known")
@@ -65,7 +66,10 @@ def decode(data: bytes) -> MetadataRecord:
             f"{record_type.__name__} version {version} was written by a newer release: "
             f"{record_type.HIGHEST_VERSION} is the highest known here"
         )
-    return _reader(api_key, version)(data, offset)
+    try:
+        return _reader(api_key, version)(data, offset)
+    except (SerialError, UnicodeDecodeError) as error:
+        raise UnreadableRecord(f"{record_type.__name__} of {len(data)} bytes cannot be read: {error}") from error
 
 
 @cache
