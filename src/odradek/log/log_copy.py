@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log.leader_epochs import UNDEFINED_EPOCH
-from odradek.log.partition_log import PartitionLog
+from odradek.log.partition_log import LogRead, PartitionLog
 from odradek.records.batch import check_crc, parse_batches
 
 CHUNK_BYTES = 1 << 20
@@ -50,35 +50,42 @@ class LogCopy:
         source, copy = self.source, self.copy
         if copy.log_end_offset < source.log_start_offset:
             # Nothing of it is left in the original: retention was faster, or the copy is new.
-            self._begin_at(source.log_start_offset, now_ms)
-        data = self._read(copy.log_end_offset, min(CHUNK_BYTES, copy.config.segment_bytes))
-        if not data:
-            return Progress(0, copy.log_end_offset >= source.log_start_offset)
+            copy.truncate_fully_to(source.log_start_offset, now_ms)
+        found = self._read(copy.log_end_offset, min(CHUNK_BYTES, copy.config.segment_bytes))
+        if found is None:
+            # The start moved between the look at it and the read: the next step begins there.
+            return Progress(0, caught_up=False)
+        if found.data:
+            self._append(found.data, now_ms)
+        return Progress(len(found.data), self._bytes_behind(found) <= CHUNK_BYTES)
+
+    def _append(self, data: bytes, now_ms: int) -> None:
+        source, copy = self.source, self.copy
         batches = parse_batches(data)
         for batch in batches:
             check_crc(data, batch)
         if batches[0].base_offset < copy.log_end_offset:
             # The original's start lies within a batch, and the copy begins with the whole of it.
-            self._begin_at(batches[0].base_offset, now_ms)
+            copy.truncate_to(batches[0].base_offset, now_ms)
         copy.append_as_follower(data, batches, now_ms=now_ms)
         copy.advance_log_start(min(source.log_start_offset, copy.log_end_offset))
-        in_last_segment = copy.log_end_offset >= source.active_segment.base_offset
-        return Progress(len(data), in_last_segment and len(data) < CHUNK_BYTES)
 
-    def _begin_at(self, offset: int, now_ms: int) -> None:
-        self.copy.truncate_fully_to(offset, now_ms)
+    def _bytes_behind(self, found: LogRead) -> int:
+        """What lies in the original behind the data just read."""
+        segments = self.source.segments
+        later = sum(one.size for one in segments if one.base_offset > found.segment_base_offset)
+        current = sum(one.size for one in segments if one.base_offset == found.segment_base_offset)
+        return later + max(0, current - found.position - len(found.data))
 
-    def _read(self, offset: int, max_bytes: int) -> bytes:
+    def _read(self, offset: int, max_bytes: int) -> LogRead | None:
         try:
-            found = self.source.read(offset, max_bytes, end_offset_exclusive=self.source.log_end_offset)
+            return self.source.read(offset, max_bytes, end_offset_exclusive=self.source.log_end_offset)
         except OSError as error:
             raise SourceUnreadable(error) from error
         except KafkaError as error:
             if error.code is not ErrorCode.offset_out_of_range:
                 raise
-            # The start moved between the look at it and the read: the next round begins there.
-            return b""
-        return found.data
+            return None
 
     def finish(self, now_ms: int) -> None:
         """Copies what is left, and what is not in the batches. Everything is on the disk once it returns."""

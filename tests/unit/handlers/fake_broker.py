@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
@@ -19,7 +20,7 @@ from odradek.handlers.apis import BROKER_APIS, load_handler
 from odradek.handlers.context import RequestContext
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
-from odradek.log.partition_log import PartitionLog
+from odradek.log.log_dirs import LogDirs
 from odradek.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_TOPIC,
@@ -41,6 +42,7 @@ T = TypeVar("T")
 NODE_ID = 1
 CLUSTER_ID = "abcdefghijklmnopqrstuA"
 DIRECTORY_ID = UUID(int=1000)
+DIRECTORY_IDS = (DIRECTORY_ID, UUID(int=1001))
 
 
 def run(answer: Any) -> Any:
@@ -55,6 +57,27 @@ async def _await(answer: Any) -> Any:
 class InlineExecutor:
     async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
         return work()
+
+
+class NotingMoves:
+    """Begins nothing, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.destinations: dict[TopicPartition, str] = {}
+        self.cancelled: list[TopicPartition] = []
+        self.error: OSError | None = None
+
+    def destination(self, name: TopicPartition) -> str | None:
+        return self.destinations.get(name)
+
+    async def begin(self, partition: Partition, destination: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.destinations[partition.name] = destination
+
+    async def cancel(self, name: TopicPartition) -> None:
+        self.cancelled.append(name)
+        del self.destinations[name]
 
 
 class NotingController:
@@ -97,7 +120,7 @@ def broker_image(node_id: int, *, fenced: bool = False, listeners: tuple[str, ..
         rack=f"rack-{node_id}",
         fenced=fenced,
         in_controlled_shutdown=False,
-        directories=(DIRECTORY_ID,),
+        directories=DIRECTORY_IDS,
     )
 
 
@@ -115,14 +138,14 @@ def partition_image(**changes: Any) -> PartitionImage:
 
 class FakeBroker:
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        self.directory = directory
+        self.directories = (str(directory / "a"), str(directory / "b"))
         base = {
             "process.roles": "broker,controller",
             "node.id": str(NODE_ID),
             "controller.quorum.voters": f"{NODE_ID}@localhost:9093",
             "controller.listener.names": "CONTROLLER",
             "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
-            "log.dirs": str(directory),
+            "log.dirs": ",".join(self.directories),
         }
         text = "".join(f"{name}={value}\n" for name, value in (base | dict(settings or {})).items())
         self.config = self.static_config = NodeConfig.load(text, "server.properties")
@@ -132,7 +155,14 @@ class FakeBroker:
         self.random = random.Random(7)
         self.executor: Any = InlineExecutor()
         self.controller = NotingController()
-        self.disk = HostDisk()
+        self.moves = NotingMoves()
+        self.log_dirs = LogDirs.open(
+            HostDisk(),
+            self.directories,
+            node_id=NODE_ID,
+            cluster_id=CLUSTER_ID,
+            new_id=chain(DIRECTORY_IDS, repeat(UUID(int=2000))).__next__,
+        )
         self.image = ClusterImage(brokers={NODE_ID: broker_image(NODE_ID)})
         self.failed_log_dirs: list[tuple[str, OSError]] = []
         self.producer_ids = iter(range(1000))
@@ -145,6 +175,9 @@ class FakeBroker:
 
     def partitions(self) -> Mapping[tuple[str, int], Partition]:
         return self._partitions
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        return False
 
     def topic_config(self, topic: str) -> TopicConfig:
         return self.config.topic_defaults.with_overrides(self.image.topic_config(topic))
@@ -193,19 +226,21 @@ class FakeBroker:
 
     def _hold(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
         name = TopicPartition(topic.name, index)
-        log = PartitionLog.open(
-            self.disk,
-            str(self.directory / str(name)),
-            topic_partition=name,
-            topic_id=topic.id,
-            config=self.topic_config(topic.name),
-            now_ms=self.clock.wall_ms(),
+        log = run(
+            self.log_dirs.get_or_create(
+                name,
+                topic.id,
+                self.topic_config(topic.name),
+                directory_id=state.directories[0],
+                now_ms=self.clock.wall_ms(),
+                executor=self.executor,
+            )
         )
         partition = Partition(
             name,
             topic.id,
             log,
-            log_dir=str(self.directory),
+            log_dir=self.log_dirs.dir_of(log),
             pace=AppendPace(),
             clock=self.clock,
             executor=self.executor,
@@ -216,6 +251,10 @@ class FakeBroker:
         else:
             partition.become_leaderless(state.leader_epoch)
         self._partitions[(topic.name, index)] = partition
+
+    def forget(self, topic: str, index: int) -> None:
+        """The log stays, the partition goes."""
+        del self._partitions[(topic, index)]
 
     def append(self, topic: str, *records: TestRecord, index: int = 0, **header: Any) -> None:
         data = bytearray(batch(*records, **header))
