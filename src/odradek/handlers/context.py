@@ -78,6 +78,9 @@ class BrokerPort(Protocol):
 
     def partitions(self) -> Mapping[tuple[str, int], Partition]: ...
 
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether the partition belongs here and has no log, because its log dir is offline."""
+
     def topic_config(self, topic: str) -> TopicConfig: ...
 
     def fail_log_dir(self, directory: str, error: OSError) -> None:

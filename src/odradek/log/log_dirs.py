@@ -27,6 +27,19 @@ class DirFailure(NamedTuple):
     error: OSError
 
 
+class LogDirOffline(Exception):
+    """The partition's log dir is not online."""
+
+
+class LogDirFailed(Exception):
+    """A log dir's disk failed over one partition: the whole dir is the caller's to take offline."""
+
+    def __init__(self, directory: str, error: OSError) -> None:
+        super().__init__(f"{directory}: {error}")
+        self.directory = directory
+        self.error = error
+
+
 class LoadProgress(NamedTuple):
     """How far one partition's recovery has come."""
 
@@ -200,30 +213,40 @@ class LogDirs:
         config: TopicConfig,
         *,
         directory_id: UUID | None = None,
+        is_new: bool = True,
         now_ms: int,
         executor: Executor,
     ) -> PartitionLog:
-        """The partition's log, made anew if there is none, in the dir asked for or else the emptiest."""
+        """The partition's log, made anew if there is none, in the dir asked for or else the emptiest.
+
+        Raises LogDirOffline where it cannot be made, or, not being new, may lie in a dir that is offline; and
+        LogDirFailed for a disk that fails over it.
+        """
         log = self.get(name)
         if log is not None and (log.topic_id is None or log.topic_id == topic_id):
             return log
-        log_dir = self._choose_dir(directory_id)
+        log_dir = self._choose_dir(directory_id, is_new)
         log_dir.reserved += 1
         try:
             log = await executor.run(lambda: self._create(log_dir, name, topic_id, config, now_ms))
+        except OSError as error:
+            raise LogDirFailed(log_dir.path, error) from error
         finally:
             log_dir.reserved -= 1
         log_dir.logs[name] = log
         return log
 
-    def _choose_dir(self, directory_id: UUID | None) -> LogDir:
+    def _choose_dir(self, directory_id: UUID | None, is_new: bool) -> LogDir:
         if directory_id is not None and directory_id.int >= _RESERVED_DIRECTORY_IDS:
             for log_dir in self.online.values():
                 if log_dir.directory_id == directory_id:
                     return log_dir
-            raise OSError(errno.ENODEV, f"log dir {directory_id} is not online")
+            raise LogDirOffline(f"log dir {directory_id} is not online")
         if not self.online:
-            raise OSError(errno.ENODEV, "no log dir is online")
+            raise LogDirOffline("no log dir is online")
+        if self.offline and not is_new:
+            # An empty log in its place would hide what was acknowledged.
+            raise LogDirOffline(f"it may lie in {', '.join(self.offline)}, which is not online")
         return min(self.online.values(), key=lambda log_dir: log_dir.partition_count)
 
     def _create(

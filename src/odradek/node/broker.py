@@ -12,7 +12,7 @@ from odradek.base.ports import Clock, ControllerPort, Executor, Random
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
-from odradek.log.log_dirs import LogDirs
+from odradek.log.log_dirs import LogDirFailed, LogDirOffline, LogDirs
 from odradek.log.partition_log import PartitionLog
 from odradek.metadata.apply import ImageDelta
 from odradek.metadata.image import (
@@ -71,6 +71,8 @@ class Broker:
         self._log_dir_failed: Final = log_dir_failed
         self._image: ClusterImage = EMPTY_IMAGE
         self._partitions: dict[tuple[str, int], Partition] = {}
+        # Those that belong here and have no log, because a log dir is offline.
+        self._offline: Final[set[tuple[str, int]]] = set()
         self._paces: Final[dict[str, AppendPace]] = {}
         self._config_listeners: Final[list[Callable[[NodeConfig], None]]] = []
 
@@ -85,6 +87,9 @@ class Broker:
 
     def partitions(self) -> Mapping[tuple[str, int], Partition]:
         return self._partitions
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        return (topic, index) in self._offline
 
     def topic_config(self, topic: str) -> TopicConfig:
         return self.config.topic_defaults.with_overrides(self._image.topic_config(topic))
@@ -113,18 +118,19 @@ class Broker:
             for topic in (*delta.topics_created, *delta.topics_changed)
             for index in delta.partitions_changed.get(topic.id, ())
         ]
-        await self._hold(wanted)
+        await self._hold(wanted, are_new=True)
 
     async def hold_all(self, image: ClusterImage) -> None:
         """Takes up every partition of the image at start, with the logs that were found on disk."""
         self._image = image
         self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
         await self.executor.run(lambda: self.moves.settle(self._assigned_directory))
-        await self._hold(
+        everything = [
             (topic, index, partition)
             for topic in image.topics_by_name.values()
             for index, partition in topic.partitions.items()
-        )
+        ]
+        await self._hold(everything, are_new=False)
         self.moves.resume(self._partitions.get)
 
     async def stop(self) -> None:
@@ -132,15 +138,15 @@ class Broker:
         await self.moves.stop()
         self._assignments.stop()
 
-    async def _hold(self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]]) -> None:
+    async def _hold(self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]], *, are_new: bool) -> None:
         mine = [
             (TopicPartition(topic.name, index), topic.id, state)
             for topic, index, state in wanted
             if self.node_id in state.replicas
         ]
-        missing = [(name, topic_id, state) for name, topic_id, state in mine if name not in self._partitions]
+        missing = [one for one in mine if one[0] not in self._partitions and one[0] not in self._offline]
         if missing:
-            await asyncio.gather(*(self._create(*one) for one in missing))
+            await asyncio.gather(*(self._create(*one, is_new=are_new) for one in missing))
         for name, _, state in mine:
             partition = self._partitions.get(name)
             if partition is not None:
@@ -163,17 +169,28 @@ class Broker:
             else partition.directory_of(self.node_id)
         )
 
-    async def _create(self, name: TopicPartition, topic_id: UUID, state: PartitionImage) -> None:
-        config = self.topic_config(name.topic)
-        directory_id = state.directory_of(self.node_id)
-        try:
-            log = await self.log_dirs.get_or_create(
-                name, topic_id, config, directory_id=directory_id, now_ms=self.clock.wall_ms(), executor=self.executor
-            )
-        except OSError as error:
-            logger.error("partition %s cannot be created: %s", name, error)
-            return
-        self._add(name, topic_id, log)
+    async def _create(self, name: TopicPartition, topic_id: UUID, state: PartitionImage, *, is_new: bool) -> None:
+        while True:
+            try:
+                log = await self.log_dirs.get_or_create(
+                    name,
+                    topic_id,
+                    self.topic_config(name.topic),
+                    directory_id=state.directory_of(self.node_id),
+                    is_new=is_new,
+                    now_ms=self.clock.wall_ms(),
+                    executor=self.executor,
+                )
+            except LogDirFailed as failed:
+                # Another dir may take it.
+                self.fail_log_dir(failed.directory, failed.error)
+            except LogDirOffline as offline:
+                logger.error("partition %s cannot be served: %s", name, offline)
+                self._offline.add(name)
+                return
+            else:
+                self._add(name, topic_id, log)
+                return
 
     def _pace_of(self, log_dir: str) -> AppendPace:
         return self._paces.setdefault(log_dir, AppendPace())
@@ -206,10 +223,17 @@ class Broker:
     async def _remove_topics(self, topics: Iterable[TopicImage]) -> None:
         for topic in topics:
             for index in topic.partitions:
+                self._offline.discard((topic.name, index))
                 partition = self._partitions.pop((topic.name, index), None)
                 if partition is not None:
                     partition.withdraw(ErrorCode.unknown_topic_or_partition)
-                    await partition.exclusively(lambda p=partition: self.log_dirs.delete(p.log, self.clock.wall_ms()))  # type: ignore[misc]
+                    await self._delete(partition)
+
+    async def _delete(self, partition: Partition) -> None:
+        try:
+            await partition.exclusively(lambda: self.log_dirs.delete(partition.log, self.clock.wall_ms()))
+        except OSError as error:
+            self.fail_log_dir(partition.log_dir, error)
 
     def _apply_configs(self, changed: Iterable[ConfigResource]) -> None:
         topics = set()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
+from odradek.handlers.broker.hosted_partition import why_missing
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.log.partition_log import LogRead
 from odradek.partition.partition import Partition
@@ -168,11 +169,11 @@ def _find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition:
             raise KafkaError(ErrorCode.unknown_topic_id)
         target.topic = known.name
     partition = broker.partition(target.topic, target.key.partition)
-    if by_id and (partition is None or partition.topic_id != topic_id):
-        known = broker.image.topics_by_id.get(topic_id)
-        raise KafkaError(ErrorCode.unknown_topic_id if known is None else ErrorCode.unknown_topic_or_partition)
-    if partition is None:
-        raise KafkaError(ErrorCode.unknown_topic_or_partition)
+    if partition is None or (by_id and partition.topic_id != topic_id):
+        if by_id and topic_id not in broker.image.topics_by_id:
+            raise KafkaError(ErrorCode.unknown_topic_id)
+        missing = why_missing(target.topic, target.key.partition, broker)
+        raise KafkaError(missing if partition is None else ErrorCode.unknown_topic_or_partition)
     partition.check_leader(target.leader_epoch)
     return partition
 

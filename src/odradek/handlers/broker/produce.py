@@ -10,6 +10,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
+from odradek.handlers.broker.hosted_partition import why_missing
 from odradek.handlers.context import CLOSE_CONNECTION, BrokerPort, RequestContext
 from odradek.log.partition_log import Appended
 from odradek.partition.partition import Partition
@@ -122,11 +123,7 @@ def _produce(
 def _find(topic: str, topic_id: UUID | None, index: int, broker: BrokerPort) -> Partition:
     partition = broker.partition(topic, index)
     if partition is None:
-        if index >= 0 and topic in broker.image.topics_by_name:
-            known = broker.image.topics_by_name[topic].partitions
-            if index in known:
-                raise KafkaError(ErrorCode.not_leader_or_follower)
-        raise KafkaError(ErrorCode.unknown_topic_or_partition)
+        raise KafkaError(why_missing(topic, index, broker))
     if topic_id is not None and partition.topic_id != topic_id and topic_id != ZERO_UUID:
         raise KafkaError(ErrorCode.unknown_topic_id)
     return partition
