@@ -19,7 +19,6 @@ class Listener:
         name: str,
         host: str,
         port: int,
-        dispatcher: Dispatcher,
         limits: ConnectionLimits,
         *,
         request_bytes_max: int,
@@ -30,7 +29,7 @@ class Listener:
         self.name: Final = name
         self.host: Final = host
         self.port = port
-        self._dispatcher: Final = dispatcher
+        self._dispatcher: Dispatcher | None = None
         self._limits: Final = limits
         self._request_bytes_max: Final = request_bytes_max
         self._backlog: Final = backlog
@@ -41,7 +40,8 @@ class Listener:
         self._on_client: Callable[[str], None] | None = None
         self._server: asyncio.Server | None = None
 
-    async def open(self) -> None:
+    async def bind(self) -> None:
+        """Takes the address; whoever connects is refused until `serve`. Raises ListenError."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
@@ -50,6 +50,7 @@ class Listener:
                 self.port,
                 backlog=self._backlog,
                 reuse_address=True,
+                start_serving=False,
             )
         except OSError as error:
             raise ListenError(self._explain(error)) from error
@@ -60,11 +61,21 @@ class Listener:
                 if size > 0:
                     accepting.setsockopt(socket.SOL_SOCKET, option, size)
 
+    async def serve(self, dispatcher: Dispatcher) -> None:
+        """Lets clients in. Raises ListenError if somebody else took the address meanwhile."""
+        assert self._server is not None
+        self._dispatcher = dispatcher
+        try:
+            await self._server.start_serving()
+        except OSError as error:
+            raise ListenError(self._explain(error)) from error
+
     def on_client(self, told: Callable[[str], None]) -> None:
         """`told` hears the address of each client that connects."""
         self._on_client = told
 
     def _new_connection(self) -> ClientConnection:
+        assert self._dispatcher is not None
         return ClientConnection(
             self._dispatcher, self._limits, self.name, self._request_bytes_max, on_connect=self._on_client
         )

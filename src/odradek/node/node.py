@@ -1,4 +1,4 @@
-"""One node from start to stop: disks, metadata, partitions, listeners, in that order, and back.
+"""One node from start to stop: addresses, disks, metadata, partitions, clients, in that order, and back.
 
 `start` returns when clients are served. A node that cannot go on says so through `failed`; its process then ends.
 """
@@ -23,6 +23,7 @@ from odradek.net.limits import NodeConnectionLimits
 from odradek.net.reachability import Reachability
 from odradek.net.server import Listener, ListenError
 from odradek.node.broker import Broker
+from odradek.node.directories import NodeDirectories, advice, failed_metadata
 from odradek.node.maintenance import Maintenance
 from odradek.node.membership import Membership
 from odradek.node.periodic import Periodic
@@ -49,7 +50,7 @@ class Node:
         self._periodic: Final = Periodic()
         self._listeners: list[Listener] = []
         self._limits: NodeConnectionLimits | None = None
-        self._log_dirs: LogDirs | None = None
+        self._directories: NodeDirectories | None = None
         self._quorum: QuorumOfOne | None = None
         self._membership: Membership | None = None
         self._broker: Broker | None = None
@@ -71,43 +72,54 @@ class Node:
         except KafkaError as error:
             raise StartError(f"the node could not join its cluster: {error}") from error
         except OSError as error:
-            raise StartError(f"{error.filename or 'a log dir'}: {error.strerror or error}") from error
+            raise StartError(f"{error.filename or 'a log dir'}: {advice(error)}") from error
 
     async def _start(self) -> None:
         config = self._config
-        self._log_dirs = log_dirs = LogDirs.open(
-            self._disk, config.log_dirs, node_id=config.node_id, cluster_id=None, new_id=self._new_id
-        )
-        cluster_id = log_dirs.cluster_id
-        assert cluster_id is not None
-        log_dirs.producer_id_expiration_ms = config.producer_id_expiration_ms
-        self._quorum = quorum = await QuorumOfOne.open(
-            config,
-            cluster_id=cluster_id,
-            directory_id=log_dirs.directory_ids.get(config.metadata_log_dir),
-            disk=self._disk,
-            clock=self._clock,
-            random=self._random,
-            executor=self._executor,
-            had_clean_shutdown=log_dirs.had_clean_shutdown,
-        )
-        quorum.failed.add_done_callback(lambda failed: self._log_dir_failed(config.metadata_log_dir, failed.result()))
-        await quorum.activate()
+        # A port in use is found out before anything on disk is touched.
+        await self._bind_listeners()
+        self._directories = directories = NodeDirectories.open(self._disk, config, self._new_id)
+        quorum = await self._open_quorum(directories)
         self._broker = broker = Broker(
             config,
-            cluster_id=cluster_id,
+            cluster_id=directories.cluster_id,
             clock=self._clock,
             random=self._random,
             executor=self._executor,
             controller=quorum,
-            log_dirs=log_dirs,
+            log_dirs=directories.logs,
             log_dir_failed=self._log_dir_failed,
         )
-        await self._load_logs(log_dirs, broker, quorum.image)
-        await self._open_listeners(broker)
-        await self._join(broker, quorum, log_dirs, cluster_id)
+        await self._load_logs(directories.logs, broker, quorum.image)
+        quorum.subscribe(broker.on_image)
+        # Clients are let in last: whom they find here leads what it is to lead.
+        await self._join(quorum, directories)
+        await self._serve(broker)
         self._begin_chores(broker)
         self._serving = True
+
+    async def _open_quorum(self, directories: NodeDirectories) -> QuorumOfOne:
+        config = self._config
+        try:
+            self._quorum = quorum = await QuorumOfOne.open(
+                config,
+                cluster_id=directories.cluster_id,
+                directory_id=directories.metadata_directory_id,
+                disk=self._disk,
+                clock=self._clock,
+                random=self._random,
+                executor=self._executor,
+                had_clean_shutdown=directories.metadata_had_clean_shutdown,
+            )
+            quorum.failed.add_done_callback(lambda failed: self._metadata_failed(failed.result()))
+            await quorum.activate()
+        except OSError as error:
+            raise StartError(failed_metadata(config.metadata_log_dir, error)) from error
+        except KafkaError as error:
+            if self._quorum is None or not self._quorum.failed.done():
+                raise
+            raise StartError(failed_metadata(config.metadata_log_dir, self._quorum.failed.result())) from error
+        return quorum
 
     async def _load_logs(self, log_dirs: LogDirs, broker: Broker, image: ClusterImage) -> None:
         def is_stray(name: TopicPartition, topic_id: UUID | None) -> bool:
@@ -128,8 +140,8 @@ class Node:
                 self._log_dir_failed(*failure)
         await broker.hold_all(image)
 
-    async def _open_listeners(self, broker: Broker) -> None:
-        config = broker.config
+    async def _bind_listeners(self) -> None:
+        config = self._config
         self._limits = limits = NodeConnectionLimits(
             self._clock,
             connections_max=config.max_connections,
@@ -137,33 +149,37 @@ class Node:
             per_address_overrides=config.max_connections_per_ip_overrides,
             idle_ms_max=config.connections_max_idle_ms,
         )
-        broker.on_config(self._limits_changed)
-        dispatcher = BrokerDispatcher(BROKER_APIS, broker)
         for address in config.broker_listeners:
             listener = Listener(
                 address.name,
                 address.host,
                 address.port,
-                dispatcher,
                 limits,
                 request_bytes_max=config.socket_request_max_bytes,
                 backlog=config.socket_listen_backlog_size,
                 send_buffer_bytes=config.socket_send_buffer_bytes,
                 receive_buffer_bytes=config.socket_receive_buffer_bytes,
             )
-            await listener.open()
             self._listeners.append(listener)
+            await listener.bind()
 
-    async def _join(self, broker: Broker, quorum: QuorumOfOne, log_dirs: LogDirs, cluster_id: str) -> None:
+    async def _serve(self, broker: Broker) -> None:
+        self._limits_changed(broker.config)
+        broker.on_config(self._limits_changed)
+        dispatcher = BrokerDispatcher(BROKER_APIS, broker)
+        for listener in self._listeners:
+            await listener.serve(dispatcher)
+
+    async def _join(self, quorum: QuorumOfOne, directories: NodeDirectories) -> None:
         self._membership = membership = Membership(
             self._config,
             quorum,
-            cluster_id=cluster_id,
+            cluster_id=directories.cluster_id,
             incarnation_id=self._new_id(),
             metadata_offset=lambda: quorum.image.offset,
         )
-        quorum.subscribe(broker.on_image)
-        await membership.register(self._advertised(), log_dirs.directory_ids.values(), log_dirs.previous_broker_epoch)
+        logs = directories.logs
+        await membership.register(self._advertised(), logs.directory_ids.values(), logs.previous_broker_epoch)
         await membership.unfence()
 
     def _begin_chores(self, broker: Broker) -> None:
@@ -205,19 +221,22 @@ class Node:
     # failing
 
     def _log_dir_failed(self, directory: str, error: OSError) -> None:
-        log_dirs = self._log_dirs
-        if log_dirs is None or directory not in log_dirs.online:
+        assert self._directories is not None
+        log_dirs = self._directories.logs
+        if directory not in log_dirs.online:
             return
         directory_id = log_dirs.directory_ids.get(directory)
         logger.error("log dir %s failed and is offline: %s", directory, error)
         log_dirs.fail(directory, error)
-        advice = f"make room or mend the disk, then start the node again ({error.strerror or error})"
         if directory == self._config.metadata_log_dir:
-            self._fail(f"the log dir of the metadata, {directory}, failed: {advice}")
+            self._metadata_failed(error)
         elif not log_dirs.online:
-            self._fail(f"the last log dir, {directory}, failed: {advice}")
+            self._fail(f"the last log dir, {directory}, failed: {advice(error)}")
         elif self._membership is not None and directory_id is not None:
             self._membership.report_offline_dirs([directory_id])
+
+    def _metadata_failed(self, error: OSError) -> None:
+        self._fail(failed_metadata(self._config.metadata_log_dir, error))
 
     def _fail(self, reason: str) -> None:
         logger.critical("%s", reason)
@@ -238,17 +257,18 @@ class Node:
         if self._limits is not None:
             for connection in self._limits.connections():
                 connection.close()
-        if self._log_dirs is None:
+        if self._directories is None:
             return
         if self._serving and not self.failed.done():
-            await self._close_cleanly(self._log_dirs)
+            await self._close_cleanly(self._directories)
         else:
-            self._log_dirs.abandon()
+            self._directories.abandon()
 
-    async def _close_cleanly(self, log_dirs: LogDirs) -> None:
+    async def _close_cleanly(self, directories: NodeDirectories) -> None:
         assert self._broker is not None
         assert self._quorum is not None
         assert self._membership is not None
+        log_dirs = directories.logs
         offsets = {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
         for failure in await asyncio.gather(*(self._executor.run(job) for job in log_dirs.closing_jobs())):
             if failure is not None:
@@ -257,7 +277,7 @@ class Node:
             log_dirs.fail(*failure)
         await self._quorum.close()
         epoch = self._membership.broker_epoch
-        await self._executor.run(lambda: log_dirs.close(epoch))
+        await self._executor.run(lambda: directories.close(epoch))
 
 
 def _tell_recovery(progress: LoadProgress) -> None:

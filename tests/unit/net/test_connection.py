@@ -78,7 +78,6 @@ class Harness:
             "PLAINTEXT",
             "127.0.0.1",
             0,
-            self.dispatcher,
             self.limits,
             request_bytes_max=REQUEST_BYTES_MAX,
             backlog=10,
@@ -106,7 +105,8 @@ def run(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
     def play(scenario: Scenario) -> None:
         async def main() -> None:
             harness = Harness()
-            await harness.listener.open()
+            await harness.listener.bind()
+            await harness.listener.serve(harness.dispatcher)
             try:
                 async with asyncio.timeout(10):
                     await scenario(harness)
@@ -266,12 +266,11 @@ def test_a_port_in_use_says_so(run: Callable[[Scenario], None]) -> None:
             "PLAINTEXT",
             "127.0.0.1",
             harness.listener.port,
-            harness.dispatcher,
             harness.limits,
             request_bytes_max=1,
             backlog=1,
         )
         with pytest.raises(ListenError, match="is in use"):
-            await second.open()
+            await second.bind()
 
     run(scenario)

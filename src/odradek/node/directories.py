@@ -1,0 +1,83 @@
+"""The directories of one node, locked and proven to be its own: those of the partitions, and the metadata log's.
+
+The metadata log's is one of the others unless `metadata.log.dir` names another, which then holds nothing else.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from odradek.base.ports import Disk
+from odradek.config.node_config import NodeConfig
+from odradek.log.log_dir import LogDirError
+from odradek.log.log_dirs import LogDirs
+
+logger = logging.getLogger(__name__)
+
+
+class NodeDirectories:
+    def __init__(self, config: NodeConfig, logs: LogDirs, metadata: LogDirs) -> None:
+        """Not for callers: see `open`."""
+        self._metadata_path: Final = config.metadata_log_dir
+        self.logs: Final = logs
+        self._metadata: Final = metadata
+
+    @classmethod
+    def open(cls, disk: Disk, config: NodeConfig, new_id: Callable[[], UUID]) -> "NodeDirectories":
+        """Raises LogDirError for what somebody has to put right."""
+        logs = LogDirs.open(disk, config.log_dirs, node_id=config.node_id, cluster_id=None, new_id=new_id)
+        metadata = logs
+        try:
+            if config.metadata_log_dir not in config.log_dirs:
+                metadata = LogDirs.open(
+                    disk,
+                    [config.metadata_log_dir],
+                    node_id=config.node_id,
+                    cluster_id=logs.cluster_id,
+                    new_id=new_id,
+                )
+            if failure := metadata.offline.get(config.metadata_log_dir):
+                raise LogDirError(failed_metadata(config.metadata_log_dir, failure))
+        except LogDirError:
+            for dirs in (logs, metadata):
+                dirs.abandon()
+            raise
+        for directory, error in logs.offline.items():
+            logger.error("log dir %s is offline: %s", directory, error)
+        logs.producer_id_expiration_ms = config.producer_id_expiration_ms
+        return cls(config, logs, metadata)
+
+    @property
+    def cluster_id(self) -> str:
+        cluster_id = self.logs.cluster_id
+        assert cluster_id is not None, "a dir without one is refused at its opening"
+        return cluster_id
+
+    @property
+    def metadata_directory_id(self) -> UUID | None:
+        return self._metadata.directory_ids.get(self._metadata_path)
+
+    @property
+    def metadata_had_clean_shutdown(self) -> bool:
+        return self._metadata.had_clean_shutdown
+
+    def close(self, broker_epoch: int) -> None:
+        """Ends cleanly, once all logs are closed."""
+        self.logs.close(broker_epoch)
+        if self._metadata is not self.logs:
+            self._metadata.close(broker_epoch)
+
+    def abandon(self) -> None:
+        """Ends as a crash would, but gives the locks back."""
+        self.logs.abandon()
+        self._metadata.abandon()
+
+
+def advice(error: OSError) -> str:
+    """How to get a node back whose disk failed."""
+    return f"make room or mend the disk, then start the node again ({error.strerror or error})"
+
+
+def failed_metadata(directory: str, error: OSError) -> str:
+    return f"the log dir of the metadata, {directory}, failed: {advice(error)}"
