@@ -192,10 +192,10 @@ def _decompress_snappy(data: Buffer, max_output_bytes: int) -> Buffer:
 def _decompress_snappy_block(block: memoryview, left_bytes: int, max_output_bytes: int) -> bytearray:
     try:
         declared_bytes = cramjam.snappy.decompress_raw_len(block)
-        if declared_bytes > left_bytes:
-            raise DecompressionTooLarge(max_output_bytes)
         if declared_bytes > block.nbytes * _SNAPPY_HIGHEST_RATIO:
             raise DecompressionFailed(f"snappy: a block of {block.nbytes} bytes cannot hold {declared_bytes}")
+        if declared_bytes > left_bytes:
+            raise DecompressionTooLarge(max_output_bytes)
         output = bytearray(declared_bytes)
         cramjam.snappy.decompress_raw_into(block, output)
     except cramjam.DecompressionError as error:

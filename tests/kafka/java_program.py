@@ -1,0 +1,46 @@
+"""A small Java program over Apache Kafka's own classes, asked line by line."""
+
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_SOURCES = Path(__file__).parent / "java"
+
+
+class JavaProgram:
+    """Runs `java/<name>.java` from its source. Every request and every line of an answer is one line of text."""
+
+    def __init__(self, libs: Path, name: str) -> None:
+        command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256M"]
+        self._process = subprocess.Popen(
+            [*command, "-cp", f"{libs}/*", str(_SOURCES / f"{name}.java")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, *words: object, last_line: str | None = None) -> list[str]:
+        """The lines up to `last_line`, which is left out; without it, one line."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(" ".join(str(word) for word in words) + "\n")
+        self._process.stdin.flush()
+        lines: list[str] = []
+        while line := self._process.stdout.readline():
+            line = line.rstrip("\n")
+            if line == last_line:
+                return lines
+            lines.append(line)
+            if last_line is None:
+                return lines
+        raise EOFError(f"the program ended after {lines}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
