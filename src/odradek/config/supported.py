@@ -85,9 +85,8 @@ _BROKER = {
     "log.cleaner.dedupe.buffer.size": "Memory for the keys of the logs being compacted, over all cleaner threads.",
     "log.cleaner.enable": "Whether compacted topics are compacted at all.",
     "log.cleaner.io.buffer.load.factor": "How full the key table may get; more keys per pass, more collisions.",
-    "log.cleaner.io.buffer.size": "Memory for reading and writing while compacting, over all cleaner threads.",
-    "log.cleaner.io.max.bytes.per.second": "Rate limit of the cleaner's reads and writes.",
     "log.cleaner.threads": "Logs that are compacted at the same time.",
+    "log.cleaner.io.max.bytes.per.second": "Rate limit of the cleaner's reads and writes.",
     "log.flush.offset.checkpoint.interval.ms": "How often recovery points are written down.",
     "log.flush.scheduler.interval.ms": "How often partitions are looked at for a sync that is due.",
     "log.flush.start.offset.checkpoint.interval.ms": "How often log start offsets are written down.",
@@ -162,6 +161,7 @@ _RESERVED = {
 _ONE_LOOP = "a node is one process with one event loop; run more nodes to use more cores"
 _NO_PLUGINS = "plugins are Java classes, which this node cannot load"
 _WITHOUT_EFFECT = {
+    "log.cleaner.io.buffer.size": "the cleaner reads in pieces of a fixed size",
     "num.io.threads": _ONE_LOOP,
     "num.network.threads": _ONE_LOOP,
     "queued.max.requests": _ONE_LOOP,

@@ -82,6 +82,8 @@ class Cleaner:
         # Logs that could not be cleaned are left alone until the next start.
         self.uncleanable: set[TopicPartition] = set()
         self.max_dirty_ratio = 0.0
+        # Logs that are being cleaned: several callers of `clean_dirtiest` each take another one.
+        self._in_work: set[TopicPartition] = set()
 
     # ---- checkpoints
 
@@ -135,16 +137,23 @@ class Cleaner:
             if estimate.checkpoint_is_wrong:
                 await self._correct_checkpoint(by_name[estimate.candidate.partition], estimate.first_dirty_offset)
         for estimate in dirtiest_first(estimates):
-            partition = by_name[estimate.candidate.partition]
-            capture = partial(self._capture, partition, now_ms)
-            to_clean, producers = await partition.exclusively(capture)
-            if to_clean.checkpoint_is_wrong:
-                _log.warning(
-                    "%s is cleaned from its start: its checkpoint lies outside it", partition.log.topic_partition
-                )
-            if to_clean.is_due:
-                return await self._clean(partition, to_clean, producers, now_ms)
+            name = estimate.candidate.partition
+            if name in self._in_work:
+                continue
+            self._in_work.add(name)
+            try:
+                cleaned = await self._clean_if_due(by_name[name], now_ms)
+            finally:
+                self._in_work.discard(name)
+            if cleaned is not None:
+                return cleaned
         return None
+
+    async def _clean_if_due(self, partition: CleanablePartition, now_ms: int) -> Cleaned | None:
+        to_clean, producers = await partition.exclusively(partial(self._capture, partition, now_ms))
+        if to_clean.checkpoint_is_wrong:
+            _log.warning("%s is cleaned from its start: its checkpoint lies outside it", partition.log.topic_partition)
+        return await self._clean(partition, to_clean, producers, now_ms) if to_clean.is_due else None
 
     async def _correct_checkpoint(self, partition: CleanablePartition, first_dirty_offset: int) -> None:
         """Before the log grows to where its checkpoint points, and dirty data is taken for clean."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -75,6 +75,8 @@ class Broker:
         self._offline: Final[set[tuple[str, int]]] = set()
         self._paces: Final[dict[str, AppendPace]] = {}
         self._config_listeners: Final[list[Callable[[NodeConfig], None]]] = []
+        self._gone_listeners: Final[list[Callable[[str, TopicPartition], Awaitable[None]]]] = []
+        self._failure_listeners: Final[list[Callable[[str], None]]] = []
 
     # what handlers see
 
@@ -101,10 +103,19 @@ class Broker:
         for partition in self._partitions.values():
             if partition.log_dir == directory and partition.unavailable is None:
                 partition.withdraw(ErrorCode.kafka_storage_error)
+        for told in self._failure_listeners:
+            told(directory)
         self._log_dir_failed(directory, error)
 
     def on_config(self, listener: Callable[[NodeConfig], None]) -> None:
         self._config_listeners.append(listener)
+
+    def on_partition_gone(self, listener: Callable[[str, TopicPartition], Awaitable[None]]) -> None:
+        """Hears log dir and name of every partition that was deleted here."""
+        self._gone_listeners.append(listener)
+
+    def on_log_dir_failed(self, listener: Callable[[str], None]) -> None:
+        self._failure_listeners.append(listener)
 
     # following the metadata log
 
@@ -232,6 +243,8 @@ class Broker:
     async def _delete(self, partition: Partition) -> None:
         try:
             await partition.exclusively(lambda: self.log_dirs.delete(partition.log, self.clock.wall_ms()))
+            for told in self._gone_listeners:
+                await told(partition.log_dir, partition.name)
         except OSError as error:
             self.fail_log_dir(partition.log_dir, error)
 

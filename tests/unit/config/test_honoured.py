@@ -33,19 +33,6 @@ OF_A_QUORUM_OF_ONE = {
 """With one node these can only be right or wrong, and loading the configuration decides that."""
 
 STILL_TO_COME = {
-    "log.cleaner.backoff.ms",
-    "log.cleaner.dedupe.buffer.size",
-    "log.cleaner.enable",
-    "log.cleaner.io.buffer.load.factor",
-    "log.cleaner.io.buffer.size",
-    "log.cleaner.io.max.bytes.per.second",
-    "log.cleaner.threads",
-    "metadata.log.max.record.bytes.between.snapshots",
-    "metadata.log.max.snapshot.interval.ms",
-    "metadata.log.segment.bytes",
-    "metadata.log.segment.ms",
-    "metadata.max.retention.bytes",
-    "metadata.max.retention.ms",
     "num.recovery.threads.per.data.dir",
     "preallocate",
 }
