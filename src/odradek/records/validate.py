@@ -11,6 +11,7 @@ from odradek.base.ids import TopicPartition
 from odradek.config.topic_config import TopicConfig
 from odradek.records.batch import (
     ATTRIBUTE_APPEND_TIME,
+    ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
     NO_TIMESTAMP,
     BatchHeader,
@@ -43,7 +44,9 @@ class Validated(NamedTuple):
 
 def must_walk(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
     """Whether `validate` will look at every record, which takes time in proportion to what they decompress to."""
-    if config.compact or _target_compression(header, config) != header.compression:
+    if config.compact:
+        return True
+    if config.compression_type != "producer" and _target_compression(header, config) != header.compression:
         return True
     if config.log_append_time:
         return False
@@ -74,51 +77,57 @@ def validate(
             f"The baseOffset of the record batch in the append to {partition} should be 0, "
             f"but it is {header.base_offset}"
         )
-    _check_size(header.size, config, partition)
+    if header.size > config.max_message_bytes:
+        raise _too_large(header.size, config, partition)
     check_crc(data, header)
+    if header.compression > Compression.ZSTD:
+        raise UnknownCompression(header.compression)
     _check_header(header, partition)
     if must_walk(header, config, now_ms):
         return _walk_and_patch(data, header, config, now_ms, partition, walk or INTERPRETED_WALK)
+    claims_append_time = header.attributes & ATTRIBUTE_APPEND_TIME
     if config.log_append_time:
-        if header.timestamp_type_is_append:
+        if claims_append_time:
             raise _append_time_refused(header)
         patch_append_time(data, header, now_ms)
-    elif header.timestamp_type_is_append:
+    elif claims_append_time:
         _patch_claimed_append_time(data, header)
     return Validated(memoryview(data), batches)
 
 
 def _check_header(header: BatchHeader, partition: TopicPartition) -> None:
-    if header.compression > Compression.ZSTD:
-        raise UnknownCompression(header.compression)
-    offset_range = f"[{header.base_offset}, {header.last_offset}]"
-    if header.last_offset_delta < 0:
-        raise InvalidRecords(f"Batch has an invalid offset range: {offset_range} in topic partition {partition}")
-    if header.record_count <= 0:
-        raise InvalidRecords(
-            f"Invalid reported count for record batch: {header.record_count} in topic partition {partition}"
-        )
-    if header.last_offset_delta + 1 != header.record_count:
-        raise InvalidRecords(
-            f"Inconsistent batch offset range {offset_range} and count of records {header.record_count} "
-            f"in topic partition {partition}"
-        )
-    if header.is_control:
+    count = header.record_count
+    if count <= 0 or header.last_offset_delta + 1 != count:
+        raise _miscounted(header, partition)
+    if header.attributes & ATTRIBUTE_CONTROL:
         raise InvalidRecords(f"Clients are not allowed to write control records in topic partition {partition}")
-    if header.has_producer_id and header.base_sequence < 0:
+    if header.producer_id >= 0 and header.base_sequence < 0:
         raise InvalidRecords(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id} "
             f"in topic partition {partition}"
         )
 
 
-def _check_size(size: int, config: TopicConfig, partition: TopicPartition) -> None:
-    if size > config.max_message_bytes:
-        raise KafkaError(
-            ErrorCode.message_too_large,
-            f"The record batch size in the append to {partition} is {size} bytes which exceeds the maximum configured "
-            f"value of {config.max_message_bytes}).",
+def _miscounted(header: BatchHeader, partition: TopicPartition) -> InvalidRecords:
+    offset_range = f"[{header.base_offset}, {header.last_offset}]"
+    if header.last_offset_delta < 0:
+        return InvalidRecords(f"Batch has an invalid offset range: {offset_range} in topic partition {partition}")
+    if header.record_count <= 0:
+        return InvalidRecords(
+            f"Invalid reported count for record batch: {header.record_count} in topic partition {partition}"
         )
+    return InvalidRecords(
+        f"Inconsistent batch offset range {offset_range} and count of records {header.record_count} "
+        f"in topic partition {partition}"
+    )
+
+
+def _too_large(size: int, config: TopicConfig, partition: TopicPartition) -> KafkaError:
+    return KafkaError(
+        ErrorCode.message_too_large,
+        f"The record batch size in the append to {partition} is {size} bytes which exceeds the maximum configured "
+        f"value of {config.max_message_bytes}).",
+    )
 
 
 def _walk_and_patch(
@@ -170,7 +179,8 @@ def _compress_anew(
         header.max_timestamp = now_ms
     header.position = 0
     data = bytearray(frame_batch(payload, header, _compression_level(codec, config)))
-    _check_size(len(data), config, partition)
+    if len(data) > config.max_message_bytes:
+        raise _too_large(len(data), config, partition)
     return Validated(memoryview(data), [parse_header(data)])
 
 
