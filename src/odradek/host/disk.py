@@ -72,17 +72,15 @@ def _find_memory_devices() -> set[int]:
 
 
 class HostFile:
-    """An open file whose size only this object changes, so that it is remembered instead of asked for."""
+    """An open file. It remembers nothing of the contents: several of them on one file agree."""
 
-    __slots__ = ("_descriptor", "_device", "_no_wait", "_size", "_sync_failure", "path")
+    __slots__ = ("_descriptor", "_device", "_no_wait", "_sync_failure", "path")
 
     def __init__(self, path: str, number: int, no_wait: _NoWaitReads) -> None:
         self.path = path
         self._descriptor: _Descriptor | None = _Descriptor(number)
         self._no_wait = no_wait
-        status = os.fstat(number)
-        self._size = status.st_size
-        self._device = status.st_dev
+        self._device = os.fstat(number).st_dev
         self._sync_failure: OSError | None = None
 
     def _open_descriptor(self) -> _Descriptor:
@@ -94,7 +92,7 @@ class HostFile:
     def append(self, buffers: Sequence[Buffer]) -> int:
         """Writes all bytes at the end and returns how many, or raises OSError with the file at its old size."""
         descriptor = self._open_descriptor()
-        start = self._size
+        start = os.fstat(descriptor.number).st_size
         try:
             if len(buffers) == 1:
                 written = _write_all(descriptor.number, buffers[0], start)
@@ -104,46 +102,28 @@ class HostFile:
                     chunk = buffers[first : first + _BUFFERS_PER_CALL]
                     written += _write_all_vectored(descriptor.number, chunk, start + written)
         except OSError:
-            # Failing here as well changes nothing: `_size` stays, and the next append overwrites what is behind it.
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor.number, start)
             raise
-        self._size = start + written
         return written
 
     def write_at(self, position: int, data: Buffer) -> None:
-        end = position + _write_all(self._open_descriptor().number, data, position)
-        if end > self._size:
-            self._size = end
+        _write_all(self._open_descriptor().number, data, position)
 
     def read(self, position: int, size: int) -> bytes:
         descriptor = self._open_descriptor()
         data = os.pread(descriptor.number, size, position)
-        if len(data) < size and position + len(data) < self._size:
-            return self._read_on(descriptor, position, size, data)
-        return data
-
-    @staticmethod
-    def _read_on(descriptor: _Descriptor, position: int, size: int, beginning: bytes) -> bytes:
-        parts = [beginning]
-        have = len(beginning)
-        while have < size:
-            part = os.pread(descriptor.number, size - have, position + have)
+        while len(data) < size:
+            part = os.pread(descriptor.number, size - len(data), position + len(data))
             if not part:
                 break
-            parts.append(part)
-            have += len(part)
-        return b"".join(parts)
+            data += part
+        return data
 
     def read_cached(self, position: int, size: int) -> bytes | None:
         no_wait = self._no_wait
         if self._device in no_wait.unsupported_devices:
             return self._read_memory_only(position, size)
-        available = self._size - position
-        if size > available:
-            size = available
-        if size <= 0:
-            return b""
         descriptor = self._open_descriptor()
         pool = no_wait.pool
         pooled = size <= _SCRATCH_BYTES
@@ -154,8 +134,11 @@ class HostFile:
         try:
             with memoryview(scratch) as whole, whole[:size] as view:
                 count = os.preadv(descriptor.number, (view,), position, _NO_WAIT)
-                # Fewer bytes than there are: the rest is not in memory.
-                return bytes(view) if count == size else None
+                if count == size:
+                    return bytes(view)
+                # The file ends here, or the rest is not in memory.
+                at_end = position + count >= os.fstat(descriptor.number).st_size
+                return bytes(view[:count]) if at_end else None
         except BlockingIOError:
             return None
         except OSError as error:
@@ -171,11 +154,10 @@ class HostFile:
         return self.read(position, size) if self._no_wait.device_is_memory(self._device) else None
 
     def size(self) -> int:
-        return self._size
+        return os.fstat(self._open_descriptor().number).st_size
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._open_descriptor().number, size)
-        self._size = size
 
     def sync(self) -> None:
         """Never asks twice after a failure: the kernel drops pages and error, and would then say that all is well."""

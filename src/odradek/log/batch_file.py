@@ -4,6 +4,7 @@ It knows no index; whoever has one says from where to walk. Positions that reade
 ends of the last appends, and where reads that were cut short will go on.
 """
 
+import contextlib
 from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
@@ -53,14 +54,28 @@ class BatchFile:
         self.used = True
         return self._file.get()
 
-    def close(self) -> None:
-        self._file.close()
+    def create(self) -> None:
+        """An empty file; what stands there already is emptied."""
+        self._file.create()
+        self.truncate(0)
+
+    def release(self) -> None:
+        self._file.release()
 
     # ---- writing
 
     def append(self, data: bytes | bytearray | memoryview, end_offset: int) -> None:
         """Appends whole batches, behind which `end_offset` follows. After an OSError nothing has changed."""
-        size = self.size + self.file().append((data,))
+        file = self.file()
+        start = self.size
+        try:
+            file.write_at(start, data)
+        except OSError:
+            # Should that fail as well: only `size` counts, and the next append writes over what is behind it.
+            with contextlib.suppress(OSError):
+                file.truncate(start)
+            raise
+        size = start + len(data)
         # Known before it counts: whoever asks for the new end finds its position.
         _remember(self._ends, end_offset, size)
         self.size = size

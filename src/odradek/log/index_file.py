@@ -43,7 +43,7 @@ class IndexFile:
 
     def create(self) -> None:
         """An empty index of a new active segment; an old file of that name is overwritten."""
-        file = self.file()
+        file = self._file.create()
         file.truncate(0)
         file.truncate(self.max_bytes)
         self.entries = 0
@@ -79,8 +79,8 @@ class IndexFile:
         if self._file.is_open or self._disk.exists(self.path):
             self.file().sync()
 
-    def close(self) -> None:
-        self._file.close()
+    def release(self) -> None:
+        self._file.release()
 
     def read_entry(self, slot: int, *, cached: bool = False) -> bytes:
         return self._read(slot * self.entry_size, self.entry_size, cached)

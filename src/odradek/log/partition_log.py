@@ -81,6 +81,7 @@ class PartitionLog:
         self.producers: ProducerState = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
         self._doomed = DoomedFiles(disk)
+        self._moved = False
 
     @classmethod
     def open(
@@ -258,7 +259,17 @@ class PartitionLog:
 
     def read(self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True) -> LogRead:
         """Whole batches from the one that holds `offset`, none at or above the end. May wait for the disk."""
-        return self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=False)
+        while True:
+            segments = self.segments
+            try:
+                return self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=False)
+            except FileNotFoundError:
+                if self._moved:
+                    # The directory was renamed under this reader: the partition is deleted, or lives elsewhere.
+                    raise KafkaError(ErrorCode.not_leader_or_follower) from None
+                if self.segments is segments:
+                    raise
+                # Retention or compaction took the segment; the next look finds what stands in its place.
 
     def read_cached(
         self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True
@@ -267,6 +278,9 @@ class PartitionLog:
         try:
             return self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=True)
         except WouldWait:
+            return None
+        except FileNotFoundError:
+            # `read` finds out why.
             return None
 
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one_message: bool, cached: bool) -> LogRead:
@@ -465,11 +479,17 @@ class PartitionLog:
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment], now_ms: int) -> None:
         """Puts finished `.cleaned` segments in the place of some that are not active."""
-        swap_in(self._disk, self.directory, new)
         gone = {segment.base_offset for segment in old}
         kept = [segment for segment in self.segments if segment.base_offset not in gone]
+        begins = [segment.base_offset for segment in new]
+        # Old segments of which nothing is left lie behind the new ones' last batch, where a restart would not know that
+        # they were replaced. They go first: what has been cleaned away may be missing, but must not come back.
+        end_offset = max(segment.next_offset() for segment in new)
+        emptied = [segment for segment in old if segment.base_offset >= max(end_offset, begins[0] + 1)]
+        self._doom_segments(emptied, now_ms, keep_snapshots_of=begins)
+        swap_in(self._disk, self.directory, new)
         self.segments = sorted([*kept, *new], key=_base_offset_of)
-        self._doom_segments(old, now_ms, keep_snapshots_of=(segment.base_offset for segment in new))
+        self._doom_segments([one for one in old if one not in emptied], now_ms, keep_snapshots_of=begins)
         settle(self._disk, self.directory, new)
 
     # ---- the end
@@ -486,6 +506,7 @@ class PartitionLog:
 
     def move_to(self, directory: str) -> None:
         """Renames the partition's directory, as to mark it for deletion. The log can still be read."""
+        self._moved = True
         self._disk.rename(self.directory, directory)
         self._doomed.move_to(directory)
         self.directory = directory

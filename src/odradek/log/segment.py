@@ -95,7 +95,7 @@ class Segment:
     ) -> "Segment":
         """A new, empty segment; what stands under its names, left by a crash, is emptied."""
         segment = cls(disk, directory, base_offset, config, size=0, now_ms=now_ms, mark=mark, new=True)
-        segment.log.truncate(0)
+        segment.log.create()
         segment.log.note_end(base_offset)
         segment.offset_index.create()
         segment.time_index.create()
@@ -368,9 +368,9 @@ class Segment:
 
     def release(self) -> None:
         """Gives the descriptors back; the next use opens the files again."""
-        self.log.close()
-        self.offset_index.close()
-        self.time_index.close()
+        self.log.release()
+        self.offset_index.release()
+        self.time_index.release()
 
     def release_if_idle(self) -> None:
         if self.log.used:
@@ -385,6 +385,9 @@ class Segment:
 
     def rename_mark(self, mark: str) -> None:
         """Renames the segment's files, as to ".deleted". Whoever needs that durable syncs the directory."""
+        # Opened before, so that no reader looks for a name that is just changing.
+        for file in (self.log, self.offset_index, self.time_index):
+            file.file()
         for suffix in names.SEGMENT_SUFFIXES:
             source = self.path(suffix)
             if self._disk.exists(source):
@@ -392,6 +395,7 @@ class Segment:
                 self._disk.rename(source, target, durable=False)
         self.mark = mark
         self._set_paths()
+        self.release()
 
     def _set_paths(self) -> None:
         self.log.path = self.path(names.LOG_SUFFIX)

@@ -39,7 +39,7 @@ def finish_swaps(disk: Disk, directory: str, config: TopicConfig, now_ms: int) -
         if found.kind == names.LOG_SUFFIX:
             size = disk.size(f"{directory}/{names.offset_file(found.offset, names.LOG_SUFFIX + names.SWAP_SUFFIX)}")
             segment = Segment(disk, directory, found.offset, config, size=size, now_ms=now_ms, mark=names.SWAP_SUFFIX)
-            low, high = min(low, found.offset), max(high, segment.next_offset())
+            low, high = min(low, found.offset), max(high, segment.next_offset(), found.offset + 1)
             segment.release()
     for name in disk.list_dir(directory):
         parsed = names.parse_offset_file(name)
