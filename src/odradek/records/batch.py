@@ -181,8 +181,7 @@ def parse_batches(buffer: Buffer, *, allow_partial_tail: bool = False) -> list[B
     or a request: the valid bytes then end with the last header's `position + size`.
     """
     headers: list[BatchHeader] = []
-    with memoryview(buffer) as view:
-        end = view.nbytes
+    end = memoryview(buffer).nbytes
     position = 0
     unpack_from = _HEADER.unpack_from
     while end - position >= HEADER_SIZE:
@@ -202,8 +201,7 @@ def _check_tail(buffer: Buffer, position: int, end: int, allow_partial_tail: boo
     """What is left must be the beginning of a batch, judged by as much of it as there is."""
     if end - position > _MAGIC_AT:
         (length,) = _BATCH_LENGTH.unpack_from(buffer, position + _LENGTH_AT)
-        with memoryview(buffer) as view:
-            magic = view.cast("B")[position + _MAGIC_AT]
+        magic = memoryview(buffer).cast("B")[position + _MAGIC_AT]
         if magic != MAGIC_V2 or length < HEADER_SIZE - LENGTH_OVERHEAD:
             _raise_malformed(length, magic, position)
     if not allow_partial_tail:
@@ -222,8 +220,7 @@ def _raise_malformed(length: int, magic: int, position: int) -> None:
 
 def compute_crc(buffer: Buffer, header: BatchHeader) -> int:
     position = header.position
-    with memoryview(buffer) as view, view[position + CRC_COVERS_FROM : position + header.size] as covered:
-        return int(crc32c(covered))
+    return crc32c(memoryview(buffer)[position + CRC_COVERS_FROM : position + header.size])
 
 
 def check_crc(buffer: Buffer, header: BatchHeader) -> None:
