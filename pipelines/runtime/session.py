@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -99,4 +100,8 @@ def _session(configuration: SparkConf, log_file: Path) -> Iterator[SparkSession]
         SparkContext._jvm = None
         SparkContext._active_spark_context = None
         gateway.proc.stdin.close()
-        gateway.proc.wait(STOP_TIMEOUT_SECONDS)
+        try:
+            gateway.proc.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()

@@ -67,6 +67,7 @@ def test_ctrl_c_stops_the_broker_and_leaves_nothing_behind(tmp_path: Path, spark
     assert "interrupted" in output
     assert "Traceback" not in output
     assert not Path(f"/proc/{node_pid}").exists()
+    assert not processes_naming(tmp_path), "Java goes with the pipeline"
     assert not list((tmp_path / "temporary").iterdir())
 
 
@@ -148,6 +149,17 @@ def run_to_end(job: OrdersJob, broker: NodeProcess, orders: list[Order], *, rate
 def rows_of(spark: SparkSession, parquet: Path) -> list[Order]:
     rows = spark.read.parquet(str(parquet)).drop("partition", "offset").orderBy("order_id").collect()
     return [Order(**row.asDict()) for row in rows]
+
+
+def processes_naming(directory: Path) -> list[str]:
+    """Command lines of all running processes that were given a path under this directory."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            command = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if str(directory) in command:
+                found.append(command)
+    return found
 
 
 def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
