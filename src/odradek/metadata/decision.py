@@ -8,6 +8,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from .records import MetadataRecord
 
 T_co = TypeVar("T_co", covariant=True)
+R = TypeVar("R")
 
 RECORDS_MAX: Final = 10_000
 """Of one decision that takes effect as a whole."""
@@ -21,6 +22,10 @@ class Decision(Generic[T_co]):
     """All records take effect together, or none: they must fit one batch."""
     kraft_version: int | None = None
     """A new level of `kraft.version`: the quorum writes it for itself, beside the records."""
+
+    def answered(self, response: R) -> "Decision[R]":
+        """The same decision with another answer, as a handler translates it."""
+        return Decision(self.records, response, self.is_atomic, self.kraft_version)
 
 
 class BoundedRecords(list[MetadataRecord]):

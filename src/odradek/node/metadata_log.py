@@ -39,6 +39,7 @@ class MetadataLog:
         snapshots: dict[SnapshotId, KeptSnapshot],
         replay: Replay,
         quorum: Quorum,
+        voted_epoch: int,
     ) -> None:
         """Not for callers: see `open`."""
         self._disk = disk
@@ -50,6 +51,8 @@ class MetadataLog:
         self.ends_inside_transaction: Final = replay.is_inside_transaction
         self.quorum: Final = quorum
         """As log and snapshots knew it when they were opened."""
+        self.last_epoch: Final = max(voted_epoch, self.image.epoch, 0)
+        """The highest that log, snapshots or `quorum-state` knew."""
 
     @classmethod
     def open(cls, disk: Disk, config: NodeConfig, *, now_ms: int, had_clean_shutdown: bool = False) -> "MetadataLog":
@@ -89,20 +92,15 @@ class MetadataLog:
                 quorum = quorum.after(batch.control)
                 replay.take(batch)
                 offset = header.last_offset + 1
-        return cls(disk, directory, log, snapshots, replay, quorum)
+        state_path = f"{directory}/{FILE_NAME}"
+        state = QuorumState.decode(disk.read_bytes(state_path)) if disk.exists(state_path) else QuorumState()
+        return cls(disk, directory, log, snapshots, replay, quorum, state.leader_epoch)
 
     # Writing
 
     @property
     def end_offset(self) -> int:
         return self._log.log_end_offset
-
-    @property
-    def last_epoch(self) -> int:
-        """The highest epoch known from the log, its snapshots or `quorum-state`."""
-        path = self._path(FILE_NAME)
-        voted = QuorumState.decode(self._disk.read_bytes(path)).leader_epoch if self._disk.exists(path) else 0
-        return max(voted, self.image.epoch, 0)
 
     def write_quorum_state(self, state: QuorumState, quorum: Quorum, voter_ids: tuple[int, ...]) -> None:
         """Durable once it returns."""

@@ -196,6 +196,7 @@ class QuorumOfOne:
             return handler.refuse(request, messages, _storage_error(self.failed.result()))
         if len(self._pending) >= _PENDING_MAX:
             return handler.refuse(request, messages, KafkaError(ErrorCode.request_timed_out))
+        response, refusal = None, None
         try:
             # From here to the records' append nothing waits: decisions follow each other one by one.
             decision = handler.handle(request, messages, self._controller, self._clock.monotonic())
@@ -203,12 +204,15 @@ class QuorumOfOne:
                 self._append(decision.records, is_atomic=decision.is_atomic)
             if decision.kraft_version is not None:
                 self._upgrade_quorum(decision.kraft_version)
+            response = decision.response
+        except KafkaError as error:
+            refusal = error
+        try:
             # Also a refusal may rest on decisions that are not committed yet: it is not heard of before them.
             await self._settled()
         except KafkaError as error:
-            await self._settled()
-            return handler.refuse(request, messages, error)
-        return decision.response
+            refusal = error
+        return response if refusal is None else handler.refuse(request, messages, refusal)
 
     async def maintain(self) -> None:
         """To be called now and then: snapshots that time has made due, and the removal of old ones."""

@@ -17,7 +17,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         producer_id_start=decision.response.first,
         producer_id_len=decision.response.length,
     )
-    return Decision(decision.records, response, decision.is_atomic)
+    return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:

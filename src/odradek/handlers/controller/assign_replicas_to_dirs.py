@@ -40,7 +40,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         for directory in request.directories
     )
     response = _response(messages, ErrorCode.none, directories)
-    return Decision(decision.records, response, decision.is_atomic)
+    return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:

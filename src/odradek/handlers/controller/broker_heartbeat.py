@@ -27,7 +27,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         is_fenced=decision.response.is_fenced,
         should_shut_down=decision.response.should_shut_down,
     )
-    return Decision(decision.records, response, decision.is_atomic)
+    return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:

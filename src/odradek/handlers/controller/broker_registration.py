@@ -51,7 +51,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         error_code=ErrorCode.none,
         broker_epoch=decision.response,
     )
-    return Decision(decision.records, response, decision.is_atomic)
+    return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:

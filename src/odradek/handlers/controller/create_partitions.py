@@ -20,7 +20,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         if count > 1
     }
     response = _response(messages, {**results, **decision.response})
-    return Decision(decision.records, response, decision.is_atomic)
+    return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:

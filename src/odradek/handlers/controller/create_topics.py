@@ -27,7 +27,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
             )
     topics = tuple(_result(messages, name, result) for name, result in results.items())
     response = messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
-    return Decision(decision.records, response, decision.is_atomic)
+    return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:

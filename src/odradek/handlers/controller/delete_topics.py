@@ -24,7 +24,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
     decision = controller.delete_topics(wanted)
     for topic_id, error in decision.response.items():
         answer.add(wanted[topic_id], topic_id, error)
-    return Decision(decision.records, answer.message(), decision.is_atomic)
+    return decision.answered(answer.message())
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:

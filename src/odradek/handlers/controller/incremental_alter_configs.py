@@ -21,7 +21,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
     }
     decision = controller.change_configs(changes, validate_only=request.validate_only)
     response = answer(messages, _RESPONSE, in_order(request, decision.response))
-    return Decision(decision.records, response, decision.is_atomic)
+    return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:

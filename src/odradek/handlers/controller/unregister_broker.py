@@ -13,7 +13,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
     response = messages.new(
         "UnregisterBrokerResponse", throttle_time=NO_THROTTLE, error_code=ErrorCode.none, error_message=None
     )
-    return Decision(decision.records, response, decision.is_atomic)
+    return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:

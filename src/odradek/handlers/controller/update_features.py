@@ -29,7 +29,7 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         error_message=None,
         results=results,
     )
-    return Decision(decision.records, response, decision.is_atomic)
+    return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
