@@ -1,8 +1,13 @@
 """Kafka's error codes, and the one exception that carries one of them to a client."""
 
+import errno
+
 from kio.schema.errors import ErrorCode
 
-__all__ = ["ErrorCode", "KafkaError"]
+__all__ = ["ErrorCode", "KafkaError", "is_disk_failure"]
+
+# What the process ran out of, not the disk: it may work at the next try.
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class KafkaError(Exception):
@@ -12,3 +17,8 @@ class KafkaError(Exception):
         super().__init__(f"{code.name.upper()}: {message}" if message else code.name.upper())
         self.code = code
         self.message = message
+
+
+def is_disk_failure(error: OSError) -> bool:
+    """Whether the error speaks of the disk, so that nothing on it can be trusted until somebody has looked."""
+    return error.errno not in _EXHAUSTED

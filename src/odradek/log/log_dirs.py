@@ -6,6 +6,7 @@ executor. A dir whose disk fails is for the caller to take offline, with `fail`:
 
 import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -77,11 +78,16 @@ class LogDirs:
                     dirs.append(LogDir.open(disk, path))
                 except OSError as error:
                     failures.append(DirFailure(path, error))
-            if not dirs:
-                raise LogDirError("; ".join(f"{failure.directory}: {failure.error}" for failure in failures))
+            _refuse_if_none(dirs, failures)
             agree_on_identity(disk, dirs, node_id, cluster_id, new_id)
-            for log_dir in dirs:
-                log_dir.begin()
+            for log_dir in list(dirs):
+                try:
+                    log_dir.begin()
+                except OSError as error:
+                    log_dir.abandon()
+                    dirs.remove(log_dir)
+                    failures.append(DirFailure(log_dir.path, error))
+            _refuse_if_none(dirs, failures)
         except BaseException:
             for log_dir in dirs:
                 log_dir.abandon()
@@ -157,9 +163,14 @@ class LogDirs:
 
             return load
 
-        jobs = []
+        jobs: list[Callable[[], DirFailure | None]] = []
         for log_dir in self.online.values():
-            for name, found in log_dir.partition_dirs():
+            try:
+                partition_dirs = log_dir.partition_dirs()
+            except OSError as error:
+                jobs.append(partial(DirFailure, log_dir.path, error))
+                continue
+            for name, found in partition_dirs:
                 if found.topic_partition.topic == METADATA_TOPIC:
                     continue
                 if found.mark == names.DELETE_DIR_SUFFIX:
@@ -390,3 +401,9 @@ class LogDirs:
         for log_dir in self.online.values():
             log_dir.abandon()
         self.online = {}
+
+
+def _refuse_if_none(dirs: Sequence[LogDir], failures: Sequence[DirFailure]) -> None:
+    if not dirs:
+        reasons = "; ".join(f"{failure.directory}: {failure.error.strerror or failure.error}" for failure in failures)
+        raise LogDirError(f"no log dir can be used: make room or mend the disk, then start the node again ({reasons})")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, ControllerPort, Executor, Random
 from odradek.config.dynamic import overlay
@@ -100,6 +100,9 @@ class Broker:
         return await self._producer_ids.next()
 
     def fail_log_dir(self, directory: str, error: OSError) -> None:
+        if not is_disk_failure(error):
+            logger.error("log dir %s cannot be used for the moment: %s", directory, error)
+            return
         for partition in self._partitions.values():
             if partition.log_dir == directory and partition.unavailable is None:
                 partition.withdraw(ErrorCode.kafka_storage_error)
@@ -193,15 +196,18 @@ class Broker:
                     executor=self.executor,
                 )
             except LogDirFailed as failed:
-                # Another dir may take it.
                 self.fail_log_dir(failed.directory, failed.error)
+                if failed.directory in self.log_dirs.online:
+                    return self._put_offline(name, failed)
+                # Another dir may take it.
             except LogDirOffline as offline:
-                logger.error("partition %s cannot be served: %s", name, offline)
-                self._offline.add(name)
-                return
+                return self._put_offline(name, offline)
             else:
-                self._add(name, topic_id, log)
-                return
+                return self._add(name, topic_id, log)
+
+    def _put_offline(self, name: TopicPartition, reason: Exception) -> None:
+        logger.error("partition %s is not served until the node is started again: %s", name, reason)
+        self._offline.add(name)
 
     def _pace_of(self, log_dir: str) -> AppendPace:
         return self._paces.setdefault(log_dir, AppendPace())

@@ -7,6 +7,7 @@ A sync that failed is never tried again: the kernel may have dropped the pages a
 import asyncio
 from collections.abc import Callable
 
+from odradek.base.errors import is_disk_failure
 from odradek.base.ports import Executor
 
 
@@ -29,7 +30,8 @@ class GroupSync:
         self._running: asyncio.Task[None] | None = None
 
     async def wait_for(self, offset: int) -> None:
-        """Returns once everything below `offset` is on the disk. Raises the OSError of a failed sync, for good."""
+        """Returns once everything below `offset` is on the disk. Raises the OSError of a failed sync: for good, unless
+        it was not the disk's."""
         if self._failure is not None:
             raise self._failure
         if offset <= self._synced_to:
@@ -49,7 +51,8 @@ class GroupSync:
                 self._synced(target)
                 self._release(lambda offset: offset <= self._synced_to, None)
         except OSError as error:
-            self._failure = error
+            if is_disk_failure(error):
+                self._failure = error
             self._release(lambda _: True, error)
         finally:
             self._running = None

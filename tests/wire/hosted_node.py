@@ -1,0 +1,127 @@
+"""A node in a thread of this process, on a disk with which a test can tamper, its event loop watched for stalls."""
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from odradek.base.ports import Disk
+from odradek.config.node_config import NodeConfig
+from odradek.host.clock import SystemClock
+from odradek.host.disk import HostDisk
+from odradek.host.executor import ThreadExecutor
+from odradek.log.partition_log import PartitionLog
+from odradek.node.format import FormatRequest, format_directories
+from odradek.node.node import Node
+from tests.node_process import CLUSTER_ID
+from tests.odradek_process import OdradekProcess
+
+T = TypeVar("T")
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 20.0
+TICK_S = 0.005
+
+
+class HostedNode:
+    """Started on entering the `with` block, stopped on leaving it. `failure` is what made the node give up."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        disk: Disk | None = None,
+        properties: Mapping[str, str] | None = None,
+        log_dirs: Sequence[Path] = (),
+    ) -> None:
+        # Not started: it only knows what a server.properties has to say.
+        process = OdradekProcess(directory, properties=properties, log_dirs=log_dirs)
+        self.log_dirs = process.log_dirs
+        self.port = process.port
+        text = "".join(f"{key}={value}\n" for key, value in process.server_properties().items())
+        self.config = NodeConfig.load(text, "server.properties")
+        self.disk = disk or HostDisk()
+        self.node: Node
+        self.failure: str | None = None
+        self.longest_stall_s = 0.0
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+        self._start_error: BaseException | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hosted-node", daemon=True)
+
+    def __enter__(self) -> Self:
+        if not (self.log_dirs[0] / "meta.properties").exists():
+            request = FormatRequest(cluster_id=CLUSTER_ID)
+            format_directories(HostDisk(), self.config, request, random=random.SystemRandom(), now_ms=0)
+        self._thread.start()
+        assert self._ready.wait(START_TIMEOUT_S), "the node did not start"
+        if self._start_error is not None:
+            raise self._start_error
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(STOP_TIMEOUT_S)
+            assert not self._thread.is_alive(), "the node did not stop"
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Runs `work` on the node's loop."""
+
+        async def run() -> T:
+            return work()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(START_TIMEOUT_S)
+
+    def logs(self) -> list[PartitionLog]:
+        """Of all partitions; to be touched on the node's loop."""
+        assert self.node._broker is not None
+        return list(self.node._broker.log_dirs.logs())
+
+    def begin_watch(self) -> None:
+        self.call(self._forget_stalls)
+
+    def _forget_stalls(self) -> None:
+        self.longest_stall_s = 0.0
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            try:
+                runner.run(self._serve())
+            except BaseException as error:  # noqa: BLE001 - handed to the test's thread
+                self._start_error = error
+                self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        executor = ThreadExecutor(self.config.background_threads)
+        self.node = Node(
+            self.config, disk=self.disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor
+        )
+        try:
+            await self.node.start()
+            watch = asyncio.ensure_future(self._watch())
+            self._ready.set()
+            stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
+            await asyncio.wait((stopping, self.node.failed), return_when=asyncio.FIRST_COMPLETED)
+            if self.node.failed.done():
+                self.failure = self.node.failed.result()
+            for task in (stopping, watch):
+                task.cancel()
+        finally:
+            await self.node.stop()
+            executor.close()
+
+    async def _watch(self) -> None:
+        while True:
+            due = time.monotonic() + TICK_S
+            await asyncio.sleep(TICK_S)
+            self.longest_stall_s = max(self.longest_stall_s, time.monotonic() - due)
