@@ -5,7 +5,8 @@ brings all three, and calls `clean_dirtiest` again and again.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -127,11 +128,11 @@ class Cleaner:
     # ---- cleaning
 
     async def clean_dirtiest(self, partitions: Iterable[CleanablePartition], now_ms: int) -> Cleaned | None:
-        """Compacts one log, if one is due. An OSError is the log dir's: the caller knows what to do about it."""
+        """Compacts one log, if one is due. An OSError is that of a log dir, which its `filename` lies in."""
         by_name = {one.log.topic_partition: one for one in partitions if self._may_clean(one)}
         # Estimates first, for which no writer has to be held up: they take no open transaction into account.
         candidates = [self._candidate(one, one.high_watermark) for one in by_name.values()]
-        estimates = await self._executor.run(lambda: [measure(one, now_ms) for one in candidates])
+        estimates = await self._executor.run(lambda: self._measure_all(candidates, now_ms))
         self.max_dirty_ratio = max((one.dirty_ratio for one in estimates), default=0.0)
         for estimate in estimates:
             if estimate.checkpoint_is_wrong:
@@ -142,17 +143,31 @@ class Cleaner:
                 continue
             self._in_work.add(name)
             try:
-                cleaned = await self._clean_if_due(by_name[name], now_ms)
+                with _named_by(estimate.candidate.log.directory):
+                    cleaned = await self._clean_if_due(by_name[name], now_ms)
             finally:
                 self._in_work.discard(name)
             if cleaned is not None:
                 return cleaned
         return None
 
+    def _measure_all(self, candidates: list[Candidate], now_ms: int) -> list[LogToClean]:
+        measured = []
+        for candidate in candidates:
+            try:
+                with _named_by(candidate.log.directory):
+                    measured.append(measure(candidate, now_ms))
+            except KafkaError as error:
+                self._give_up(candidate.partition, error)
+        return measured
+
+    def _give_up(self, partition: TopicPartition, error: KafkaError) -> None:
+        """Damaged data must stay as it is for somebody to look at."""
+        _log.error("%s cannot be compacted and is left as it is: %s", partition, error)
+        self.uncleanable.add(partition)
+
     async def _clean_if_due(self, partition: CleanablePartition, now_ms: int) -> Cleaned | None:
         to_clean, producers = await partition.exclusively(partial(self._capture, partition, now_ms))
-        if to_clean.checkpoint_is_wrong:
-            _log.warning("%s is cleaned from its start: its checkpoint lies outside it", partition.log.topic_partition)
         return await self._clean(partition, to_clean, producers, now_ms) if to_clean.is_due else None
 
     async def _correct_checkpoint(self, partition: CleanablePartition, first_dirty_offset: int) -> None:
@@ -188,9 +203,7 @@ class Cleaner:
             if not await self._take_steps(cleaning, partition, now_ms):
                 return None
         except KafkaError as error:
-            # Damaged data must stay as it is for somebody to look at.
-            _log.error("%s cannot be compacted and is left as it is: %s", name, error)
-            self.uncleanable.add(name)
+            self._give_up(name, error)
             return None
         await self._checkpoint(partition.log_dir, name, cleaning.end_offset)
         return Cleaned(name, chosen.first_dirty_offset, cleaning.end_offset, cleaning.stats)
@@ -210,12 +223,11 @@ class Cleaner:
 
     async def _take_steps(self, cleaning: CompactionPass, partition: CleanablePartition, now_ms: int) -> bool:
         """False if the log changed under the pass, or is not to be compacted any more."""
-        steps = cleaning.steps()
+        turns = _Turns(cleaning.steps())
         try:
             while True:
                 rate = self.settings.io_max_bytes_per_second
-                turn = partial(_take_turn, steps, int(min(_TURN_BYTES, rate)))
-                done_bytes, step = await self._executor.run(turn)
+                done_bytes, step = await self._executor.run(partial(turns.take, int(min(_TURN_BYTES, rate))))
                 if step is None:
                     return True
                 if step.replacement is not None and not await partition.exclusively(
@@ -227,17 +239,48 @@ class Cleaner:
                 if done_bytes / rate >= _SHORTEST_PAUSE_SECONDS:
                     await self._pause(done_bytes / rate)
         finally:
-            await self._executor.run(steps.close)
+            turns.stop()
 
 
-def _take_turn(steps: Iterator[Step], turn_bytes: int) -> tuple[int, Step | None]:
-    """Goes on until that much is done, a segment is finished, or there is nothing left (None)."""
-    done_bytes = 0
-    for step in steps:
-        done_bytes += step.io_bytes
-        if step.replacement is not None or done_bytes >= turn_bytes:
-            return done_bytes, step
-    return done_bytes, None
+class _Turns:
+    """A pass in portions. Whoever waits for a turn may be cancelled; its thread then ends the pass itself."""
+
+    def __init__(self, steps: Generator[Step, None, None]) -> None:
+        self._steps = steps
+        self._is_running = False
+        self._is_stopped = False
+
+    def take(self, turn_bytes: int) -> tuple[int, Step | None]:
+        """Goes on until that much is done, a segment is finished, or there is nothing left (None)."""
+        self._is_running = True
+        done_bytes = 0
+        try:
+            for step in self._steps:
+                done_bytes += step.io_bytes
+                if step.replacement is not None or done_bytes >= turn_bytes or self._is_stopped:
+                    return done_bytes, step
+            return done_bytes, None
+        finally:
+            self._is_running = False
+            if self._is_stopped:
+                self._steps.close()
+
+    def stop(self) -> None:
+        """Removes what an unfinished step has written."""
+        self._is_stopped = True
+        if not self._is_running:
+            self._steps.close()
+
+
+@contextmanager
+def _named_by(directory: str) -> Iterator[None]:
+    """An OSError from within says which directory it is about."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = directory
+        raise
 
 
 def _walk_for(log_bytes: int) -> Walk:

@@ -1,7 +1,9 @@
 """The cleaner: one log at a time, at its pace, and never behind the writer's back."""
 
 import asyncio
+import errno
 import random
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,6 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from odradek.base.ids import TopicPartition
+from odradek.host.disk import HostDisk
 from odradek.log.checkpoints import read_offsets
 from odradek.log.compaction_cleaner import Cleaned, Cleaner, CleanerSettings
 from tests.unit.log.compaction_support import CompactedBox, offsets_of
@@ -43,8 +46,8 @@ class FakePartition:
 class Bench:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.disk = CompactedBox(directory / "unused").disk
-        self.executor = InlineExecutor()
+        self.disk = HostDisk()
+        self.executor: InlineExecutor = InlineExecutor()
         self.pauses: list[float] = []
         self.partitions: list[FakePartition] = []
         self.cleaner = self.new_cleaner()
@@ -181,6 +184,57 @@ def test_a_topic_that_stops_being_compacted_stops_the_pass(bench: Bench) -> None
     assert bench.clean() is None
     assert bench.checkpoint() == {}
     assert not any(name.endswith(".cleaned") for name in partition.box.files())
+
+
+def test_an_error_of_the_disk_names_its_directory(bench: Bench) -> None:
+    partition = bench.add(NAME, 5)
+
+    class FailingDisk(HostDisk):
+        def open(self, path: str, **options: Any) -> Any:
+            if path.endswith(".cleaned"):
+                raise OSError(errno.EIO, "Input/output error")
+            return super().open(path, **options)
+
+    bench.disk = FailingDisk()
+    bench.new_cleaner()
+    with pytest.raises(OSError) as failure:
+        bench.clean()
+    assert failure.value.filename == partition.log.directory
+    assert bench.checkpoint() == {}
+
+
+def test_a_cancelled_pass_is_ended_by_its_own_thread(bench: Bench) -> None:
+    partition = bench.add(NAME, 5)
+    started, may_end = threading.Event(), threading.Event()
+
+    class ThreadExecutor(InlineExecutor):
+        async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+            return await asyncio.get_running_loop().run_in_executor(None, work)
+
+    class SlowDisk(HostDisk):
+        def open(self, path: str, **options: Any) -> Any:
+            if path.endswith(".log.cleaned"):
+                started.set()
+                assert may_end.wait(10)
+            return super().open(path, **options)
+
+    bench.disk = SlowDisk()
+    bench.executor = ThreadExecutor()
+    cleaner = bench.new_cleaner()
+
+    async def cancel_midway() -> None:
+        task = asyncio.create_task(cleaner.clean_dirtiest([partition], NOW_MS))  # type: ignore[list-item]
+        await asyncio.to_thread(started.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_end.set()
+
+    asyncio.run(cancel_midway())  # which waits for the threads
+    assert not any(name.endswith(".cleaned") for name in partition.box.files())
+    bench.disk, bench.executor = HostDisk(), InlineExecutor()
+    bench.new_cleaner()
+    assert bench.clean() is not None
 
 
 def test_truncation_and_deletion_are_remembered(bench: Bench) -> None:
