@@ -57,7 +57,8 @@ class Node:
         return [failure for failure in (job() for job in jobs) if failure is not None]
 
     def stop(self, broker_epoch: int = 7) -> None:
-        assert not any([job() for job in self.dirs.closing_jobs()])
+        failures = [job() for job in self.dirs.closing_jobs()]
+        assert not any(failures)
         assert self.dirs.close(broker_epoch) == []
 
     def kill(self) -> None:
