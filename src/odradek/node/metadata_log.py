@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 _READ_BYTES: Final = 1 << 20
 _BATCH_BYTES_MAX: Final = 8 << 20
+_DELETE_DELAY_MS: Final = 60_000
 
 
 class MetadataLog:
@@ -158,13 +159,16 @@ class MetadataLog:
 
 
 def _log_config(config: NodeConfig) -> TopicConfig:
-    return TopicConfig.resolve(
-        {
-            "segment.bytes": str(config.metadata_log_segment_bytes),
-            "segment.ms": str(config.metadata_log_segment_ms),
-            "max.message.bytes": str(_BATCH_BYTES_MAX),
-            "retention.ms": "-1",
-            "retention.bytes": "-1",
-            "file.delete.delay.ms": "60000",
-        }
-    )
+    settings = {
+        "segment.bytes": str(config.metadata_log_segment_bytes),
+        "segment.ms": str(config.metadata_log_segment_ms),
+        "max.message.bytes": str(_BATCH_BYTES_MAX),
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "file.delete.delay.ms": str(_DELETE_DELAY_MS),
+    }
+    # Below the public minimum, for tests: as Kafka's.
+    small_segments = config.effective("internal.metadata.log.segment.bytes")
+    if small_segments is not None:
+        settings["internal.segment.bytes"] = str(small_segments)
+    return TopicConfig.resolve(settings)

@@ -219,6 +219,7 @@ class TestSnapshots:
 
         image = host.run(scenario)
         assert len(list(host.metadata.glob("*.checkpoint"))) <= 2
+        assert min(int(file.stem) for file in host.metadata.glob("*.log")) > 0
         restarted = host.run(lambda quorum: _image_of(quorum))
         assert set(restarted.topics_by_name) == set(image.topics_by_name)
         assert restarted.features == image.features
