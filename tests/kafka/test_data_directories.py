@@ -78,12 +78,13 @@ def read_everything(node: NodeProcess) -> Contents:
     names = sorted(name for name in admin.list_topics(timeout=TIMEOUT_S).topics if not name.startswith("__"))
     contents = Contents()
     described = admin.describe_topics(TopicCollection(names))
+    partitions = []
     for name in names:
         topic = described[name].result(TIMEOUT_S)
         contents.topic_ids[name] = str(topic.topic_id)
         contents.configs[name] = _own_configs(admin, name)
-        for partition in range(len(topic.partitions)):
-            _read_partition(node, TopicPartition(name, partition, OFFSET_BEGINNING), contents)
+        partitions += [TopicPartition(name, number, OFFSET_BEGINNING) for number in range(len(topic.partitions))]
+    _read_partitions(node, partitions, contents)
     return contents
 
 
@@ -93,7 +94,8 @@ def _own_configs(admin: AdminClient, topic: str) -> dict[str, str]:
     return {entry.name: entry.value for entry in entries if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
 
 
-def _read_partition(node: NodeProcess, partition: TopicPartition, contents: Contents) -> None:
+def _read_partitions(node: NodeProcess, partitions: list[TopicPartition], contents: Contents) -> None:
+    """Everything from the beginning to the end of each, over one consumer."""
     consumer = Consumer(
         {
             "bootstrap.servers": node.bootstrap,
@@ -103,24 +105,25 @@ def _read_partition(node: NodeProcess, partition: TopicPartition, contents: Cont
             "check.crcs": True,
         }
     )
-    where = f"{partition.topic}-{partition.partition}"
-    contents.offsets[where] = consumer.get_watermark_offsets(partition, TIMEOUT_S)
-    records: list[tuple[Any, ...]] = []
-    consumer.assign([partition])
+    for partition in partitions:
+        where = f"{partition.topic}-{partition.partition}"
+        contents.offsets[where] = consumer.get_watermark_offsets(partition, TIMEOUT_S)
+        contents.records[where] = []
+    unread = set(contents.records)
+    consumer.assign(partitions)
     deadline = time.monotonic() + TIMEOUT_S
-    at_end = False
-    while not at_end:
-        assert time.monotonic() < deadline, f"{node.name} did not serve all of {where}"
-        for message in consumer.consume(1000, 0.2):
+    while unread:
+        assert time.monotonic() < deadline, f"{node.name} did not serve all of {unread}"
+        for message in consumer.consume(1000, 0.1):
+            where = f"{message.topic()}-{message.partition()}"
             if (error := message.error()) is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error
-                at_end = True
+                unread.discard(where)
             else:
-                records.append(
+                contents.records[where].append(
                     (message.offset(), message.timestamp(), message.key(), message.value(), message.headers())
                 )
     consumer.close()
-    contents.records[where] = records
 
 
 def assert_same(before: Contents, after: Contents) -> None:
