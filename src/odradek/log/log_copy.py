@@ -12,6 +12,8 @@ from odradek.log.partition_log import LogRead, PartitionLog
 from odradek.records.batch import check_crc, parse_batches
 
 CHUNK_BYTES = 1 << 20
+# One sync of a whole log would hold up everybody else's on the same disk.
+SYNC_INTERVAL_BYTES = 16 << 20
 
 
 class SourceUnreadable(Exception):
@@ -32,6 +34,7 @@ class LogCopy:
     def __init__(self, source: PartitionLog, copy: PartitionLog) -> None:
         self.source = source
         self.copy = copy
+        self._unsynced_bytes = 0
 
     def agree(self, now_ms: int) -> None:
         """Cuts off what the original does not have: it may have lost its end in a crash and written another since."""
@@ -69,6 +72,10 @@ class LogCopy:
             copy.truncate_to(batches[0].base_offset, now_ms)
         copy.append_as_follower(data, batches, now_ms=now_ms)
         copy.advance_log_start(min(source.log_start_offset, copy.log_end_offset))
+        self._unsynced_bytes += len(data)
+        if self._unsynced_bytes >= SYNC_INTERVAL_BYTES:
+            copy.flush()
+            self._unsynced_bytes = 0
 
     def _bytes_behind(self, found: LogRead) -> int:
         """What lies in the original behind the data just read."""

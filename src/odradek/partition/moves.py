@@ -142,7 +142,7 @@ class ReplicaMoves:
             await self._executor.run(lambda: copy.agree(self._clock.wall_ms()))
             if not await self._catch_up(move, copy):
                 return False
-            # Long when much was copied, and nobody waits for it yet.
+            # Now, while nobody waits for it.
             await self._executor.run(copy.copy.flush)
             return await self._reassign(move, copy)
         except KafkaError as error:
