@@ -43,13 +43,15 @@ class Consumer:
         self._cluster: Final = cluster
         self._read_committed: Final = read_committed
         self.positions: Final = dict(positions)
-        self.ends: Final[dict[TopicPartition, int]] = {}
-        """Where each partition ended for this reader when it was last asked."""
         self._layouts: dict[str, TopicLayout] = {}
 
     def poll(self, *, wait_ms: int) -> list[Consumed]:
         """What there is, or what comes within `wait_ms`; empty if nothing does."""
         return self._cluster.retry("reading records", lambda: self._poll_once(wait_ms))
+
+    def drop(self, partition: TopicPartition) -> None:
+        """Reads no more of this partition."""
+        del self.positions[partition]
 
     def _poll_once(self, wait_ms: int) -> list[Consumed]:
         found: list[Consumed] = []
@@ -136,7 +138,6 @@ class Consumer:
 
     def _take(self, partition: TopicPartition, answer: Message) -> list[Consumed]:
         """Decodes what one partition brought, and moves its position behind it."""
-        self.ends[partition] = answer.last_stable_offset if self._read_committed else answer.high_watermark
         data = answer.records or b""
         aborted = AbortedFilter(getattr(answer, "aborted_transactions", None) or ()) if self._read_committed else None
         position = self.positions[partition]
