@@ -5,6 +5,7 @@ Nothing is polled: a node says `ready` on its standard output, and its end close
 
 import asyncio
 import contextlib
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
@@ -22,6 +23,8 @@ LOG_LINES: Final = 12
 READY: Final = b"ready "
 _ERROR_MARK: Final = "error: "
 _READ_BYTES: Final = 4096
+# With less than this a log may end before it says why.
+_FULL_DISK_BYTES: Final = 64 * 1024
 
 
 class NodeEnded(Exception):
@@ -48,9 +51,9 @@ class Supervisor:
         self._kill_requested: Final = asyncio.Event()
 
     async def run(self) -> None:
-        """Returns after a clean stop by SIGINT or SIGTERM. Raises NodeEnded when a node ends by itself."""
+        """Returns after a clean stop, by a signal or a closed terminal. Raises NodeEnded when a node ends by itself."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._on_signal)
         try:
             for files in self._nodes:
@@ -162,6 +165,8 @@ class _RunningNode:
         if lines and lines[-1].startswith(_ERROR_MARK):
             return f"{name}: {lines[-1].removeprefix(_ERROR_MARK)}"
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        if shutil.disk_usage(self.files.directory).free < _FULL_DISK_BYTES:
+            return f"{name} {how}: no space left on the disk of {str(self.files.directory)!r}; free some, and try again"
         if not lines:
             return f"{name} {how}, and left nothing in its log {str(self.files.log)!r}"
         return "\n".join((f"{name} {how}; its log {str(self.files.log)!r} ends with:", *lines))

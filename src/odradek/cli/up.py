@@ -49,10 +49,15 @@ def command(
         files.check_is_free()
         if fresh and files.directory.exists():
             shutil.rmtree(files.directory)
-    configs = [prepare(files, port, brokers) for files in nodes]
-    for config in configs:
-        check_ports(config)
-    format_new_nodes(configs)
+    try:
+        configs = [prepare(files, port, brokers) for files in nodes]
+        for config in configs:
+            check_ports(config)
+        format_new_nodes(configs)
+    except OSError as error:
+        # A write that fails for want of space does not say to which file.
+        error.filename = error.filename or str(data_dir)
+        raise
     bootstrap = [broker_address(config) for config in configs]
     supervisor = Supervisor(
         nodes,

@@ -115,7 +115,7 @@ def test_offset_indexes_are_held_against_their_log(tmp_path: Path) -> None:
     index.create()
     index.append(102, len(first))
     index.append(103, 7)
-    index.close()
+    index.release()
     # The file of an active segment is longer than its entries.
     assert path.stat().st_size == 800
     assert entries(path) == [
@@ -131,7 +131,7 @@ def test_time_indexes(tmp_path: Path) -> None:
     index = TimeIndex(HostDisk(), str(path), 100, 12 * 10)
     index.create()
     index.append_if_later(1000, 105)
-    index.close()
+    index.release()
     assert entries(path) == [{"kind": "timestamp", "timestamp": 1000, "offset": 105}]
 
 
