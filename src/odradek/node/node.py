@@ -9,7 +9,7 @@ import socket
 from typing import Final
 from uuid import UUID
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import KafkaError, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Disk, Executor, Random
 from odradek.config.listeners import Listener as Address
@@ -23,6 +23,7 @@ from odradek.net.limits import NodeConnectionLimits
 from odradek.net.reachability import Reachability
 from odradek.net.server import Listener, ListenError
 from odradek.node.broker import Broker
+from odradek.node.cleaning import Cleaning
 from odradek.node.directories import NodeDirectories, advice, failed_metadata
 from odradek.node.maintenance import Maintenance
 from odradek.node.membership import Membership
@@ -136,8 +137,12 @@ class Node:
             progress=_tell_recovery,
         )
         for failure in await asyncio.gather(*(self._executor.run(job) for job in jobs)):
+            if failure is not None and not is_disk_failure(failure.error):
+                raise StartError(f"{failure.directory}: {failure.error.strerror}: raise the limit (ulimit -n 100000)")
             if failure is not None:
                 self._log_dir_failed(*failure)
+        if self.failed.done():
+            raise StartError(self.failed.result())
         await broker.hold_all(image)
 
     async def _bind_listeners(self) -> None:
@@ -184,6 +189,7 @@ class Node:
 
     def _begin_chores(self, broker: Broker) -> None:
         Maintenance(broker, self._periodic).begin()
+        self._periodic.once(Cleaning(broker, self._disk).run())
         quorum = self._quorum
         assert quorum is not None
         self._periodic.every("metadata snapshots", lambda: METADATA_MAINTENANCE_INTERVAL_MS, quorum.maintain)

@@ -213,4 +213,5 @@ def _refused(topic: str, index: int, error: KafkaError | OSError, broker: Broker
             broker.fail_log_dir(partition.log_dir, error)
         return PartitionResult(index, ErrorCode.kafka_storage_error)
     details = [RecordError(*one) for one in error.records] if isinstance(error, InvalidRecords) else []
-    return PartitionResult(index, error.code, record_errors=details, message=error.message)
+    # As Kafka: words only where they are about single records.
+    return PartitionResult(index, error.code, record_errors=details, message=error.message if details else None)
