@@ -268,7 +268,7 @@ class FakeBroker:
         request = raw_wire.build(messages.request_type, fields)
         context = RequestContext(api_key, version, 1, "test", listener, "127.0.0.1", messages)
         answer = run(load_handler(BROKER_APIS[api_key]).handle(request, context, self))
-        written = messages.write(answer)
+        written = answer if isinstance(answer, bytes) else messages.write(answer)
         read, size = messages.read_response(written, 0)
         assert size == len(written)
         return read
