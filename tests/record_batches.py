@@ -88,11 +88,11 @@ def compress(codec: int, data: bytes) -> bytes:
 
 def _xerial(data: bytes) -> bytes:
     """Snappy in the framing of Java's snappy library, as Kafka's clients write it."""
-    framed = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+    blocks = [b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)]
     for start in range(0, len(data), 32 * 1024):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + 32 * 1024]))
-        framed += struct.pack(">i", len(block)) + block
-    return framed
+        blocks += [struct.pack(">i", len(block)), block]
+    return b"".join(blocks)
 
 
 def batch(
