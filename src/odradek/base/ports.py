@@ -25,7 +25,7 @@ class Random(Protocol):
 
 
 class Executor(Protocol):
-    """The only way to a thread. `lane` names a queue whose jobs never overlap (a log dir's, for one); None: any worker."""
+    """The only way to a thread. Jobs of one `lane` (a log dir's, for one) never overlap; None: any worker."""
 
     async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T: ...
 
