@@ -43,9 +43,12 @@ class IndexFile:
 
     def create(self) -> None:
         """An empty index of a new active segment; an old file of that name is overwritten."""
-        file = self._file.create()
-        file.truncate(0)
-        file.truncate(self.max_bytes)
+        self.reset()
+        self.file().truncate(self.max_bytes)
+
+    def reset(self) -> None:
+        """An empty index in an empty file, which may be new."""
+        self._file.create().truncate(0)
         self.entries = 0
 
     def file(self) -> DiskFile:

@@ -34,8 +34,8 @@ class OffsetIndex(IndexFile):
             super().load()
             self._remember_last()
 
-    def create(self) -> None:
-        super().create()
+    def reset(self) -> None:
+        super().reset()
         self._remember_last()
 
     def _remember_last(self) -> None:

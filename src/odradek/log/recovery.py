@@ -180,7 +180,7 @@ class LogLoader:
             # Nobody who stops cleanly leaves no snapshot, unless there was no producer to remember.
             for offset in [*(segment.base_offset for segment in self._segments[-2:]), log_end_offset]:
                 producers.end_offset = offset
-                producers.take_snapshot(sync=True)
+                producers.take_snapshot(sync=False)
         else:
             rebuild_producers(producers, self._segments, log_start_offset, log_end_offset, self._now_ms)
         return producers
@@ -225,7 +225,7 @@ def recover_segment(segment: Segment, producers: ProducerState, epochs: LeaderEp
         pass
     segment.log.truncate(valid_bytes)
     segment.finish()
-    producers.take_snapshot(sync=True)
+    producers.take_snapshot(sync=False)
 
 
 def _check_offsets(segment: Segment, header: BatchHeader, next_offset: int) -> None:
@@ -259,10 +259,10 @@ def rebuild_producers(
             start_offset = max(segment.base_offset, producers.end_offset, log_start_offset)
             producers.end_offset = start_offset
             if segment.base_offset in snapshot_at:
-                producers.take_snapshot(sync=True)
+                producers.take_snapshot(sync=False)
             _replay_range(producers, segment, start_offset, end_offset)
     producers.end_offset = end_offset
-    producers.take_snapshot(sync=True)
+    producers.take_snapshot(sync=False)
 
 
 def _replay_range(producers: ProducerState, segment: Segment, start_offset: int, end_offset: int) -> None:

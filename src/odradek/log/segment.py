@@ -333,8 +333,8 @@ class Segment:
 
     def reset_indexes(self) -> None:
         """Before a recovery writes them anew."""
-        self.offset_index.create()
-        self.time_index.create()
+        self.offset_index.reset()
+        self.time_index.reset()
         self.transaction_index.reset()
         self._max_timestamp = NO_TIMESTAMP
         self._offset_of_max_timestamp = self.base_offset
