@@ -52,6 +52,14 @@ def first_line(error: BaseException) -> str:
 def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_file: Path) -> SparkConf:
     log_configuration = work_directory / "log4j2.properties"
     log_configuration.write_text(LOG_CONFIGURATION.format(log_file=log_file))
+    java_options = (
+        # A run lasts half a minute: compiling well would cost a third more CPU than it saves.
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        f"-Dlog4j2.configurationFile=file:{log_configuration}",
+        # Java's own temporary directory too, for the native libraries that Spark unpacks.
+        f"-Djava.io.tmpdir={work_directory}",
+    )
     return SparkConf(loadDefaults=False).setAll(
         [
             ("spark.app.name", name),
@@ -60,11 +68,7 @@ def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_fi
             ("spark.driver.host", "127.0.0.1"),
             ("spark.driver.bindAddress", "127.0.0.1"),
             ("spark.driver.memory", "1g"),
-            # Java's own temporary directory too, for the native libraries that Spark unpacks.
-            (
-                "spark.driver.extraJavaOptions",
-                f"-Dlog4j2.configurationFile=file:{log_configuration} -Djava.io.tmpdir={work_directory}",
-            ),
+            ("spark.driver.extraJavaOptions", " ".join(java_options)),
             ("spark.local.dir", str(work_directory / "local")),
             ("spark.sql.warehouse.dir", str(work_directory / "warehouse")),
             ("spark.sql.session.timeZone", "UTC"),
