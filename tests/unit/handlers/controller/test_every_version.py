@@ -1,0 +1,171 @@
+"""Each request to a controller, in each version that kio knows, is answered, and refused, with a message of it."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from importlib.util import find_spec
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.assign_replicas_to_dirs.v0.request import DirectoryData, PartitionData, TopicData
+from kio.schema.index import api_key_map
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.alteration import Operation
+from odradek.handlers.controller.apis import CONTROLLER_APIS, load_handler
+from odradek.metadata.image import RESOURCE_TOPIC
+from odradek.protocol.schemas import Schema, schema
+from tests.unit.controller.cluster import CLUSTER_ID, Cluster
+
+ID = UUID(int=4711)
+SECOND = timedelta(seconds=1)
+
+
+def versions() -> Iterator[Any]:
+    for api_key, name in CONTROLLER_APIS.items():
+        for version in range(20):
+            if find_spec(f"kio.schema.{api_key_map[api_key]}.v{version}") is not None:
+                yield pytest.param(api_key, version, id=f"{name}-v{version}")
+
+
+def request_of(messages: Schema, cluster: Cluster) -> Any:
+    new = messages.new
+    epoch = cluster.image.brokers[1].epoch
+    match CONTROLLER_APIS[messages.api_key]:
+        case "create_topics":
+            config = new("CreatableTopicConfig", name="retention.ms", value="5")
+            topic = new(
+                "CreatableTopic",
+                name="new",
+                num_partitions=2,
+                replication_factor=1,
+                assignments=(),
+                configs=(config,),
+            )
+            return new("CreateTopicsRequest", topics=(topic,), validate_only=False)
+        case "delete_topics":
+            if messages.version < 6:
+                return new("DeleteTopicsRequest", topic_names=("orders", "nowhere"), timeout=SECOND)
+            names = [("orders", None), (None, ID)]
+            topics = tuple(new("DeleteTopicState", name=name, topic_id=topic_id) for name, topic_id in names)
+            return new("DeleteTopicsRequest", topics=topics, timeout=SECOND)
+        case "create_partitions":
+            topic = new("CreatePartitionsTopic", name="orders", count=3, assignments=None)
+            return new("CreatePartitionsRequest", topics=(topic,), timeout=SECOND, validate_only=False)
+        case "alter_configs" | "incremental_alter_configs" as name:
+            config = new("AlterableConfig", name="segment.ms", value="60000", config_operation=Operation.SET)
+            resource = new(
+                "AlterConfigsResource", resource_type=RESOURCE_TOPIC, resource_name="orders", configs=(config,)
+            )
+            prefix = "Incremental" if name.startswith("incremental") else ""
+            return new(f"{prefix}AlterConfigsRequest", resources=(resource,), validate_only=False)
+        case "update_features":
+            update = new(
+                "FeatureUpdateKey",
+                feature="group.version",
+                max_version_level=1,
+                upgrade_type=1,
+                allow_downgrade=False,
+            )
+            return new("UpdateFeaturesRequest", feature_updates=(update,), validate_only=False)
+        case "broker_registration":
+            registration = cluster.registration(1, incarnation=2)
+            return new(
+                "BrokerRegistrationRequest",
+                broker_id=1,
+                cluster_id=CLUSTER_ID,
+                incarnation_id=ID,
+                listeners=(new("Listener", name="PLAINTEXT", host="h", port=1, security_protocol=0),),
+                features=tuple(
+                    new("Feature", name=name, min_supported_version=low, max_supported_version=high)
+                    for name, low, high in (
+                        (one.name, one.min_supported_version, one.max_supported_version)
+                        for one in registration.features
+                    )
+                ),
+                rack=None,
+                log_dirs=registration.directories,
+                is_migrating_zk_broker=False,
+                previous_broker_epoch=-1,
+            )
+        case "broker_heartbeat":
+            return new(
+                "BrokerHeartbeatRequest",
+                broker_id=1,
+                broker_epoch=epoch,
+                current_metadata_offset=cluster.image.offset,
+                want_fence=False,
+                want_shut_down=False,
+                offline_log_dirs=(),
+                cordoned_log_dirs=(),
+            )
+        case "unregister_broker":
+            return new("UnregisterBrokerRequest", broker_id=1)
+        case "allocate_producer_ids":
+            return new("AllocateProducerIdsRequest", broker_id=1, broker_epoch=epoch)
+        case "assign_replicas_to_dirs":
+            return new("AssignReplicasToDirsRequest", broker_id=1, broker_epoch=epoch, directories=())
+    raise AssertionError("no request for this API")
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster()
+    cluster.create("orders", 1, 1)
+    return cluster
+
+
+@pytest.mark.parametrize(("api_key", "version"), [*versions()])
+def test_answers(api_key: int, version: int, cluster: Cluster) -> None:
+    messages = schema(api_key, version)
+    if CONTROLLER_APIS[api_key] == "broker_registration" and version < 2:
+        # Requests that know no directories belong to clusters that know none.
+        cluster = Cluster(metadata_version=16)
+    request = request_of(messages, cluster)
+    response = cluster.take(load_handler(api_key).handle(request, messages, cluster.controller, cluster.now))
+    data = messages.write(response)
+    assert messages.read_response(data, 0)[1] == len(data)
+    assert getattr(response, "error_code", ErrorCode.none) is ErrorCode.none
+
+
+@pytest.mark.parametrize(("api_key", "version"), [*versions()])
+def test_refuses(api_key: int, version: int, cluster: Cluster) -> None:
+    messages = schema(api_key, version)
+    request = request_of(messages, cluster)
+    response = load_handler(api_key).refuse(request, messages, KafkaError(ErrorCode.not_controller, "why"))
+    data = messages.write(response)
+    found, size = messages.read_response(data, 0)
+    assert size == len(data)
+    assert "not_controller" in repr(found)
+
+
+def test_topic_deletion_can_be_forbidden() -> None:
+    cluster = Cluster(delete_topic_enable="false")
+    for version, code in ((2, ErrorCode.invalid_request), (3, ErrorCode.topic_deletion_disabled)):
+        messages = schema(20, version)
+        request = messages.new("DeleteTopicsRequest", topic_names=("orders",), timeout=SECOND)
+        with pytest.raises(KafkaError) as raised:
+            load_handler(20).handle(request, messages, cluster.controller, cluster.now)
+        assert raised.value.code is code
+
+
+def test_directory_assignments_are_answered_where_they_stand(cluster: Cluster) -> None:
+    messages = schema(73, 0)
+    orders = cluster.image.topics_by_name["orders"].id
+    (directory,) = cluster.image.brokers[1].directories
+
+    def topic(topic_id: UUID, *partitions: int) -> Any:
+        return TopicData(
+            topic_id=topic_id,
+            partitions=tuple(PartitionData(partition_index=index) for index in partitions),  # type: ignore[arg-type]
+        )
+
+    request = messages.new(
+        "AssignReplicasToDirsRequest",
+        broker_id=1,
+        broker_epoch=cluster.image.brokers[1].epoch,
+        directories=(DirectoryData(id_=directory, topics=(topic(orders, 0, 9), topic(ID, 0))),),
+    )
+    response = load_handler(73).handle(request, messages, cluster.controller, cluster.now).response
+    codes = [[one.error_code for one in found.partitions] for found in response.directories[0].topics]
+    assert codes == [[ErrorCode.none, ErrorCode.unknown_topic_or_partition], [ErrorCode.unknown_topic_id]]
