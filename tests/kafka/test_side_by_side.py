@@ -3,11 +3,13 @@
 What Kafka answers is kept in `tests/golden/wire`, so that Odradek is compared everywhere, also without Java; where
 Java is, Kafka itself is asked again. Changed scenarios are recorded with
 `make test ARGS="-m kafka -k side_by_side --record-transcripts"`.
+
+Where Odradek differs on purpose, `<scenario>.differences.txt` holds exactly the lines that do, and
+`docs/differences.md` the reason.
 """
 
 import difflib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +21,6 @@ from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 
 GOLDEN = ROOT / "tests" / "golden" / "wire"
-CONTEXT_LINES = 6
 
 
 @pytest.fixture(scope="module", params=["odradek", pytest.param("kafka", marks=pytest.mark.kafka)])
@@ -45,27 +46,35 @@ def test_answers_equal_kafkas(name: str, node: NodeProcess, request: pytest.Fixt
     finally:
         talk.end()
     golden_file = GOLDEN / f"{name}.txt"
-    if node.name == "kafka" and request.config.getoption("--record-transcripts"):
-        golden_file.write_text(talk.text)
-    _compare(golden_file, talk.text, node.name)
+    if node.name == "kafka":
+        if request.config.getoption("--record-transcripts"):
+            golden_file.write_text(talk.text)
+        accepted = ""
+    else:
+        accepted_file = GOLDEN / f"{name}.differences.txt"
+        accepted = accepted_file.read_text() if accepted_file.exists() else ""
+    found = _differences(golden_file.read_text(), talk.text)
+    if found != accepted:
+        pytest.fail(_explain(found, accepted, node.name), pytrace=False)
 
 
-def _compare(golden_file: Path, answered: str, broker: str) -> None:
-    expected = golden_file.read_text()
-    if answered == expected:
-        return
-    difference = difflib.unified_diff(
-        expected.splitlines(), answered.splitlines(), "Apache Kafka 4.3.1", broker, lineterm="", n=CONTEXT_LINES
-    )
-    pytest.fail("\n".join(_with_questions(list(difference), answered.splitlines())), pytrace=False)
+def _differences(expected: str, answered: str) -> str:
+    """The lines that differ, each group under the question it answers; empty when all is equal."""
+    lines: list[str] = []
+    question = last_question = ""
+    for line in difflib.ndiff(expected.splitlines(), answered.splitlines()):
+        if line.startswith("  > "):
+            question = line[2:]
+        elif line[0] in "-+":
+            if question != last_question:
+                lines.append(question)
+                last_question = question
+            lines.append(line)
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _with_questions(difference: list[str], answered: list[str]) -> Iterator[str]:
-    """Each hunk opens with the question that was asked, which may stand far above it."""
-    for line in difference:
-        yield line
-        if line.startswith("@@"):
-            start = int(line.split("+")[1].split(",")[0].split(" ")[0])
-            asked = [text for text in answered[:start] if text.startswith("> ")]
-            if asked:
-                yield f" {asked[-1]}"
+def _explain(found: str, accepted: str, broker: str) -> str:
+    if not accepted:
+        return f"- Apache Kafka 4.3.1\n+ {broker}\n\n{found}"
+    changes = difflib.unified_diff(accepted.splitlines(), found.splitlines(), "accepted", "found", lineterm="", n=1)
+    return "the differences from Kafka are not the accepted ones:\n" + "\n".join(changes)

@@ -1,5 +1,6 @@
 """InitProducerId, deduplication by sequence numbers, and DescribeProducers."""
 
+import time
 from typing import Any
 
 from tests.apis import Api
@@ -110,9 +111,12 @@ def describe_producers(talk: Conversation) -> None:
         return {"topics": [{"name": topic, "partition_indexes": partitions}]}
 
     talk.ask("nobody yet", api, about("described", 0, 1))
-    producer.send("one record", 0)
-    producer.send("three more", 1, records=3)
+    now_ms = int(time.time() * 1000)
+    producer.send("one record", 0, timestamp=now_ms)
+    producer.send("three more", 1, records=3, timestamp=now_ms)
     talk.ask("one producer", api, about("described", 0, 1))
+    _Producer(talk, "described").send("a record of long ago", 0)
+    talk.ask("its producer has expired already", api, about("described", 0))
     talk.ask("a topic that is not there", api, about("nowhere", 0))
     talk.ask("a partition that is not there", api, about("described", 0, 9))
     talk.ask("an illegal topic name", api, about("no/slash", 0))
