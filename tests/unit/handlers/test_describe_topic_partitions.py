@@ -89,6 +89,11 @@ def test_a_cursor_that_does_not_fit(three_topics: FakeBroker, cursor: tuple[str,
     assert answer.topics[0].topic_authorized_operations == -(2**31)
 
 
+def test_an_empty_name_is_a_server_error_as_in_kafka(three_topics: FakeBroker) -> None:
+    answer = ask_whole(three_topics, "c", "")
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.unknown_server_error] * 2
+
+
 def test_eligible_leaders(broker: FakeBroker) -> None:
     state = partition_image(leader=-1, isr=(), elr=(1,), last_known_elr=(2,), leader_epoch=5)
     broker.add_topic("a", state=state)

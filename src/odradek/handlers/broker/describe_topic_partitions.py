@@ -16,8 +16,11 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     image = broker.image
     asked = {topic.name for topic in request.topics}
     cursor = request.cursor
+    if "" in asked and cursor is None:
+        # Kafka takes the empty name for that of the cursor, which is not there.
+        return _refusal(context, request, ErrorCode.unknown_server_error)
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
-        return _response(context, [_refused(context, topic.name) for topic in request.topics], None)
+        return _refusal(context, request, ErrorCode.invalid_request)
     from_topic = "" if cursor is None else cursor.topic_name
     names = sorted(name for name in asked or image.topics_by_name if name >= from_topic)
     limit = max(min(broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
@@ -82,16 +85,20 @@ def _absent(context: RequestContext, name: str) -> Message:
     )
 
 
-def _refused(context: RequestContext, name: str) -> Message:
-    return context.new(
-        "DescribeTopicPartitionsResponseTopic",
-        error_code=ErrorCode.invalid_request,
-        name=name,
-        topic_id=None,
-        is_internal=False,
-        partitions=(),
-        topic_authorized_operations=NOT_ASKED,
-    )
+def _refusal(context: RequestContext, request: Message, error: ErrorCode) -> Message:
+    topics = [
+        context.new(
+            "DescribeTopicPartitionsResponseTopic",
+            error_code=error,
+            name=topic.name,
+            topic_id=None,
+            is_internal=False,
+            partitions=(),
+            topic_authorized_operations=NOT_ASKED,
+        )
+        for topic in request.topics
+    ]
+    return _response(context, topics, None)
 
 
 def _cursor(context: RequestContext, topic: str, partition: int) -> Message:
