@@ -26,6 +26,7 @@ from odradek.records.batch import BatchHeader, CorruptBatch, check_crc
 
 # Called with the bytes scanned so far and the bytes to scan.
 Progress = Callable[[int, int], None]
+_REPORT_EVERY_BYTES = 16 << 20
 
 
 class LoadedLog(NamedTuple):
@@ -144,16 +145,21 @@ class LogLoader:
         producers = self._producers_at(unflushed[0].base_offset)
         for slot, segment in enumerate(unflushed):
             size_before = segment.size
-            recover_segment(segment, producers, self._epochs)
+            report = None if self._progress is None else self._report_from(scanned, bytes_to_scan, self._progress)
+            recover_segment(segment, producers, self._epochs, report)
             scanned += size_before
-            if self._progress is not None:
-                self._progress(scanned, bytes_to_scan)
+            if report is not None:
+                report(size_before)
             if segment.size < size_before:
                 # Nothing behind a hole was ever acknowledged.
                 for later in unflushed[slot + 1 :]:
                     later.remove_files()
                 del self._segments[first + slot + 1 :]
                 break
+
+    @staticmethod
+    def _report_from(scanned: int, bytes_to_scan: int, progress: Progress) -> Callable[[int], None]:
+        return lambda position: progress(scanned + position, bytes_to_scan)
 
     # ---- producers
 
@@ -199,14 +205,20 @@ def _indexes_are_sound(segment: Segment, listed: set[str]) -> bool:
     return True
 
 
-def recover_segment(segment: Segment, producers: ProducerState, epochs: LeaderEpochs) -> None:
+def recover_segment(
+    segment: Segment,
+    producers: ProducerState,
+    epochs: LeaderEpochs,
+    report: Callable[[int], None] | None = None,
+) -> None:
     """Writes the segment's indexes anew and cuts it behind its last whole batch.
 
     `producers` stand at the segment's begin and are brought to its end, where a snapshot is left: no later recovery
-    has to read this segment again.
+    has to read this segment again. `report` hears the position every now and then.
     """
     segment.reset_indexes()
     valid_bytes = 0
+    report_at = _REPORT_EVERY_BYTES
     next_offset = segment.base_offset
     try:
         for position, header, data in segment.batches():
@@ -219,6 +231,9 @@ def recover_segment(segment: Segment, producers: ProducerState, epochs: LeaderEp
             if header.leader_epoch > (-1 if latest_epoch is None else latest_epoch):
                 epochs.assign_unwritten(header.leader_epoch, header.base_offset)
             valid_bytes = position + header.size
+            if report is not None and valid_bytes >= report_at:
+                report(valid_bytes)
+                report_at = valid_bytes + _REPORT_EVERY_BYTES
             producers.end_offset = next_offset = header.next_offset
     except KafkaError:
         # Torn, damaged or never meant to be there: the log ends before it.
