@@ -10,9 +10,13 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def _holding(talk: Conversation, topic: str) -> str:
-    """The log dir of the topic's first partition."""
+    """The log dir of the topic's first partition; a copy on its way to another dir does not count."""
     results = talk.ask_quietly(Api.DESCRIBE_LOG_DIRS, {"topics": [{"topic": topic, "partitions": [0]}]}).results
-    return next(str(result.log_dir) for result in results if result.topics)
+    return next(
+        str(result.log_dir)
+        for result in results
+        if any(not one.is_future_key for held in result.topics for one in held.partitions)
+    )
 
 
 def _until_held_by(talk: Conversation, topic: str, log_dir: str) -> None:
