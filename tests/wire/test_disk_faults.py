@@ -357,6 +357,23 @@ def test_a_log_dir_that_cannot_be_read_at_start_is_offline(tmp_path: Path, disk:
         assert read_all(connection, dirs.failing) == [b"kept"]
 
 
+def test_the_last_log_dir_damaged_at_start_is_one_line(tmp_path: Path) -> None:
+    node = OdradekProcess(tmp_path).start()
+    try:
+        with RawConnection(node.port) as connection:
+            assert create_topic(connection, TOPIC) is ErrorCode.none
+            assert produce(connection, TOPIC, b"value").error is ErrorCode.none
+        node.stop()
+        damaged = node.log_dirs[0] / f"{TOPIC}-0" / "leader-epoch-checkpoint"
+        damaged.write_bytes(b"\xff\xfe")
+        code, lines = run_to_end(node)
+        assert code == 2
+        assert str(node.log_dirs[0]) in error_line(lines)
+        assert damaged.name in error_line(lines)
+    finally:
+        node.kill()
+
+
 def test_running_out_of_descriptors_costs_no_disk(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk, flush_messages=1) as dirs, dirs.connect() as connection:
         assert produce(connection, TOPIC, b"before", partition=dirs.failing).offset == 0

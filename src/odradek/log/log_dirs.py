@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
+from odradek.base.errors import KafkaError
 from odradek.base.ids import METADATA_TOPIC, TopicPartition
 from odradek.base.ports import Disk, DiskUsage, Executor
 from odradek.config.topic_config import TopicConfig
@@ -17,7 +18,7 @@ from odradek.log import names
 from odradek.log.doomed_files import DoomedFiles
 from odradek.log.log_dir import LogDir, LogDirError, agree_on_identity
 from odradek.log.partition_log import PRODUCER_ID_EXPIRATION_MS, PartitionLog
-from odradek.log.partition_metadata import MalformedPartitionMetadata, read_topic_id
+from odradek.log.partition_metadata import read_topic_id
 
 # Below this number Kafka gives uuids a meaning of their own: no dir has one.
 _RESERVED_DIRECTORY_IDS = 100
@@ -159,6 +160,9 @@ class LogDirs:
                     self._load(log_dir, name, found, config_for, now_ms, is_stray, progress)
                 except OSError as error:
                     return DirFailure(log_dir.path, error)
+                except (KafkaError, ValueError) as error:
+                    # Damage that recovery does not mend.
+                    return DirFailure(log_dir.path, OSError(errno.EIO, str(error), log_dir.file(name)))
                 return None
 
             return load
@@ -191,10 +195,7 @@ class LogDirs:
     ) -> None:
         partition = found.topic_partition
         directory = log_dir.file(name)
-        try:
-            topic_id = read_topic_id(self._disk, directory)
-        except MalformedPartitionMetadata as error:
-            raise OSError(errno.EIO, str(error), directory) from None
+        topic_id = read_topic_id(self._disk, directory)
         if is_stray(partition, topic_id):
             marked = names.marked_partition_dir(partition, names.STRAY_DIR_SUFFIX, self._new_id().hex)
             self._disk.rename(directory, log_dir.file(marked))

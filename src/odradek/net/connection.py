@@ -2,6 +2,7 @@
 
 Kafka's rule holds: the next request of a connection is taken up only when the one before it was answered. What the
 client sends meanwhile waits here; past a bound the socket is no longer read, so a fast sender pays with its own time.
+Many requests at once are handled a few at a time, so that other connections have their turn between them.
 """
 
 import asyncio
@@ -9,11 +10,12 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable
+from enum import Enum
 from inspect import isawaitable
 from typing import Any, Final, Protocol
 
 from odradek.handlers.context import CLOSE_CONNECTION, RequestContext
-from odradek.protocol.framing import FrameReader, InvalidFrame
+from odradek.protocol.framing import FrameReader
 from odradek.protocol.headers import (
     InvalidHeader,
     RequestHeader,
@@ -27,6 +29,11 @@ logger = logging.getLogger(__name__)
 
 # Requests that arrived while one is being handled. Five in flight is what a pipelining producer uses.
 WAITING_FRAMES_MAX: Final = 16
+# And how many bytes of them, the begin of an unfinished one included.
+WAITING_BYTES_MAX: Final = 1 << 20
+HANDLED_IN_A_ROW_MAX: Final = 16
+# A client that has hung up may have sent requests that want no answer: they are handled, within this time.
+LAST_REQUESTS_SECONDS_MAX: Final = 10.0
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -46,10 +53,18 @@ class UnsupportedRequest(Exception):
     """An API or version that this listener does not serve."""
 
 
-class ConnectionLimits(Protocol):
-    def admit(self, connection: "ClientConnection", host: str) -> bool: ...
+class Admission(Enum):
+    TAKEN = 1
+    # Until there is room: `ClientConnection.let_in` is called then.
+    WAITING = 2
+    REFUSED = 3
 
-    def release(self, connection: "ClientConnection", host: str) -> None: ...
+
+class ConnectionLimits(Protocol):
+    def admit(self, connection: "ClientConnection") -> Admission: ...
+
+    def release(self, connection: "ClientConnection") -> None:
+        """The connection has ended, whatever became of its admission."""
 
     def active(self, connection: "ClientConnection") -> None: ...
 
@@ -67,16 +82,21 @@ class ClientConnection(asyncio.Protocol):
         self._on_connect: Final = on_connect
         self._dispatcher: Final = dispatcher
         self._limits: Final = limits
-        self._listener_name: Final = listener_name
+        self.listener_name: Final = listener_name
         self._reader: Final = FrameReader(request_bytes_max)
         self._waiting: Final[deque[bytearray]] = deque()
+        self._waiting_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
+        self._is_in = False
         self._handling = False
+        self._turn_is_due = False
         self._write_blocked = False
         self._reading_paused = False
-        self._admitted = False
-        self._peer_host = ""
+        # Why no more requests will come; those that came are handled first.
+        self._ending: str | None = None
+        self._last_call: asyncio.TimerHandle | None = None
+        self.peer_host = ""
 
     # asyncio's side
 
@@ -84,46 +104,59 @@ class ClientConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "pause_reading")
         self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
-        self._peer_host = peer[0] if peer else ""
-        self._admitted = self._limits.admit(self, self._peer_host)
-        if not self._admitted:
+        self.peer_host = peer[0] if peer else ""
+        admission = self._limits.admit(self)
+        if admission is Admission.REFUSED:
             transport.close()
-        elif self._on_connect is not None:
-            self._on_connect(self._peer_host)
+        elif admission is Admission.WAITING:
+            # Not at once: uvloop begins to read only after this call.
+            asyncio.get_running_loop().call_soon(self._pause_reading)
+        else:
+            self.let_in()
+
+    def let_in(self) -> None:
+        """There is room for this connection: its requests are handled from now on."""
+        self._is_in = True
+        if self._on_connect is not None:
+            self._on_connect(self.peer_host)
+        self._work_off()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
-        if self._admitted:
-            self._limits.release(self, self._peer_host)
+        if self._last_call is not None:
+            self._last_call.cancel()
+        self._limits.release(self)
 
     def data_received(self, data: bytes) -> None:
         self._limits.active(self)
-        try:
-            frames = self._reader.receive(data)
-        except InvalidFrame as error:
-            self._hang_up(str(error))
-            return
-        if not frames:
-            return
-        if self._handling or self._write_blocked or self._waiting:
-            self._waiting.extend(frames)
-            self._pause_reading_if_full()
-            return
-        if len(frames) == 1:
+        frames = self._reader.receive(data)
+        if len(frames) == 1 and not self._is_busy:
             self._handle(frames[0])
-        else:
+        elif frames:
             self._waiting.extend(frames)
+            self._waiting_bytes += sum(map(len, frames))
             self._work_off()
-        self._pause_reading_if_full()
+        if self._reader.failure is not None:
+            self._end_after_the_last(self._reader.failure)
+        elif self._is_full:
+            self._pause_reading()
+
+    def eof_received(self) -> bool:
+        """Keeps the connection while there is something to be handled: whoever wants no answer need not wait for it."""
+        if not self._is_busy:
+            return False
+        self._end_after_the_last("the client has hung up")
+        return self._transport is not None
 
     def pause_writing(self) -> None:
         self._write_blocked = True
 
     def resume_writing(self) -> None:
         self._write_blocked = False
+        self._limits.active(self)
         self._work_off()
 
     def close(self) -> None:
@@ -136,18 +169,64 @@ class ClientConnection(asyncio.Protocol):
 
     # requests
 
-    def _pause_reading_if_full(self) -> None:
-        if len(self._waiting) >= WAITING_FRAMES_MAX and not self._reading_paused and self._transport is not None:
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a frame that comes now has to wait."""
+        return self._handling or self._write_blocked or bool(self._waiting) or not self._is_in
+
+    @property
+    def _is_full(self) -> bool:
+        return self._is_busy and (
+            len(self._waiting) >= WAITING_FRAMES_MAX
+            or self._waiting_bytes + self._reader.held_bytes >= WAITING_BYTES_MAX
+        )
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self._transport is not None:
             self._reading_paused = True
             self._transport.pause_reading()
 
-    def _work_off(self) -> None:
-        waiting = self._waiting
-        while waiting and not self._handling and not self._write_blocked and self._transport is not None:
-            self._handle(waiting.popleft())
-        if self._reading_paused and len(waiting) < WAITING_FRAMES_MAX // 2 and self._transport is not None:
+    def _resume_reading(self) -> None:
+        if self._reading_paused and self._transport is not None:
             self._reading_paused = False
             self._transport.resume_reading()
+
+    def _work_off(self) -> None:
+        waiting = self._waiting
+        handled = 0
+        if not self._is_in:
+            return
+        while waiting and not self._handling and not self._write_blocked and self._transport is not None:
+            if handled == HANDLED_IN_A_ROW_MAX:
+                self._take_turns()
+                return
+            handled += 1
+            frame = waiting.popleft()
+            self._waiting_bytes -= len(frame)
+            self._handle(frame)
+        if self._transport is None:
+            return
+        if self._ending is not None:
+            if not self._is_busy:
+                self._hang_up(self._ending)
+        elif self._reading_paused and not self._is_full:
+            self._resume_reading()
+
+    def _take_turns(self) -> None:
+        if not self._turn_is_due:
+            self._turn_is_due = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn_is_due = False
+        self._work_off()
+
+    def _end_after_the_last(self, reason: str) -> None:
+        if self._ending is None:
+            self._ending = reason
+            self._pause_reading()
+            self._last_call = asyncio.get_running_loop().call_later(LAST_REQUESTS_SECONDS_MAX, self.abort)
+        self._work_off()
 
     def _handle(self, frame: bytearray) -> None:
         try:
@@ -167,8 +246,8 @@ class ClientConnection(asyncio.Protocol):
                 header.api_version,
                 header.correlation_id,
                 header.client_id,
-                self._listener_name,
-                self._peer_host,
+                self.listener_name,
+                self.peer_host,
                 schema,
             )
             answer = self._dispatcher.dispatch(frame, body, context)
@@ -201,6 +280,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._task = None
         self._handling = False
+        self._limits.active(self)
         self._answer(response, context)
         self._work_off()
 
@@ -230,6 +310,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _hang_up(self, reason: str) -> None:
         if self._transport is not None:
-            logger.info("closing the connection of %s: %s", self._peer_host, reason)
+            logger.info("closing the connection of %s: %s", self.peer_host, reason)
             self._waiting.clear()
+            self._waiting_bytes = 0
             self._transport.close()

@@ -1,17 +1,24 @@
 """How many connections a node takes, in all and from one address, and which it closes for having gone quiet.
 
 Names and meanings are Kafka's: `max.connections`, `max.connections.per.ip`, `max.connections.per.ip.overrides`,
-`connections.max.idle.ms`.
+`connections.max.idle.ms`. At the first limit newcomers wait until somebody leaves, except on the listener that brokers
+use among themselves, where there are others: there the idlest connection of another listener has to go.
 """
 
+import asyncio
+import ipaddress
 import logging
+import socket
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
+from typing import Final
 
 from odradek.base.ports import Clock
-from odradek.net.connection import ClientConnection
+from odradek.net.connection import Admission, ClientConnection
 
 logger = logging.getLogger(__name__)
+
+DEFAULT_WAITING_MAX: Final = 50
 
 
 class NodeConnectionLimits:
@@ -23,34 +30,91 @@ class NodeConnectionLimits:
         per_address_max: int,
         per_address_overrides: Mapping[str, int],
         idle_ms_max: int,
+        waiting_max: int = DEFAULT_WAITING_MAX,
+        privileged_listener: str | None = None,
     ) -> None:
-        self._clock = clock
+        self._clock: Final = clock
+        self._waiting_max: Final = waiting_max
+        self._privileged_listener: Final = privileged_listener
         self.connections_max = connections_max
         self.per_address_max = per_address_max
         self.per_address_overrides = per_address_overrides
+        """By address, in the form in which peers have theirs: see `resolve_addresses`."""
         self.idle_ms_max = idle_ms_max
         # Least recently active first, with the time of the last byte.
-        self._open: OrderedDict[ClientConnection, float] = OrderedDict()
-        self._per_address: Counter[str] = Counter()
+        self._open: Final[OrderedDict[ClientConnection, float]] = OrderedDict()
+        # Told to go, and not gone yet.
+        self._leaving: Final[set[ClientConnection]] = set()
+        self._waiting: Final[OrderedDict[ClientConnection, None]] = OrderedDict()
+        self._per_address: Final[Counter[str]] = Counter()
 
-    def admit(self, connection: ClientConnection, host: str) -> bool:
+    def admit(self, connection: ClientConnection) -> Admission:
+        if self._has_room_for(connection):
+            return Admission.TAKEN if self._take(connection) else Admission.REFUSED
+        if len(self._waiting) >= self._waiting_max:
+            logger.warning(
+                "refusing a connection from %s: max.connections (%d) is reached, and %d wait already",
+                connection.peer_host,
+                self.connections_max,
+                len(self._waiting),
+            )
+            return Admission.REFUSED
+        self._waiting[connection] = None
+        return Admission.WAITING
+
+    def _has_room_for(self, connection: ClientConnection) -> bool:
+        if connection.listener_name == self._privileged_listener:
+            return True
+        return len(self._open) + len(self._leaving) < self.connections_max
+
+    def _take(self, connection: ClientConnection) -> bool:
+        host = connection.peer_host
         allowed = self.per_address_overrides.get(host, self.per_address_max)
         if self._per_address[host] >= allowed:
             logger.warning("refusing a connection from %s: max.connections.per.ip is %d", host, allowed)
             return False
-        if len(self._open) >= self.connections_max:
-            # As Kafka's acceptor: room is made by closing the connection that was quiet for longest.
-            logger.warning("max.connections (%d) is reached: closing the idlest connection", self.connections_max)
-            next(iter(self._open)).close()
         self._open[connection] = self._clock.monotonic()
         self._per_address[host] += 1
+        self._close_excess()
         return True
 
-    def release(self, connection: ClientConnection, host: str) -> None:
-        self._open.pop(connection, None)
+    def release(self, connection: ClientConnection) -> None:
+        self._waiting.pop(connection, None)
+        if self._open.pop(connection, None) is None and connection not in self._leaving:
+            return
+        self._leaving.discard(connection)
+        host = connection.peer_host
         self._per_address[host] -= 1
         if not self._per_address[host]:
             del self._per_address[host]
+        self._let_in()
+
+    def change(self, *, connections_max: int, per_address_max: int, per_address_overrides: Mapping[str, int]) -> None:
+        """Limits that changed at run time; who is one too many now, and was idle for longest, has to go."""
+        self.connections_max = connections_max
+        self.per_address_max = per_address_max
+        self.per_address_overrides = per_address_overrides
+        self._close_excess()
+        self._let_in()
+
+    def _let_in(self) -> None:
+        for connection in list(self._waiting):
+            if not self._has_room_for(connection):
+                return
+            del self._waiting[connection]
+            if self._take(connection):
+                connection.let_in()
+            else:
+                connection.close()
+
+    def _close_excess(self) -> None:
+        excess = len(self._open) - self.connections_max
+        if excess <= 0:
+            return
+        idlest = (one for one in list(self._open) if one.listener_name != self._privileged_listener)
+        for connection, _ in zip(idlest, range(excess), strict=False):
+            logger.warning("max.connections (%d) is exceeded: closing the idlest connection", self.connections_max)
+            self._send_away(connection)
 
     def active(self, connection: ClientConnection) -> None:
         if connection in self._open:
@@ -58,14 +122,38 @@ class NodeConnectionLimits:
             self._open.move_to_end(connection)
 
     def close_idle(self) -> None:
-        """Closes what has sent nothing for `connections.max.idle.ms`; called now and then."""
+        """Closes what has been silent for `connections.max.idle.ms`; called now and then."""
         if self.idle_ms_max < 0:
             return
         oldest_allowed = self._clock.monotonic() - self.idle_ms_max / 1000
         for connection, last_active in list(self._open.items()):
             if last_active > oldest_allowed:
                 return
-            connection.close()
+            self._send_away(connection)
+
+    def _send_away(self, connection: ClientConnection) -> None:
+        del self._open[connection]
+        self._leaving.add(connection)
+        # At once: a peer that reads nothing would keep a polite end waiting for ever.
+        connection.abort()
 
     def connections(self) -> list[ClientConnection]:
-        return list(self._open)
+        return [*self._open, *self._waiting]
+
+
+async def resolve_addresses(limits: Mapping[str, int]) -> dict[str, int]:
+    """The limits by address, where some may have been given by a host's name. Names that do not resolve are left out."""
+    resolved: dict[str, int] = {}
+    for host, limit in limits.items():
+        try:
+            resolved[str(ipaddress.ip_address(host.strip("[]")))] = limit
+            continue
+        except ValueError:
+            pass
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            logger.warning("max.connections.per.ip.overrides: %s does not resolve (%s)", host, error.strerror or error)
+            continue
+        resolved.update({str(entry[4][0]): limit for entry in found})
+    return resolved

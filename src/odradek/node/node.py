@@ -19,7 +19,7 @@ from odradek.log.log_dir import LogDirError
 from odradek.log.log_dirs import LoadProgress, LogDirs
 from odradek.metadata.image import ClusterImage
 from odradek.net.dispatch import BrokerDispatcher
-from odradek.net.limits import NodeConnectionLimits
+from odradek.net.limits import NodeConnectionLimits, resolve_addresses
 from odradek.net.reachability import Reachability
 from odradek.net.server import Listener, ListenError
 from odradek.node.broker import Broker
@@ -147,12 +147,15 @@ class Node:
 
     async def _bind_listeners(self) -> None:
         config = self._config
+        has_others = len(config.broker_listeners) > 1
         self._limits = limits = NodeConnectionLimits(
             self._clock,
             connections_max=config.max_connections,
             per_address_max=config.max_connections_per_ip,
-            per_address_overrides=config.max_connections_per_ip_overrides,
+            per_address_overrides={},
             idle_ms_max=config.connections_max_idle_ms,
+            waiting_max=config.socket_listen_backlog_size,
+            privileged_listener=config.inter_broker_listener_name if has_others else None,
         )
         for address in config.broker_listeners:
             listener = Listener(
@@ -169,8 +172,8 @@ class Node:
             await listener.bind()
 
     async def _serve(self, broker: Broker) -> None:
-        self._limits_changed(broker.config)
-        broker.on_config(self._limits_changed)
+        await self._take_up_limits(broker.config)
+        broker.on_config(lambda changed: self._periodic.once(self._take_up_limits(changed)))
         dispatcher = BrokerDispatcher(BROKER_APIS, broker)
         for listener in self._listeners:
             await listener.serve(dispatcher)
@@ -193,7 +196,7 @@ class Node:
         quorum = self._quorum
         assert quorum is not None
         self._periodic.every("metadata snapshots", lambda: METADATA_MAINTENANCE_INTERVAL_MS, quorum.maintain)
-        self._periodic.every("idle connections", lambda: CLOSE_IDLE_INTERVAL_MS, self._close_idle)
+        self._periodic.every("idle connections", self._close_idle_interval_ms, self._close_idle)
         for listener, advertised in zip(self._listeners, self._advertised(), strict=True):
             reachability = Reachability(listener.name, advertised.host, advertised.port)
             listener.on_client(reachability.client_connected)
@@ -214,11 +217,17 @@ class Node:
             if candidate.bytes[0] >> 2 != 62:
                 return candidate
 
-    def _limits_changed(self, config: NodeConfig) -> None:
-        if self._limits is not None:
-            self._limits.connections_max = config.max_connections
-            self._limits.per_address_max = config.max_connections_per_ip
-            self._limits.per_address_overrides = config.max_connections_per_ip_overrides
+    async def _take_up_limits(self, config: NodeConfig) -> None:
+        assert self._limits is not None
+        self._limits.change(
+            connections_max=config.max_connections,
+            per_address_max=config.max_connections_per_ip,
+            per_address_overrides=await resolve_addresses(config.max_connections_per_ip_overrides),
+        )
+
+    def _close_idle_interval_ms(self) -> int:
+        idle_ms_max = self._config.connections_max_idle_ms
+        return CLOSE_IDLE_INTERVAL_MS if idle_ms_max < 0 else min(CLOSE_IDLE_INTERVAL_MS, max(idle_ms_max // 4, 100))
 
     async def _close_idle(self) -> None:
         if self._limits is not None:

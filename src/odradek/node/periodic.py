@@ -11,7 +11,7 @@ class Periodic:
     """The chores of one node. An error in one round is logged; the next round comes all the same."""
 
     def __init__(self) -> None:
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def every(
         self,
@@ -20,10 +20,12 @@ class Periodic:
         chore: Callable[[], Awaitable[None]],
         first_ms: int | None = None,
     ) -> None:
-        self._tasks.append(asyncio.ensure_future(self._repeat(name, interval_ms, chore, first_ms)))
+        self.once(self._repeat(name, interval_ms, chore, first_ms))
 
     def once(self, chore: Coroutine[None, None, None]) -> None:
-        self._tasks.append(asyncio.ensure_future(chore))
+        task = asyncio.ensure_future(chore)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _repeat(
         self,
@@ -42,7 +44,7 @@ class Periodic:
             delay_ms = interval_ms()
 
     async def stop(self) -> None:
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -4,23 +4,27 @@ import struct
 from typing import Final
 
 _LENGTH: Final = struct.Struct(">i")
-
-
-class InvalidFrame(Exception):
-    """The peer's length prefix is negative or over the limit: the connection cannot go on."""
+_PREFIX_BYTES: Final = 4
+# Pieces below this are put together as they come: an object for each byte of a dawdling sender would cost fifty.
+_SMALL_PIECE_BYTES: Final = 4096
+# A frame that has grown to this is kept in one piece from then on: joining a large one at its end would take its time
+# all at once, and twice its memory.
+_LARGE_FRAME_BYTES: Final = 1 << 20
 
 
 class FrameReader:
-    """Collects one connection's bytes. Holds at most one unfinished frame and what arrived behind it."""
+    """Collects one connection's bytes. Holds at most one unfinished frame, whatever the pieces it comes in."""
 
-    __slots__ = ("_chunks", "_held", "_limit", "_wanted")
+    __slots__ = ("_held", "_limit", "_pieces", "_wanted", "failure")
 
     def __init__(self, limit: int) -> None:
         self._limit: Final = limit
-        self._chunks: list[bytes] = []
+        self._pieces: list[bytes | bytearray] = []
         self._held = 0
         # Bytes needed before the next step is possible: the prefix first, then prefix and frame.
-        self._wanted = 4
+        self._wanted = _PREFIX_BYTES
+        self.failure: str | None = None
+        """Why there will be no more frames: the peer announced one that is too long, or of a negative length."""
 
     @property
     def held_bytes(self) -> int:
@@ -28,39 +32,56 @@ class FrameReader:
 
     def receive(self, data: bytes) -> list[bytearray]:
         """The frames that `data` completes, without their prefixes, each in memory of its own that may be patched."""
-        if self._held:
-            self._chunks.append(data)
-            self._held += len(data)
-            if self._held < self._wanted:
-                return []
-            joined: bytes | bytearray = bytearray().join(self._chunks)
-            self._chunks.clear()
-            self._held = 0
-            self._wanted = 4
-        else:
-            joined = data
-        return self._cut(joined)
+        if not self._held:
+            return self._cut(data)
+        self._held += len(data)
+        if self._held < self._wanted:
+            self._keep(data)
+            return []
+        self._keep(data)
+        joined = self._join()
+        self._pieces.clear()
+        self._held = 0
+        if self._wanted == _PREFIX_BYTES:
+            return self._cut(bytes(joined))
+        # A frame of many pieces is large: it is trimmed where it stands, not copied once more.
+        rest = bytes(joined[self._wanted :])
+        del joined[self._wanted :]
+        del joined[:_PREFIX_BYTES]
+        return [joined, *self._cut(rest)]
 
-    def _cut(self, joined: bytes | bytearray) -> list[bytearray]:
+    def _keep(self, data: bytes) -> None:
+        last = self._pieces[-1]
+        small = len(data) < _SMALL_PIECE_BYTES
+        if isinstance(last, bytearray) and (small or len(last) >= _LARGE_FRAME_BYTES):
+            last += data
+        else:
+            self._pieces.append(bytearray(data) if small else data)
+        if self._held >= _LARGE_FRAME_BYTES and len(self._pieces) > 1:
+            self._pieces = [self._join()]
+
+    def _join(self) -> bytearray:
+        first = self._pieces[0]
+        return first if isinstance(first, bytearray) and len(self._pieces) == 1 else bytearray().join(self._pieces)
+
+    def _cut(self, data: bytes) -> list[bytearray]:
         frames: list[bytearray] = []
-        while len(joined) >= 4:
-            (length,) = _LENGTH.unpack_from(joined)
+        position = 0
+        end = len(data)
+        wanted = _PREFIX_BYTES
+        while end - position >= _PREFIX_BYTES:
+            (length,) = _LENGTH.unpack_from(data, position)
             if length < 0 or length > self._limit:
-                raise InvalidFrame(f"a request of {length} bytes, where socket.request.max.bytes is {self._limit}")
-            end = 4 + length
-            if end > len(joined):
-                self._wanted = end
+                self.failure = f"a request of {length} bytes, where socket.request.max.bytes is {self._limit}"
+                return frames
+            wanted = _PREFIX_BYTES + length
+            if wanted > end - position:
                 break
-            rest = joined[end:]
-            if isinstance(joined, bytearray):
-                # A frame of many chunks is large: it is trimmed where it stands, not copied once more.
-                del joined[end:]
-                del joined[:4]
-                frames.append(joined)
-            else:
-                frames.append(bytearray(memoryview(joined)[4:end]))
-            joined = bytes(rest)
-        if joined:
-            self._chunks.append(bytes(joined))
-            self._held = len(joined)
+            frames.append(bytearray(memoryview(data)[position + _PREFIX_BYTES : position + wanted]))
+            position += wanted
+            wanted = _PREFIX_BYTES
+        if position < end:
+            self._pieces.append(data[position:])
+            self._held = end - position
+        self._wanted = wanted
         return frames

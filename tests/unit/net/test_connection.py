@@ -1,6 +1,7 @@
 """One connection's rules: answers in the order of requests, bounds on what waits, faults that stay where they are."""
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -9,13 +10,14 @@ import pytest
 import uvloop
 
 from odradek.handlers.context import CLOSE_CONNECTION, RequestContext
-from odradek.net.connection import WAITING_FRAMES_MAX, ClientConnection, UnsupportedRequest
+from odradek.net.connection import WAITING_BYTES_MAX, WAITING_FRAMES_MAX, ClientConnection, UnsupportedRequest
 from odradek.net.limits import NodeConnectionLimits
 from odradek.net.server import Listener, ListenError
 from odradek.protocol.headers import RequestHeader
 from odradek.protocol.schemas import Schema, schema
 
 REQUEST_BYTES_MAX = 10_000
+WAITING_CONNECTIONS_MAX = 4
 Scenario = Callable[["Harness"], Coroutine[Any, Any, None]]
 
 
@@ -72,7 +74,12 @@ class Harness:
         self.clock = Clock()
         self.dispatcher = Scripted()
         self.limits = NodeConnectionLimits(
-            self.clock, connections_max=3, per_address_max=3, per_address_overrides={}, idle_ms_max=1000
+            self.clock,
+            connections_max=3,
+            per_address_max=3,
+            per_address_overrides={},
+            idle_ms_max=1000,
+            waiting_max=WAITING_CONNECTIONS_MAX,
         )
         self.listener = Listener(
             "PLAINTEXT",
@@ -209,21 +216,159 @@ def test_no_answer_and_on_to_the_next(run: Callable[[Scenario], None]) -> None:
     run(scenario)
 
 
-def test_one_connection_too_many_pushes_out_the_idlest(run: Callable[[Scenario], None]) -> None:
+async def exchange(link: tuple[asyncio.StreamReader, asyncio.StreamWriter], correlation_id: int) -> int:
+    link[1].write(request(1, correlation_id))
+    return (await answer(link[0]))[0]
+
+
+async def is_silent(reader: asyncio.StreamReader) -> bool:
+    """No answer, and no end of the connection either."""
+    try:
+        async with asyncio.timeout(0.1):
+            await reader.read(1)
+    except TimeoutError:
+        return True
+    return False
+
+
+def test_one_connection_too_many_waits_for_its_place(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         harness.limits.per_address_max = 100
         opened = [await harness.connect() for _ in range(3)]
-        for number, (reader, writer) in enumerate(opened):
-            harness.clock.seconds += 1
-            writer.write(request(1, number))
-            await answer(reader)
-        newcomer, newcomer_writer = await harness.connect()
-        newcomer_writer.write(request(1, 9))
-        assert (await answer(newcomer))[0] == 9
-        assert await opened[0][0].read() == b""
-        for _, writer in opened:
+        for number, link in enumerate(opened):
+            assert await exchange(link, number) == number
+        first, second = await harness.connect(), await harness.connect()
+        for reader, writer in (first, second):
+            writer.write(request(1, 7))
+            assert await is_silent(reader)
+        opened[0][1].close()
+        assert (await answer(first[0]))[0] == 7
+        assert await is_silent(second[0])
+        # Those who were there are served all the while.
+        assert await exchange(opened[1], 8) == 8
+        for _, writer in (*opened, first, second):
             writer.close()
-        newcomer_writer.close()
+
+    run(scenario)
+
+
+def test_who_gives_up_waiting_takes_no_place(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.per_address_max = 100
+        opened = [await harness.connect() for _ in range(3)]
+        impatient, patient = await harness.connect(), await harness.connect()
+        impatient[1].close()
+        await asyncio.sleep(0.05)
+        opened[0][1].close()
+        assert await exchange(patient, 5) == 5
+        for _, writer in (*opened, patient):
+            writer.close()
+
+    run(scenario)
+
+
+def test_more_than_may_wait_are_refused(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.per_address_max = 100
+        links = [await harness.connect() for _ in range(3 + WAITING_CONNECTIONS_MAX)]
+        reader, writer = await harness.connect()
+        assert await reader.read() == b""
+        for _, one in (*links, (reader, writer)):
+            one.close()
+
+    run(scenario)
+
+
+def test_limits_that_change_take_effect_at_once(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.change(connections_max=3, per_address_max=100, per_address_overrides={})
+        opened = [await harness.connect() for _ in range(3)]
+        waiting = await harness.connect()
+        for number, link in enumerate(opened):
+            assert await exchange(link, number) == number
+        harness.limits.change(connections_max=4, per_address_max=100, per_address_overrides={})
+        assert await exchange(waiting, 9) == 9
+        # Lowered, the idlest have to go.
+        harness.limits.change(connections_max=2, per_address_max=100, per_address_overrides={})
+        for reader, _ in opened[:2]:
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        assert await exchange(opened[2], 3) == 3
+        assert await exchange(waiting, 4) == 4
+        harness.limits.change(connections_max=100, per_address_max=100, per_address_overrides={"127.0.0.1": 2})
+        reader, refused = await harness.connect()
+        assert await reader.read() == b""
+        for _, writer in (*opened, waiting, (reader, refused)):
+            writer.close()
+
+    run(scenario)
+
+
+def test_requests_sent_before_hanging_up_are_handled(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        _, writer = await harness.connect()
+        writer.write(request(2, 1) + request(6, 2) + request(6, 3))
+        await writer.drain()
+        writer.close()
+        await asyncio.sleep(0.1)
+        assert harness.dispatcher.seen == [1]
+        harness.dispatcher.release.set()
+        while harness.limits.connections():
+            await asyncio.sleep(0.01)
+        assert harness.dispatcher.seen == [1, 2, 3]
+
+    run(scenario)
+
+
+def test_requests_before_a_bad_frame_are_answered(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        harness.dispatcher.release.set()
+        writer.write(request(1, 1) + request(2, 2) + struct.pack(">i", -5) + request(1, 3))
+        assert [(await answer(reader))[0] for _ in range(2)] == [1, 2]
+        assert await reader.read() == b""
+        assert harness.dispatcher.seen == [1, 2]
+        writer.close()
+
+    run(scenario)
+
+
+def test_behind_a_waiting_request_little_is_read(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.per_address_max = 100
+        listener = Listener("LARGE", "127.0.0.1", 0, harness.limits, request_bytes_max=100 << 20, backlog=10)
+        await listener.bind()
+        await listener.serve(harness.dispatcher)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        large = request(1, 1, bytes(20 << 20))
+        writer.write(request(2, 0) + large)
+        await asyncio.sleep(0.3)
+        (connection,) = harness.limits.connections()
+        assert connection._reader.held_bytes <= WAITING_BYTES_MAX + (256 << 10)
+        harness.dispatcher.release.set()
+        assert [await answer(reader) for _ in range(2)] == [(0, b"later"), (1, bytes(20 << 20))]
+        writer.close()
+        listener.stop_accepting()
+
+    run(scenario)
+
+
+def test_a_flood_of_small_requests_lets_others_have_their_turn(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        flooder, flooder_writer = await harness.connect()
+        bystander = await harness.connect()
+        assert await exchange(bystander, 0) == 0
+        flooder_writer.write(b"".join(request(6, 10 + number) for number in range(2000)))
+        await asyncio.sleep(0)
+        assert await exchange(bystander, 1) == 1
+        # Answered in the midst of the flood, not behind it.
+        assert 10 in harness.dispatcher.seen
+        assert harness.dispatcher.seen.index(1) < 1900
+        flooder_writer.write(request(1, 9))
+        assert (await answer(flooder))[0] == 9
+        assert [one for one in harness.dispatcher.seen if one >= 10] == list(range(10, 2010))
+        for writer in (flooder_writer, bystander[1]):
+            writer.close()
 
     run(scenario)
 
