@@ -1,0 +1,162 @@
+"""One metadata log, two brokers: what either has written, the other opens, goes on with, and gives back."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
+from tests.node_process import NodeProcess
+from tests.odradek_process import OdradekProcess
+
+pytestmark = pytest.mark.kafka
+
+# Snapshots come often, so that both kinds of files are there to be read.
+PROPERTIES = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
+
+
+class _Standalone(NodeProcess):
+    """A quorum that can grow later: its voter is known by the log, not by the configuration."""
+
+    def server_properties(self) -> dict[str, str]:
+        properties = super().server_properties()
+        del properties["controller.quorum.voters"]
+        return {**properties, "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller_port}"}
+
+
+class StandaloneOdradek(_Standalone, OdradekProcess):
+    def format_command(self) -> list[str]:
+        return [*super().format_command(), "--standalone"]
+
+
+class StandaloneKafka(_Standalone, ApacheKafka):
+    def format_command(self) -> list[str]:
+        return [*super().format_command(), "--standalone"]
+
+
+class Pair:
+    """Both brokers on one directory, one at a time."""
+
+    def __init__(self, libs: Path, directory: Path, *, is_standalone: bool) -> None:
+        self.libs = libs
+        self.metadata = directory / "data" / "__cluster_metadata-0"
+        odradek_type = StandaloneOdradek if is_standalone else OdradekProcess
+        kafka_type = StandaloneKafka if is_standalone else ApacheKafka
+        self.odradek: NodeProcess = odradek_type(directory, properties=PROPERTIES)
+        self.kafka: NodeProcess = kafka_type(libs, directory, properties=PROPERTIES)
+        self.kafka.port, self.kafka.controller_port = self.odradek.port, self.odradek.controller_port
+        self.tools = KafkaTools(libs, self.odradek.bootstrap)
+
+    def during(self, node: NodeProcess, work: Callable[[], None], *, kill: bool = False) -> None:
+        node.start()
+        try:
+            work()
+            if not kill:
+                node.stop()
+        finally:
+            node.kill()
+
+    def described(self) -> str:
+        """Topics with ids, partitions and configs; epochs, which every restart moves, are not in it."""
+        lines = self.tools.topics("--describe").splitlines()
+        return "\n".join(sorted(line.strip() for line in lines if "Topic:" in line))
+
+    def dump(self) -> str:
+        files = [*self.metadata.glob("*.log"), *self.metadata.glob("*.checkpoint")]
+        return self.tools.dump_log(*sorted(files), arguments=["--cluster-metadata-decoder"])
+
+
+@pytest.fixture(params=[True, False], ids=["standalone", "fixed voters"])
+def pair(apache_kafka_libs: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Pair:
+    return Pair(apache_kafka_libs, tmp_path, is_standalone=request.param)
+
+
+def _fill(tools: KafkaTools, prefix: str) -> None:
+    tools.topics("--create", "--topic", f"{prefix}.orders", "--partitions", "3", "--config", "retention.ms=100000")
+    tools.topics("--create", "--topic", f"{prefix}.doomed")
+    tools.topics("--alter", "--topic", f"{prefix}.orders", "--partitions", "5")
+    tools.topics("--delete", "--topic", f"{prefix}.doomed")
+    arguments = ("--alter", "--entity-type", "topics", "--entity-name", f"{prefix}.orders")
+    tools.configs(*arguments, "--add-config", "cleanup.policy=[compact,delete],segment.ms=60000")
+
+
+def _features(tools: KafkaTools) -> list[str]:
+    return [re.sub(r"Epoch: \d+", "", line).strip() for line in tools.features("describe").splitlines()]
+
+
+def test_either_goes_on_where_the_other_stopped(pair: Pair) -> None:
+    described: list[str] = []
+    features: list[list[str]] = []
+
+    def fill(prefix: str) -> Callable[[], None]:
+        def work() -> None:
+            if described:
+                assert pair.described() == described[-1]
+            _fill(pair.tools, prefix)
+            described.append(pair.described())
+            features.append(_features(pair.tools))
+
+        return work
+
+    def look() -> None:
+        assert pair.described() == described[-1]
+
+    pair.during(pair.odradek, fill("odradek"))
+    _check_dump(pair.dump(), epochs=1)
+    pair.during(pair.kafka, fill("kafka"))
+    pair.during(pair.odradek, fill("again"), kill=True)
+    pair.during(pair.odradek, look)
+    pair.during(pair.kafka, look)
+    for prefix in ("odradek", "kafka", "again"):
+        assert described[-1].count(f"Topic: {prefix}.orders\tTopicId") == 1
+        assert f"Topic: {prefix}.orders\tPartition: 4\tLeader: 1" in described[-1]
+        assert f"{prefix}.doomed" not in described[-1]
+    assert re.search(r"odradek\.orders.*Configs: .*cleanup\.policy=compact,delete", described[-1])
+    assert features[0] == features[1] == features[2] != []
+
+
+def _check_dump(dumped: str, epochs: int) -> None:
+    """Kafka's tool has read every batch and decoded every record."""
+    for trouble in ("isvalid: false", "Could not", "Error", "Exception"):
+        assert trouble not in dumped
+    assert set(re.findall(r'"type":"([A-Z_]+)"', dumped)) >= {
+        "BEGIN_TRANSACTION_RECORD",
+        "END_TRANSACTION_RECORD",
+        "FEATURE_LEVEL_RECORD",
+        "CONFIG_RECORD",
+        "REGISTER_CONTROLLER_RECORD",
+        "REGISTER_BROKER_RECORD",
+        "BROKER_REGISTRATION_CHANGE_RECORD",
+        "TOPIC_RECORD",
+        "PARTITION_RECORD",
+        "PARTITION_CHANGE_RECORD",
+        "REMOVE_TOPIC_RECORD",
+    }
+    assert dumped.count("LeaderChange") == epochs
+    assert dumped.count("SnapshotHeader") == dumped.count("SnapshotFooter") > 0
+
+
+@pytest.mark.parametrize("writer", ["odradek", "kafka"])
+def test_a_snapshot_alone_is_enough(pair: Pair, writer: str) -> None:
+    described: list[str] = []
+    first, second = (pair.odradek, pair.kafka) if writer == "odradek" else (pair.kafka, pair.odradek)
+
+    def fill() -> None:
+        for number in range(3):
+            pair.tools.topics("--create", "--topic", f"topic-{number}", "--partitions", "40")
+        described.append(pair.described())
+
+    pair.during(first, fill)
+    assert max(file.name for file in pair.metadata.glob("*.checkpoint")) > "00000000000000000001"
+    for file in pair.metadata.iterdir():
+        if file.suffix in (".log", ".index", ".timeindex", ".snapshot") or file.name == "leader-epoch-checkpoint":
+            file.unlink()
+
+    def compare() -> None:
+        # What came after the last snapshot is gone with the log.
+        found = set(pair.described().splitlines())
+        assert found <= set(described[0].splitlines())
+        assert len(found) > 40
+
+    pair.during(second, compare)
