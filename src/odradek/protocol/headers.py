@@ -3,7 +3,7 @@
 import struct
 from typing import Final, NamedTuple
 
-from odradek.protocol.schemas import SerialError
+from kio.serial.errors import SerialError
 
 _FIXED: Final = struct.Struct(">hhih")
 _CORRELATION: Final = struct.Struct(">i")
@@ -40,7 +40,7 @@ def read_request_header(frame: bytearray) -> RequestHeader:
     return RequestHeader(api_key, api_version, correlation_id, client_id, end)
 
 
-def read_unsigned_varint(buffer: bytearray, offset: int) -> tuple[int, int]:
+def read_unsigned_varint(buffer: bytearray | bytes, offset: int) -> tuple[int, int]:
     """The value and the offset behind it. Raises InvalidHeader past the end or over five bytes."""
     value = shift = 0
     limit = min(len(buffer), offset + 5)

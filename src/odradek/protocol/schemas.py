@@ -17,6 +17,8 @@ from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
+from odradek.protocol.request_walk import request_walk
+
 __all__ = ["Message", "MessageClass", "Schema", "SerialError", "schema"]
 
 # A kio entity of some version: its fields are known only by name here.
@@ -49,8 +51,13 @@ class Schema:
         self._classes: dict[str, MessageClass] = {}
         self.flexible: Final[bool] = self.request_type.__flexible__
         self.response_header_flexible: Final[bool] = self.response_type.__header_schema__.__flexible__
-        self.read_request: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.request_type)
+        self._walk_request: Final = request_walk(self.request_type)
+        self._read_request: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.request_type)
         self.read_response: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.response_type)
+
+    def read_request(self, data: bytes, offset: int) -> tuple[Message, int]:
+        """The request that starts there, and its size. Raises SerialError for what cannot be read."""
+        return self._read_request(self._walk_request(data, offset), offset)
 
     def _module(self, side: str) -> ModuleType:
         return import_module(f"kio.schema.{self._name}.v{self.version}.{side}")
