@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.log.leader_epochs import UNDEFINED_EPOCH
-from odradek.log.partition_log import LogRead, PartitionLog
+from odradek.log.partition_log import PartitionLog
+from odradek.log.reading import LogRead
 from odradek.records.batch import check_crc, parse_batches
 
 CHUNK_BYTES = 1 << 20

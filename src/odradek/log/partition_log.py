@@ -5,9 +5,7 @@ starts no thread: what waits for a disk, waits in the caller's. Batches come che
 here looks at records, save in transaction markers. An OSError goes to the caller, and the log is then as before.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,12 +13,14 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Disk
 from odradek.config.topic_config import TopicConfig
-from odradek.log import names, retention
+from odradek.log import names, reading, retention
 from odradek.log.doomed_files import DoomedFiles
+from odradek.log.durability import Durability
 from odradek.log.index_file import WouldWait
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.partition_metadata import agree_on_topic_id
 from odradek.log.producer_state import Origin, ProducerState, StagedProducers
+from odradek.log.reading import LogRead
 from odradek.log.recovery import LoadedLog, LogLoader, Progress, rebuild_producers
 from odradek.log.segment import Segment, TimestampedOffset
 from odradek.log.swaps import settle, swap_in
@@ -28,7 +28,6 @@ from odradek.log.transaction_index import AbortedTransaction
 from odradek.records.batch import BatchHeader, patch_offset_and_epoch
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
-_base_offset_of = attrgetter("base_offset")
 
 
 class Appended(NamedTuple):
@@ -39,15 +38,6 @@ class Appended(NamedTuple):
     timestamp: int = -1
     # A segment was closed: its `flush` is due, up to `rolled_at`.
     rolled_at: int = -1
-
-
-class LogRead(NamedTuple):
-    data: bytes
-    # No offset at or above this one is in the data, and no batch between the data's end and this was passed over.
-    next_offset: int
-    # Where the data lies.
-    segment_base_offset: int
-    position: int
 
 
 class PartitionLog:
@@ -71,11 +61,7 @@ class PartitionLog:
         self._active = loaded.segments[-1]
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
-        # Every batch below is on the disk for good.
-        self._flushed_to = loaded.recovery_point
-        # Closed segments whose indexes are not: those of an active segment change too often to be synced with it.
-        self._index_sync_due: list[Segment] = []
-        self._truncations = 0
+        self._durability = Durability(disk, loaded.recovery_point)
         # Whether a clean stop has anything to write.
         self._changed = not loaded.untouched
         self.producers: ProducerState = loaded.producers
@@ -121,9 +107,7 @@ class PartitionLog:
     @property
     def recovery_point(self) -> int:
         """A start after a crash has to look at the segment that holds this offset, and at those behind it."""
-        due = self._index_sync_due
-        flushed_to = min(self._flushed_to, self.log_end_offset)
-        return min(flushed_to, due[0].base_offset) if due else flushed_to
+        return self._durability.recovery_point(self.log_end_offset)
 
     @property
     def size_bytes(self) -> int:
@@ -249,7 +233,7 @@ class PartitionLog:
         self.producers.take_snapshot(sync=False)
         active.finish()
         segment = Segment.create(self._disk, self.directory, base_offset, self.config, now_ms=now_ms)
-        self._index_sync_due.append(active)
+        self._durability.closed(active)
         self.segments = [*self.segments, segment]
         self._active = segment
         self._changed = True
@@ -284,28 +268,14 @@ class PartitionLog:
             return None
 
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one_message: bool, cached: bool) -> LogRead:
-        if offset < self.log_start_offset or offset > self.log_end_offset:
+        log_end_offset = self.log_end_offset
+        if offset < self.log_start_offset or offset > log_end_offset:
             self._raise_out_of_range(offset)
-        end_offset = min(end_offset, self.log_end_offset)
-        segments = self.segments
-        slot = len(segments) - 1
-        if offset < segments[slot].base_offset:
-            slot = self._floor_slot(segments, offset)
-        while offset < end_offset and slot < len(segments):
-            segment = segments[slot]
-            slot += 1
-            limit_offset = segments[slot].base_offset if slot < len(segments) else names.OFFSET_MAX
-            if end_offset >= limit_offset:
-                end_position = segment.size
-            else:
-                limit_offset = end_offset
-                end_position = segment.position_of(end_offset, cached=cached)
-            found = segment.read(offset, max_bytes, end_position, min_one_message=min_one_message, cached=cached)
-            if found is not None:
-                next_offset = limit_offset if found.next_offset < 0 else found.next_offset
-                return LogRead(found.data, next_offset, segment.base_offset, found.position)
-        # Nothing, or only offsets that hold no record any more.
-        return LogRead(b"", offset if offset > end_offset else end_offset, segments[-1].base_offset, segments[-1].size)
+        if end_offset > log_end_offset:
+            end_offset = log_end_offset
+        return reading.read_batches(
+            self.segments, offset, max_bytes, end_offset, min_one_message=min_one_message, cached=cached
+        )
 
     def _raise_out_of_range(self, offset: int) -> None:
         bound = (
@@ -319,35 +289,17 @@ class PartitionLog:
             f"{bound}",
         )
 
-    @staticmethod
-    def _floor_slot(segments: Sequence[Segment], offset: int) -> int:
-        """The last segment that begins at the offset or before it; the first if none does."""
-        return max(0, bisect_right(segments, offset, key=_base_offset_of) - 1)
-
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record whose timestamp is not below the one asked for."""
-        segments = self.segments
-        for segment in segments[self._floor_slot(segments, self.log_start_offset) :]:
-            if segment.largest_timestamp_ms >= timestamp:
-                found = segment.find_timestamp(timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
-        return None
+        return reading.find_timestamp(self.segments, timestamp, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
         """The first record that has the greatest timestamp of the log."""
-        return max(self.segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp()
+        return reading.find_max_timestamp(self.segments)
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
         """Those that reach into [from, to), by the order of their markers."""
-        found: list[AbortedTransaction] = []
-        segments = self.segments
-        for segment in segments[self._floor_slot(segments, from_offset) :]:
-            entries, complete = segment.transaction_index.collect(from_offset, to_offset)
-            found += entries
-            if complete:
-                break
-        return found
+        return reading.aborted_transactions(self.segments, from_offset, to_offset)
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -366,30 +318,9 @@ class PartitionLog:
     def flush(self, up_to_offset: int | None = None) -> None:
         """Makes everything below the offset (the log's end, if none is given) survive a power loss."""
         target = self.log_end_offset if up_to_offset is None else min(up_to_offset, self.log_end_offset)
-        truncations = self._truncations
-        if target > self._flushed_to:
-            self._sync_batches(target)
-        for segment in list(self._index_sync_due):
-            segment.sync_indexes()
-            if segment in self._index_sync_due:
-                self._index_sync_due.remove(segment)
+        self._durability.flush(self.segments, self.directory, target)
         self.producers.snapshots.sync()
         self.epochs.write_if_changed()
-        # What was cut meanwhile, and perhaps written anew, was not synced here.
-        if truncations == self._truncations:
-            self._flushed_to = max(self._flushed_to, target)
-
-    def _sync_batches(self, target: int) -> None:
-        segments = self.segments
-        flushed_to = self._flushed_to
-        new_files = False
-        for segment in segments[self._floor_slot(segments, flushed_to) :]:
-            if segment.base_offset >= target:
-                break
-            segment.sync()
-            new_files = new_files or segment.base_offset >= flushed_to
-        if new_files:
-            self._disk.sync_dir(self.directory)
 
     # ---- shortening
 
@@ -406,10 +337,11 @@ class PartitionLog:
         self._doom_segments(segments[len(kept) :], now_ms)
         self.segments = kept
         self._active = kept[-1]
+        self._changed = True
         self._active.truncate_to(offset, now_ms)
         self._active.log.note_end(offset)
         self.log_end_offset = offset
-        self._forget_flushed_above(offset)
+        self._durability.truncated(offset, self._active)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.epochs.truncate_from_end(offset)
         rebuild_producers(self.producers, kept, self.log_start_offset, offset, now_ms)
@@ -422,17 +354,11 @@ class PartitionLog:
         self.segments = [segment]
         self._active = segment
         self.log_end_offset = offset
-        self._forget_flushed_above(offset)
+        self._durability.truncated(offset, self._active)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self.epochs.clear()
         self.producers.restart_at(offset)
         self.producers.take_snapshot(sync=False)
-
-    def _forget_flushed_above(self, offset: int) -> None:
-        self._truncations += 1
-        self._flushed_to = min(self._flushed_to, offset)
-        self._index_sync_due = [one for one in self._index_sync_due if one in self.segments and one is not self._active]
-        self._changed = True
 
     def advance_log_start(self, offset: int) -> bool:
         """Hides what lies below; whole segments go with the next `delete_old_segments`. False if it changes nothing."""
@@ -456,14 +382,14 @@ class PartitionLog:
         # The start moves first: nobody looks for what is about to go.
         self.advance_log_start(kept[0].base_offset)
         self.segments = kept
-        self._index_sync_due = [segment for segment in self._index_sync_due if segment not in deleted]
         self._doom_segments(deleted, now_ms)
         return count
 
-    def _doom_segments(self, segments: Iterable[Segment], now_ms: int, keep_snapshots_of: Iterable[int] = ()) -> None:
+    def _doom_segments(self, segments: Sequence[Segment], now_ms: int, keep_snapshots_of: Iterable[int] = ()) -> None:
         """Renames the files to `.deleted`; they go once nobody can be reading them any more."""
         remove_at_ms = now_ms + self.config.file_delete_delay_ms
         kept = set(keep_snapshots_of)
+        self._durability.gone(segments)
         for segment in segments:
             segment.rename_mark(names.DELETED_SUFFIX)
             for suffix in names.SEGMENT_SUFFIXES:
@@ -488,7 +414,7 @@ class PartitionLog:
         emptied = [segment for segment in old if segment.base_offset >= max(end_offset, begins[0] + 1)]
         self._doom_segments(emptied, now_ms, keep_snapshots_of=begins)
         swap_in(self._disk, self.directory, new)
-        self.segments = sorted([*kept, *new], key=_base_offset_of)
+        self.segments = sorted([*kept, *new], key=reading.base_offset_of)
         self._doom_segments([one for one in old if one not in emptied], now_ms, keep_snapshots_of=begins)
         settle(self._disk, self.directory, new)
 

@@ -115,6 +115,8 @@ class LogLoader:
 
     def _open_segment(self, base_offset: int, listed: set[str]) -> None:
         segment = Segment.open(self._disk, self._directory, base_offset, self._config, now_ms=self._now_ms)
+        if names.offset_file(base_offset, names.TRANSACTION_INDEX_SUFFIX) not in listed:
+            segment.transaction_index.has_no_file()
         flushed = self._had_clean_shutdown or base_offset < self._recovery_point
         # What was not flushed is scanned later anyway, and its indexes written anew.
         if flushed and not _indexes_are_sound(segment, listed):

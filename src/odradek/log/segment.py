@@ -64,7 +64,6 @@ class Segment:
         size: int,
         now_ms: int,
         mark: str = "",
-        new: bool = False,
     ) -> None:
         """Opens no file. `mark` is what follows the usual file names: ".cleaned", ".swap" or nothing."""
         self._disk = disk
@@ -78,9 +77,7 @@ class Segment:
         self.log = BatchFile(disk, self.path(names.LOG_SUFFIX), size)
         self.offset_index = OffsetIndex(disk, self.path(names.OFFSET_INDEX_SUFFIX), base_offset, index_bytes)
         self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX_SUFFIX), base_offset, index_bytes)
-        self.transaction_index = TransactionIndex(
-            disk, self.path(names.TRANSACTION_INDEX_SUFFIX), base_offset, empty=new
-        )
+        self.transaction_index = TransactionIndex(disk, self.path(names.TRANSACTION_INDEX_SUFFIX), base_offset)
         self.bytes_since_index_entry = 0
         self._last_offset_max = base_offset + RELATIVE_OFFSET_MAX
         self._ready_to_append = False
@@ -94,13 +91,14 @@ class Segment:
         cls, disk: Disk, directory: str, base_offset: int, config: TopicConfig, *, now_ms: int, mark: str = ""
     ) -> "Segment":
         """A new, empty segment; what stands under its names, left by a crash, is emptied."""
-        segment = cls(disk, directory, base_offset, config, size=0, now_ms=now_ms, mark=mark, new=True)
+        segment = cls(disk, directory, base_offset, config, size=0, now_ms=now_ms, mark=mark)
         segment.log.create()
         segment.log.note_end(base_offset)
         segment.offset_index.create()
         segment.time_index.create()
         if disk.exists(segment.transaction_index.path):
             disk.remove(segment.transaction_index.path)
+        segment.transaction_index.has_no_file()
         segment._max_timestamp = NO_TIMESTAMP
         segment._ready_to_append = True
         return segment

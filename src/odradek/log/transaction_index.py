@@ -24,11 +24,15 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     __slots__ = ("_disk", "_entries", "base_offset", "path")
 
-    def __init__(self, disk: Disk, path: str, base_offset: int, *, empty: bool = False) -> None:
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
-        self._entries: list[AbortedTransaction] | None = [] if empty else None
+        self._entries: list[AbortedTransaction] | None = None
+
+    def has_no_file(self) -> None:
+        """Spares the look for one, which most segments do not have."""
+        self._entries = []
 
     def entries(self) -> list[AbortedTransaction]:
         if self._entries is None:

@@ -11,7 +11,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.handlers.broker.hosted_partition import why_missing
 from odradek.handlers.context import BrokerPort, RequestContext
-from odradek.log.partition_log import LogRead
+from odradek.log.reading import LogRead
 from odradek.partition.partition import Partition
 from odradek.protocol.fetch_codec import (
     FIRST_WITH_TOPIC_ID,
