@@ -38,7 +38,7 @@ def test_damage_is_either_read_or_refused_and_never_anything_else() -> None:
         damaged = mutator.next_frame()[4:]
         try:
             api, version, position = body_of(damaged)
-            if position > len(damaged):
+            if not 0 < position <= len(damaged):
                 continue
         except (struct.error, KeyError, ModuleNotFoundError):
             continue
