@@ -7,6 +7,7 @@ not count.
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from typing_extensions import Buffer
@@ -14,6 +15,8 @@ from typing_extensions import Buffer
 from odradek.host.disk import HostDisk, HostFile
 from odradek.records.batch import BatchHeader, parse_batches
 from tests.unit.log.log_support import NOW_MS, LogBox, batch, config
+
+T = TypeVar("T")
 
 APPEND_US_MAX = 15
 READ_US_MAX = 10
@@ -41,7 +44,7 @@ class WeightlessDisk(HostDisk):
         return file
 
 
-def best_us(prepare: Callable[[], Sequence[object]], run: Callable[[Sequence[object]], None]) -> float:
+def best_us(prepare: Callable[[], Sequence[T]], run: Callable[[Sequence[T]], None]) -> float:
     best = float("inf")
     for _ in range(ROUNDS):
         items = prepare()
@@ -72,15 +75,15 @@ def test_append_and_read(tmp_path: Path, records: int, idempotent: bool) -> None
             prepared.append((data, headers))
         return prepared
 
-    def append(prepared: Sequence[object]) -> None:
-        for data, headers in prepared:  # type: ignore[misc]
+    def append(prepared: Sequence[tuple[bytearray, list[BatchHeader]]]) -> None:
+        for data, headers in prepared:
             log.append_as_leader(data, headers, leader_epoch=1, now_ms=NOW_MS)
 
     assert best_us(prepare, append) < APPEND_US_MAX
     end = log.log_end_offset
 
-    def read(offsets: Sequence[object]) -> None:
+    def read(offsets: Sequence[int]) -> None:
         for offset in offsets:
-            log.read_cached(offset, 1 << 20, end_offset_exclusive=end)  # type: ignore[arg-type]
+            log.read_cached(offset, 1 << 20, end_offset_exclusive=end)
 
     assert best_us(lambda: [end - records] * PER_ROUND, read) < READ_US_MAX

@@ -18,7 +18,7 @@ def epochs(tmp_path: Path) -> LeaderEpochs:
 
 
 def listed(epochs: LeaderEpochs) -> list[tuple[int, int]]:
-    return [tuple(entry) for entry in epochs.entries]
+    return [(entry.epoch, entry.start_offset) for entry in epochs.entries]
 
 
 def test_file_is_kafkas(epochs: LeaderEpochs, tmp_path: Path) -> None:

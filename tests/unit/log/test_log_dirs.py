@@ -48,7 +48,7 @@ class Node:
         return UUID(int=next(self._ids))
 
     def start(self, **options: Any) -> LogDirs:
-        arguments = {"node_id": 1, "cluster_id": CLUSTER, "new_id": self.new_id} | options
+        arguments: dict[str, Any] = {"node_id": 1, "cluster_id": CLUSTER, "new_id": self.new_id} | options
         self.dirs = LogDirs.open(self.disk, self.paths, **arguments)
         return self.dirs
 
@@ -65,7 +65,7 @@ class Node:
         self.dirs.abandon()
 
     def create(self, name: TopicPartition, topic_config: TopicConfig = DEFAULTS, **options: Any) -> PartitionLog:
-        arguments = {"now_ms": NOW_MS, "executor": Inline()} | options
+        arguments: dict[str, Any] = {"now_ms": NOW_MS, "executor": Inline()} | options
         return asyncio.run(self.dirs.get_or_create(name, TOPIC_ID, topic_config, **arguments))
 
 

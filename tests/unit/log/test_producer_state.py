@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.unit.log.log_support import NOW_MS, LogBox, batch, config, read_all
 SEQUENCE_MAX = 2**31 - 1
 
 
-def refused(box: LogBox, *args: int, **fields: object) -> ErrorCode:
+def refused(box: LogBox, *args: int, **fields: Any) -> ErrorCode:
     end = box.log.log_end_offset
     with pytest.raises(KafkaError) as caught:
         box.produce(*args, **fields)

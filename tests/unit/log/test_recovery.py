@@ -4,12 +4,15 @@ import os
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from odradek.log import recovery
 from odradek.log.partition_log import PartitionLog
+from odradek.log.segment import Segment
 from odradek.records.batch import parse_batches
 from tests.unit.log.log_support import NOW_MS, LogBox, batch, config, read_all
 
@@ -24,7 +27,7 @@ def last_log_file(box: LogBox) -> Path:
     return max(box.directory.glob("*.log"))
 
 
-def filled(directory: Path, count: int = 12, **options: object) -> LogBox:
+def filled(directory: Path, count: int = 12, **options: Any) -> LogBox:
     """Some segments, some transactions, a producer, several epochs; never closed."""
     box = LogBox(
         directory, config=config(segment_bytes=900, index_interval_bytes=150, segment_index_bytes=1200), **options
@@ -95,12 +98,13 @@ def test_only_what_was_not_flushed_is_scanned(tmp_path: Path, monkeypatch: pytes
     segments = [segment.base_offset for segment in box.log.segments]
     assert len(segments) > 3
     scanned: list[int] = []
-    from odradek.log import recovery
-
     real = recovery.recover_segment
-    monkeypatch.setattr(
-        recovery, "recover_segment", lambda segment, *rest: (scanned.append(segment.base_offset), real(segment, *rest))
-    )
+
+    def noted(segment: Segment, *rest: Any) -> None:
+        scanned.append(segment.base_offset)
+        real(segment, *rest)
+
+    monkeypatch.setattr(recovery, "recover_segment", noted)
     box.open(recovery_point=segments[2] + 1)
     assert scanned == segments[2:]
     scanned.clear()

@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from tests.unit.log.log_support import NOW_MS, LogBox, batch, config, read_all
 HOUR_MS = 3_600_000
 
 
-def box_of_segments(directory: Path, count: int = 6, **options: object) -> LogBox:
+def box_of_segments(directory: Path, count: int = 6, **options: Any) -> LogBox:
     """One batch of one record in each segment, an hour apart."""
     data = batch(1, size=100)
     box = LogBox(directory, config=config(segment_bytes=len(data), **options))
@@ -62,7 +63,7 @@ def test_by_size(tmp_path: Path) -> None:
 
 
 def test_compacted_topics_keep_old_records(tmp_path: Path) -> None:
-    policy = {"compact": True, "delete": False, "cleanup_policy": frozenset({"compact"})}
+    policy: dict[str, Any] = {"compact": True, "delete": False, "cleanup_policy": frozenset({"compact"})}
     box = box_of_segments(tmp_path, retention_ms=1, **policy)
     assert box.log.delete_old_segments(NOW_MS + 100 * HOUR_MS, 6) == 0
     # Below the log's start nothing is kept, whatever the policy.
