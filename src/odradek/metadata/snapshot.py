@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from odradek.records.batch import check_crc, parse_batches
+from odradek.records.batch import LENGTH_OVERHEAD, check_crc, parse_batches
 from odradek.records.control import ControlMessage, SnapshotFooter, SnapshotHeader, build_control_batch
 
 from .batches import MetadataBatch, build_metadata_batch, read_metadata_batch
@@ -21,6 +21,9 @@ from .replay import Replay
 BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
 _RECORDS_PER_BATCH: Final = 1024
 _NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
+_LEFTOVER: Final = re.compile(r"\d{20}-\d{10}.*\.checkpoint(\.part|\.tmp|\.deleted)\Z")
+HEADER_BYTES_MAX: Final = 64 << 10
+"""The control batch that begins a snapshot is not larger, voters and all."""
 
 
 class SnapshotId(NamedTuple):
@@ -40,6 +43,11 @@ class BrokenSnapshot(ValueError):
 def parse_file_name(name: str) -> SnapshotId | None:
     match = _NAME.match(name)
     return SnapshotId(int(match[1]), int(match[2])) if match else None
+
+
+def is_leftover(name: str) -> bool:
+    """A snapshot that was never finished, or that was on its way out, when its process ended."""
+    return _LEFTOVER.match(name) is not None
 
 
 def encode_snapshot(
@@ -120,6 +128,18 @@ def decode_snapshot(data: bytes) -> Snapshot:
     if not isinstance(first, SnapshotHeader) or not isinstance(last, SnapshotFooter):
         raise BrokenSnapshot("a snapshot begins with a header and ends with a footer; this one does not")
     return Snapshot(batches, first.last_contained_log_timestamp)
+
+
+def read_timestamp(beginning: bytes) -> int:
+    """When the last record of a snapshot was appended, from the first `HEADER_BYTES_MAX` bytes of its file."""
+    size = int.from_bytes(beginning[8:12], "big") + LENGTH_OVERHEAD
+    first = beginning[:size]
+    for header in parse_batches(first):
+        check_crc(first, header)
+        for message in read_metadata_batch(first, header).control:
+            if isinstance(message, SnapshotHeader):
+                return message.last_contained_log_timestamp
+    raise BrokenSnapshot("a snapshot begins with a header; this one does not")
 
 
 def encode_bootstrap(levels: Iterable[tuple[str, int]], now_ms: int) -> bytes:

@@ -16,7 +16,15 @@ from odradek.metadata.batches import build_metadata_batch, read_metadata_batch
 from odradek.metadata.image import EMPTY_IMAGE, ClusterImage
 from odradek.metadata.records import MetadataRecord
 from odradek.metadata.replay import Replay
-from odradek.metadata.snapshot import Snapshot, SnapshotId, decode_snapshot, parse_file_name, snapshot_of
+from odradek.metadata.snapshot import (
+    HEADER_BYTES_MAX,
+    SnapshotId,
+    decode_snapshot,
+    is_leftover,
+    parse_file_name,
+    read_timestamp,
+    snapshot_of,
+)
 from odradek.raft.quorum_state import FILE_NAME, QuorumState
 from odradek.raft.snapshot_policy import KeptSnapshot, oldest_to_keep
 from odradek.raft.voters import Quorum
@@ -59,7 +67,14 @@ class MetadataLog:
     def open(cls, disk: Disk, config: NodeConfig, *, now_ms: int, had_clean_shutdown: bool = False) -> "MetadataLog":
         directory = f"{config.metadata_log_dir}/{PARTITION}"
         disk.make_dirs(directory)
-        snapshot_ids = sorted(filter(None, map(parse_file_name, disk.list_dir(directory))))
+        names = disk.list_dir(directory)
+        for name in filter(is_leftover, names):
+            disk.remove(f"{directory}/{name}")
+        snapshots = {
+            snapshot_id: _kept_snapshot(disk, directory, snapshot_id)
+            for snapshot_id in sorted(filter(None, map(parse_file_name, names)))
+        }
+        latest = max(snapshots, default=None)
         log = PartitionLog.open(
             disk,
             directory,
@@ -67,23 +82,17 @@ class MetadataLog:
             topic_id=METADATA_TOPIC_ID,
             config=_log_config(config),
             # What a snapshot holds was synced before the snapshot was taken.
-            recovery_point=snapshot_ids[-1].end_offset if snapshot_ids else 0,
+            recovery_point=0 if latest is None else latest.end_offset,
             had_clean_shutdown=had_clean_shutdown,
             now_ms=now_ms,
         )
-        snapshots: dict[SnapshotId, KeptSnapshot] = {}
-        latest: Snapshot | None = None
-        for snapshot_id in snapshot_ids:
-            data = disk.read_bytes(f"{directory}/{snapshot_id.file_name}")
-            latest = decode_snapshot(data)
-            snapshots[snapshot_id] = KeptSnapshot(snapshot_id, len(data), latest.last_contained_log_timestamp_ms)
-        quorum = Quorum()
-        image = EMPTY_IMAGE
+        quorum, image = Quorum(), EMPTY_IMAGE
         if latest is not None:
-            if log.log_end_offset < snapshot_ids[-1].end_offset:
-                log.truncate_fully_to(snapshot_ids[-1].end_offset, now_ms)
-            quorum = quorum.after(latest.quorum)
-            image = latest.image(snapshot_ids[-1])
+            if log.log_end_offset < latest.end_offset:
+                log.truncate_fully_to(latest.end_offset, now_ms)
+            snapshot = decode_snapshot(disk.read_bytes(f"{directory}/{latest.file_name}"))
+            quorum = quorum.after(snapshot.quorum)
+            image = snapshot.image(latest)
         replay = Replay(image)
         offset = max(image.offset + 1, log.log_start_offset)
         while offset < log.log_end_offset:
@@ -156,6 +165,15 @@ class MetadataLog:
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
+
+
+def _kept_snapshot(disk: Disk, directory: str, snapshot_id: SnapshotId) -> KeptSnapshot:
+    path = f"{directory}/{snapshot_id.file_name}"
+    file = disk.open(path, read_only=True)
+    try:
+        return KeptSnapshot(snapshot_id, file.size(), read_timestamp(file.read(0, HEADER_BYTES_MAX)))
+    finally:
+        file.close()
 
 
 def _log_config(config: NodeConfig) -> TopicConfig:

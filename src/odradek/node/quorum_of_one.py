@@ -239,11 +239,9 @@ class QuorumOfOne:
     def _append_batch(self, records: Sequence[MetadataRecord]) -> _Step:
         now_ms = self._clock.wall_ms()
         metadata_version = self._controller.image.features.metadata_version or _metadata_version_in(records)
-        try:
-            size = self._log.append(records, epoch=self._epoch, metadata_version=metadata_version, now_ms=now_ms)
-        except OSError as error:
-            self._fail(error)
-            raise _storage_error(error) from error
+        size = self._written(
+            lambda: self._log.append(records, epoch=self._epoch, metadata_version=metadata_version, now_ms=now_ms)
+        )
         self._policy.note(size, now_ms)
         return self._replay(records, now_ms)
 
@@ -253,9 +251,17 @@ class QuorumOfOne:
             return
         self._quorum = standalone(self._config.node_id, self._directory_id, self._voter_endpoints())
         now_ms = self._clock.wall_ms()
-        self._log.append_control(self._quorum.messages(), epoch=self._epoch, now_ms=now_ms)
+        messages = self._quorum.messages()
+        self._written(lambda: self._log.append_control(messages, epoch=self._epoch, now_ms=now_ms))
         self._controller.note_kraft_version(self._quorum.kraft_version)
         self._replay((), now_ms)
+
+    def _written(self, append: Callable[[], int]) -> int:
+        try:
+            return append()
+        except OSError as error:
+            self._fail(error)
+            raise _storage_error(error) from error
 
     def _replay(self, records: Sequence[MetadataRecord], now_ms: int) -> _Step:
         image, delta = self._controller.replay(

@@ -20,7 +20,9 @@ from odradek.metadata.snapshot import (
     SnapshotId,
     decode_snapshot,
     encode_bootstrap,
+    is_leftover,
     parse_file_name,
+    read_timestamp,
     snapshot_of,
 )
 from odradek.raft.voters import Quorum, standalone
@@ -104,8 +106,22 @@ def test_file_names() -> None:
     assert parse_file_name("00000000000000000042-0000000007.checkpoint") == SnapshotId(42, 7)
     for other in ("bootstrap.checkpoint", "00000000000000000042.snapshot", "quorum-state"):
         assert parse_file_name(other) is None
-    assert parse_file_name("00000000000000000042-0000000007.checkpoint.deleted") is None
-    assert parse_file_name("00000000000000000042-0000000007.checkpoint.part") is None
+    for mark in (".deleted", ".part", ".tmp"):
+        name = f"00000000000000000042-0000000007.checkpoint{mark}"
+        assert parse_file_name(name) is None
+        assert is_leftover(name)
+    assert is_leftover("00000000000000000042-0000000007-1234567890.checkpoint.part")
+    for kept in ("00000000000000000042-0000000007.checkpoint", "quorum-state", "00000000000000000042.log.deleted"):
+        assert not is_leftover(kept)
+
+
+def test_the_timestamp_is_read_without_the_rest() -> None:
+    data = snapshot_of(image_with(3000), now_ms=2000, quorum=QUORUM.messages())
+    assert read_timestamp(data) == read_timestamp(data[:400]) == 1000
+    headers = parse_batches(data)
+    for broken in (b"", data[:20], data[: headers[0].size - 1], data[headers[1].position :]):
+        with pytest.raises((BrokenSnapshot, CorruptBatch)):
+            read_timestamp(broken)
 
 
 def test_bootstrap_is_kafkas_but_for_its_times() -> None:

@@ -243,6 +243,13 @@ class TestSnapshots:
         assert "orders" in restarted.topics_by_name
         assert restarted.offset > offset
 
+    def test_unfinished_ones_are_swept_away(self, tmp_path: Path) -> None:
+        host = Host(tmp_path)
+        for mark in ("part", "tmp", "deleted"):
+            (host.metadata / f"00000000000000000042-0000000007.checkpoint.{mark}").write_bytes(b"half")
+        host.run(_image_of)
+        assert [file.name for file in host.metadata.glob("*42*")] == []
+
 
 async def _image_of(quorum: QuorumOfOne) -> ClusterImage:
     await quorum.close()
