@@ -175,20 +175,6 @@ class Brokers:
             return Standing.LEAVING if leads else Standing.MAY_STOP
         return Standing.UNFENCED
 
-    def fence_expired(self, now: float) -> Decision[tuple[int, ...]]:
-        """Brokers whose session has ended are fenced; the answer is which."""
-        records: list[MetadataRecord] = []
-        fenced = []
-        for broker_id in self._sessions.expired(now):
-            self._sessions.forget(broker_id)
-            broker = self._state.image.brokers.get(broker_id)
-            if broker is not None and not broker.fenced:
-                records += self._fence(broker)
-                fenced.append(broker_id)
-                # One at a time: what happens to the next depends on who leads after this one.
-                break
-        return Decision(tuple(records), tuple(fenced), is_atomic=False)
-
     def unregister(self, broker_id: int) -> Decision[None]:
         broker = self._state.image.brokers.get(broker_id)
         if broker is None:

@@ -144,9 +144,6 @@ class Controller:
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]:
         return self._brokers.heartbeat(heartbeat, now)
 
-    def fence_expired(self, now: float) -> Decision[tuple[int, ...]]:
-        return self._brokers.fence_expired(now)
-
     def unregister_broker(self, broker_id: int) -> Decision[None]:
         return self._brokers.unregister(broker_id)
 

@@ -33,9 +33,6 @@ class BrokerSessions:
         session = self._sessions.get(broker_id)
         return session is not None and session.broker_epoch == broker_epoch and not self._is_over(session, now)
 
-    def expired(self, now: float) -> list[int]:
-        return [broker_id for broker_id, session in self._sessions.items() if self._is_over(session, now)]
-
     def begin_shutdown(self, broker_id: int, log_end_offset: int) -> None:
         session = self._sessions.get(broker_id)
         if session is not None and session.shutdown_offset == NO_OFFSET:

@@ -1,7 +1,6 @@
 """What all concerns of the controller share: the image they decide upon, its index, and the node's configuration.
 
-The image runs ahead of what is committed: decisions are based on those before them, written or on their way. When
-leadership is lost, `reset` goes back to the committed image.
+The image runs ahead of what is committed: decisions are based on those before them, written or on their way.
 """
 
 from collections.abc import Iterable
@@ -37,10 +36,6 @@ class ControllerState:
         self.image = image
         self.index.update(image, delta)
         return image, delta
-
-    def reset(self, image: ClusterImage) -> None:
-        self.image = image
-        self.index = ClusterIndex(image)
 
     @property
     def metadata_version(self) -> int:

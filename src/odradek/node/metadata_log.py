@@ -49,6 +49,7 @@ class MetadataLog:
         replay: Replay,
         quorum: Quorum,
         voted_epoch: int,
+        bytes_since_snapshot: int,
     ) -> None:
         """Not for callers: see `open`."""
         self._disk = disk
@@ -62,6 +63,7 @@ class MetadataLog:
         """As log and snapshots knew it when they were opened."""
         self.last_epoch: Final = max(voted_epoch, self.image.epoch, 0)
         """The highest that log, snapshots or `quorum-state` knew."""
+        self.bytes_since_snapshot: Final = bytes_since_snapshot
 
     @classmethod
     def open(cls, disk: Disk, config: NodeConfig, *, now_ms: int, had_clean_shutdown: bool = False) -> "MetadataLog":
@@ -95,16 +97,18 @@ class MetadataLog:
             image = snapshot.image(latest)
         replay = Replay(image)
         offset = max(image.offset + 1, log.log_start_offset)
+        replayed_bytes = 0
         while offset < log.log_end_offset:
             read = log.read(offset, _READ_BYTES, end_offset_exclusive=log.log_end_offset)
             for header in parse_batches(read.data):
                 batch = read_metadata_batch(read.data, header)
                 quorum = quorum.after(batch.control)
                 replay.take(batch)
+                replayed_bytes += batch.size_bytes
                 offset = header.last_offset + 1
         state_path = f"{directory}/{FILE_NAME}"
         state = QuorumState.decode(disk.read_bytes(state_path)) if disk.exists(state_path) else QuorumState()
-        return cls(disk, directory, log, snapshots, replay, quorum, state.leader_epoch)
+        return cls(disk, directory, log, snapshots, replay, quorum, state.leader_epoch, replayed_bytes)
 
     # Writing
 

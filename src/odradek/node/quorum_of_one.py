@@ -97,6 +97,7 @@ class QuorumOfOne:
         self._policy = SnapshotPolicy(
             max_bytes=config.metadata_log_max_record_bytes_between_snapshots,
             max_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+            bytes_since=log.bytes_since_snapshot,
         )
         self._maintenance: asyncio.Task[None] | None = None
         self._may_append = asyncio.Event()
