@@ -39,7 +39,7 @@ class NodeConnectionLimits:
         self.connections_max = connections_max
         self.per_address_max = per_address_max
         self.per_address_overrides = per_address_overrides
-        """By address, in the form in which peers have theirs: see `resolve_addresses`."""
+        """By address, in the form in which peers have theirs: see `limits_by_address`."""
         self.idle_ms_max = idle_ms_max
         # Least recently active first, with the time of the last byte.
         self._open: Final[OrderedDict[ClientConnection, float]] = OrderedDict()
@@ -141,19 +141,31 @@ class NodeConnectionLimits:
         return [*self._open, *self._waiting]
 
 
-async def resolve_addresses(limits: Mapping[str, int]) -> dict[str, int]:
-    """The limits by address, where some may have been given by a host's name. Names that do not resolve are left out."""
-    resolved: dict[str, int] = {}
-    for host, limit in limits.items():
-        try:
-            resolved[str(ipaddress.ip_address(host.strip("[]")))] = limit
-            continue
-        except ValueError:
-            pass
-        try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError as error:
-            logger.warning("max.connections.per.ip.overrides: %s does not resolve (%s)", host, error.strerror or error)
-            continue
-        resolved.update({str(entry[4][0]): limit for entry in found})
-    return resolved
+def limits_by_address(overrides: Mapping[str, int]) -> dict[str, int]:
+    """Those that are given for an address, in the form in which peers have theirs."""
+    found: dict[str, int] = {}
+    for host, limit in overrides.items():
+        if (address := _as_address(host)) is not None:
+            found[address] = limit
+    return found
+
+
+async def limits_by_name(overrides: Mapping[str, int]) -> dict[str, int]:
+    """Those that are given for a host's name, by its addresses. Names that do not resolve are left out."""
+    found: dict[str, int] = {}
+    for host, limit in overrides.items():
+        if _as_address(host) is None:
+            try:
+                entries = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            except OSError as error:
+                logger.warning("max.connections.per.ip.overrides: %s is not known (%s)", host, error.strerror or error)
+                continue
+            found.update({str(entry[4][0]): limit for entry in entries})
+    return found
+
+
+def _as_address(host: str) -> str | None:
+    try:
+        return str(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        return None

@@ -6,6 +6,7 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
@@ -19,7 +20,7 @@ from odradek.log.log_dir import LogDirError
 from odradek.log.log_dirs import LoadProgress, LogDirs
 from odradek.metadata.image import ClusterImage
 from odradek.net.dispatch import BrokerDispatcher
-from odradek.net.limits import NodeConnectionLimits, resolve_addresses
+from odradek.net.limits import NodeConnectionLimits, limits_by_address, limits_by_name
 from odradek.net.reachability import Reachability
 from odradek.net.server import Listener, ListenError
 from odradek.node.broker import Broker
@@ -172,8 +173,8 @@ class Node:
             await listener.bind()
 
     async def _serve(self, broker: Broker) -> None:
-        await self._take_up_limits(broker.config)
-        broker.on_config(lambda changed: self._periodic.once(self._take_up_limits(changed)))
+        self._limits_changed(broker.config)
+        broker.on_config(self._limits_changed)
         dispatcher = BrokerDispatcher(BROKER_APIS, broker)
         for listener in self._listeners:
             await listener.serve(dispatcher)
@@ -217,13 +218,24 @@ class Node:
             if candidate.bytes[0] >> 2 != 62:
                 return candidate
 
-    async def _take_up_limits(self, config: NodeConfig) -> None:
+    def _limits_changed(self, config: NodeConfig) -> None:
         assert self._limits is not None
+        overrides = config.max_connections_per_ip_overrides
+        known = limits_by_address(overrides)
         self._limits.change(
             connections_max=config.max_connections,
             per_address_max=config.max_connections_per_ip,
-            per_address_overrides=await resolve_addresses(config.max_connections_per_ip_overrides),
+            per_address_overrides=known,
         )
+        if len(known) < len(overrides):
+            self._periodic.once(self._resolve_limits(overrides))
+
+    async def _resolve_limits(self, overrides: Mapping[str, int]) -> None:
+        assert self._limits is not None
+        assert self._broker is not None
+        resolved = await limits_by_name(overrides)
+        if self._broker.config.max_connections_per_ip_overrides == overrides:
+            self._limits.per_address_overrides = {**resolved, **limits_by_address(overrides)}
 
     def _close_idle_interval_ms(self) -> int:
         idle_ms_max = self._config.connections_max_idle_ms

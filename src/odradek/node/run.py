@@ -6,6 +6,7 @@
 import asyncio
 import logging
 import random
+import resource
 import signal
 import sys
 from collections.abc import Coroutine
@@ -28,7 +29,18 @@ def run_node(config: NodeConfig) -> int:
     """Serves until SIGTERM or SIGINT, or until the node cannot go on. Returns the process's exit code."""
     for warning in config.warnings:
         logger.warning("%s", warning)
+    _raise_open_files_limit()
     return _run(_serve(config))
+
+
+def _raise_open_files_limit() -> None:
+    """To what the system allows this process, as a JVM does: the usual soft limit is too low for a broker."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError) as error:
+            logger.warning("open files stay limited to %d: %s", soft, error)
 
 
 def _run(main: Coroutine[Any, Any, int]) -> int:
