@@ -51,7 +51,6 @@ def _run(main: Coroutine[Any, Any, int]) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
 
-
 async def _serve(config: NodeConfig) -> int:
     executor = ThreadExecutor(config.background_threads)
     node = Node(config, disk=HostDisk(), clock=SystemClock(), random=random.SystemRandom(), executor=executor)
