@@ -51,6 +51,7 @@ def _run(main: Coroutine[Any, Any, int]) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main)
 
+
 async def _serve(config: NodeConfig) -> int:
     executor = ThreadExecutor(config.background_threads)
     node = Node(config, disk=HostDisk(), clock=SystemClock(), random=random.SystemRandom(), executor=executor)
@@ -61,7 +62,6 @@ async def _serve(config: NodeConfig) -> int:
     try:
         await node.start()
     except StartError as error:
-        logger.error("%s", error)
         print(f"error: {error}", file=sys.stderr, flush=True)
         await node.stop()
         executor.close()
