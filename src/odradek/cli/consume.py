@@ -47,7 +47,7 @@ def command(
     ] = None,
     show: Annotated[
         str,
-        typer.Option(metavar="FIELDS", help="Before each value: any of key,headers,partition,offset,timestamp."),
+        typer.Option(metavar="FIELDS", help="Before each value: any of key, headers, partition, offset, timestamp."),
     ] = "",
     format: Annotated[RecordFormat, typer.Option("--format", help="Of keys and values.")] = RecordFormat.TEXT,
     isolation: Annotated[
