@@ -39,8 +39,9 @@ def _examples(api: Api) -> Iterator[dict[str, Any]]:
         case Api.PRODUCE:
             for codec in (0, GZIP, SNAPPY, LZ4, ZSTD):
                 data = batch(*[TestRecord(b"v" * 50, key=b"k", headers=[(b"h", b"x")])] * 5, codec=codec)
-                topic = {"name": TOPIC, "partition_data": [{"index": 0, "records": data}]}
-                yield {"acks": -1, "timeout": 100, "topic_data": [topic]}
+                yield _produce(data)
+            # A time out of range makes the broker look into the records.
+            yield _produce(batch(TestRecord(), timestamp=99_999_999_999_999))
         case Api.FETCH:
             wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
             for session_epoch in (-1, 0):
@@ -90,6 +91,11 @@ def _examples(api: Api) -> Iterator[dict[str, Any]]:
             yield {"topics": [{"name": TOPIC}], "cursor": {"topic_name": TOPIC, "partition_index": 0}}
         case Api.DESCRIBE_CLUSTER | Api.LIST_CONFIG_RESOURCES:
             yield {}
+
+
+def _produce(data: bytes) -> dict[str, Any]:
+    topic = {"name": TOPIC, "partition_data": [{"index": 0, "records": data}]}
+    return {"acks": -1, "timeout": 100, "topic_data": [topic]}
 
 
 class Mutator:

@@ -30,7 +30,8 @@ WORKERS = 4
 FRAMES_PER_CONNECTION = 8
 PATIENCE_S = 0.05
 STALL_MS = 100
-MEMORY_GROWTH_MAX = 64 << 20
+# The first large batch that has to be looked into loads a compiler, which alone takes 76 MB.
+MEMORY_GROWTH_MAX = 128 << 20
 MARKER = 0x5EED
 
 BOMB_BYTES = 256 << 20
