@@ -82,8 +82,17 @@ def compress(codec: int, data: bytes) -> bytes:
     if codec == SNAPPY:
         return _xerial(data)
     if codec == LZ4:
-        return bytes(cramjam.lz4.compress(data))
+        return _lz4_frame(data)
     return bytes(cramjam.zstd.compress(data))
+
+
+def _lz4_frame(data: bytes) -> bytes:
+    """Independent blocks of 64 KiB: Kafka reads no others. The last byte of the header is its checksum."""
+    parts = [b"\x04\x22\x4d\x18\x60\x40\x82"]
+    for start in range(0, len(data), 64 * 1024):
+        block = bytes(cramjam.lz4.compress_block(data[start : start + 64 * 1024], store_size=False))
+        parts += [struct.pack("<I", len(block)), block]
+    return b"".join((*parts, b"\0\0\0\0"))
 
 
 def _xerial(data: bytes) -> bytes:

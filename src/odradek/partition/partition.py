@@ -53,7 +53,8 @@ class Partition:
         # Set when the log dir failed or the partition was deleted: what every request hears from then on.
         self.unavailable: ErrorCode | None = None
         self.high_watermark = log.log_end_offset
-        self.watchers: Final[set[Watcher]] = set()
+        # In the order of their coming: who waited first is told first.
+        self.watchers: Final[dict[Watcher, None]] = {}
         self._pace = pace
         self._clock: Final = clock
         self._executor: Final = executor

@@ -14,6 +14,7 @@ from odradek.protocol.headers import write_unsigned_varint
 FIRST_FLEXIBLE: Final = 12
 FIRST_WITH_TOPIC_ID: Final = 13
 FIRST_WITH_SESSIONS: Final = 7
+FIRST_WITH_LEADER_HINTS: Final = 16
 
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
@@ -21,11 +22,37 @@ _I64: Final = struct.Struct(">q")
 _SESSION: Final = struct.Struct(">hi")
 _PARTITION: Final = struct.Struct(">ihqq")
 _ABORTED: Final = struct.Struct(">qq")
+_EPOCH_AND_OFFSET: Final = struct.Struct(">iq")
+_LEADER: Final = struct.Struct(">ii")
+# A tag's size counts the end of its own tagged fields.
+_EPOCH_AND_OFFSET_TAG_BYTES: Final = _EPOCH_AND_OFFSET.size + 1
+_LEADER_TAG_BYTES: Final = _LEADER.size + 1
 
 
 class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """Where the reader's log and the leader's part: a follower cuts its own there."""
+
+    epoch: int
+    end_offset: int
+
+
+class CurrentLeader(NamedTuple):
+    """Whom to ask instead (KIP-951)."""
+
+    leader_id: int
+    leader_epoch: int
+
+
+class LeaderEndpoint(NamedTuple):
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
 
 
 class FetchedPartition(NamedTuple):
@@ -38,6 +65,8 @@ class FetchedPartition(NamedTuple):
     aborted: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
     records: bytes = b""
+    diverging: EpochEnd | None = None
+    current_leader: CurrentLeader | None = None
 
 
 class FetchedTopic(NamedTuple):
@@ -53,6 +82,7 @@ def write_fetch_response(
     error: ErrorCode = ErrorCode.none,
     session_id: int = 0,
     throttle_ms: int = 0,
+    leaders: Sequence[LeaderEndpoint] = (),
 ) -> list[bytes]:
     flexible = version >= FIRST_FLEXIBLE
     parts: list[bytes] = []
@@ -74,13 +104,38 @@ def write_fetch_response(
                 parts.append(partition.records)
                 out.clear()
             if flexible:
-                out.append(0)
+                out += _partition_tags(partition)
         if flexible:
             out.append(0)
     if flexible:
-        out.append(0)
+        out += _leader_tags(leaders) if version >= FIRST_WITH_LEADER_HINTS else b"\0"
     parts.append(bytes(out))
     return parts
+
+
+def _partition_tags(partition: FetchedPartition) -> bytes:
+    tags = [
+        bytes((number, _EPOCH_AND_OFFSET_TAG_BYTES if number == 0 else _LEADER_TAG_BYTES)) + packed + b"\0"
+        for number, packed in (
+            (0, partition.diverging and _EPOCH_AND_OFFSET.pack(*partition.diverging)),
+            (1, partition.current_leader and _LEADER.pack(*partition.current_leader)),
+        )
+        if packed
+    ]
+    return bytes((len(tags),)) + b"".join(tags)
+
+
+def _leader_tags(leaders: Sequence[LeaderEndpoint]) -> bytes:
+    if not leaders:
+        return b"\0"
+    out = bytearray(write_unsigned_varint(len(leaders) + 1))
+    for leader in leaders:
+        host = leader.host.encode()
+        out += _I32.pack(leader.node_id) + write_unsigned_varint(len(host) + 1) + host + _I32.pack(leader.port)
+        rack = None if leader.rack is None else leader.rack.encode()
+        out += b"\0" if rack is None else write_unsigned_varint(len(rack) + 1) + rack
+        out.append(0)
+    return b"\1\0" + write_unsigned_varint(len(out)) + bytes(out)
 
 
 def _write_partition_head(out: bytearray, partition: FetchedPartition, version: int, flexible: bool) -> None:

@@ -22,14 +22,14 @@ class FetchWait:
 
     async def wait(self, seconds: float) -> None:
         for partition in self._partitions:
-            partition.watchers.add(self)
+            partition.watchers[self] = None
         timer = asyncio.get_running_loop().call_later(seconds, self._expire)
         try:
             await self._woken
         finally:
             timer.cancel()
             for partition in self._partitions:
-                partition.watchers.discard(self)
+                partition.watchers.pop(self, None)
 
     def _expire(self) -> None:
         if not self._woken.done():

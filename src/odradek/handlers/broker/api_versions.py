@@ -18,19 +18,20 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    error = ErrorCode.none
     if context.version >= 3 and not (
         _SOFTWARE_NAME.fullmatch(request.client_software_name)
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)
     ):
-        error = ErrorCode.invalid_request
+        return context.new(
+            "ApiVersionsResponse", error_code=ErrorCode.invalid_request, api_keys=(), throttle_time=timedelta(0)
+        )
     image = broker.image
-    served = () if error is not ErrorCode.none else BROKER_APIS.values()
     return context.new(
         "ApiVersionsResponse",
-        error_code=error,
+        error_code=ErrorCode.none,
         api_keys=tuple(
-            context.new("ApiVersion", api_key=api.key, min_version=api.low, max_version=api.high) for api in served
+            context.new("ApiVersion", api_key=api.key, min_version=api.low, max_version=api.high)
+            for api in BROKER_APIS.values()
         ),
         throttle_time=timedelta(0),
         supported_features=_supported_features(context),

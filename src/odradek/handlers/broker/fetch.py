@@ -8,22 +8,28 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import ZERO_UUID
+from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.handlers.broker.hosted_partition import why_missing
 from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
 from odradek.log.reading import LogRead
 from odradek.partition.partition import Partition
 from odradek.protocol.fetch_codec import (
+    FIRST_WITH_LEADER_HINTS,
     FIRST_WITH_TOPIC_ID,
     AbortedTransaction,
+    CurrentLeader,
+    EpochEnd,
     FetchedPartition,
     FetchedTopic,
+    LeaderEndpoint,
     write_fetch_response,
 )
 from odradek.protocol.schemas import Message
 from odradek.waiting.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget, PartitionKey
 from odradek.waiting.fetch_wait import FetchWait
 
+READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 CONSUMER_REPLICA_ID = -1
 
@@ -48,15 +54,16 @@ class Found(NamedTuple):
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any:
+    if getattr(request, "isolation_level", READ_UNCOMMITTED) not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return write_fetch_response([], context.version, error=ErrorCode.unknown_server_error)
     try:
         fetch = _open_session(request, context, broker)
     except KafkaError as error:
         return write_fetch_response([], context.version, error=error.code)
     limits = _limits(request, broker)
     if _replica_id(request) > CONSUMER_REPLICA_ID:
-        refused = [(t, FetchedPartition(t.key.partition, ErrorCode.not_leader_or_follower)) for t in fetch.targets]
-        return _respond(fetch, Found(refused, 0, True), context, broker)
-    found = _read_all(fetch, limits, broker, _read_cached)
+        return _refuse_replica(fetch, context, broker)
+    found = _read_all(fetch, limits, context, broker, _read_cached)
     if not found.uncached and (found.failed or found.bytes >= limits.min_bytes or limits.max_wait_seconds <= 0):
         return _respond(fetch, found, context, broker)
     if not fetch.targets:
@@ -70,13 +77,13 @@ async def _poll(
     deadline = broker.clock.monotonic() + limits.max_wait_seconds
     while True:
         if found.uncached:
-            found = await broker.executor.run(lambda: _read_all(fetch, limits, broker, _read_waiting))
+            found = await broker.executor.run(lambda: _read_all(fetch, limits, context, broker, _read_waiting))
         remaining = deadline - broker.clock.monotonic()
         if found.failed or found.bytes >= limits.min_bytes or remaining <= 0:
             return _respond(fetch, found, context, broker)
         partitions = [p for t in fetch.targets if (p := broker.partition(t.topic, t.key.partition)) is not None]
         await FetchWait(partitions, limits.min_bytes - found.bytes).wait(remaining)
-        found = _read_all(fetch, limits, broker, _read_cached)
+        found = _read_all(fetch, limits, context, broker, _read_cached)
 
 
 def _replica_id(request: Message) -> int:
@@ -90,25 +97,28 @@ def _limits(request: Message, broker: BrokerPort) -> Limits:
         max_bytes,
         min(request.min_bytes, max_bytes),
         request.max_wait.total_seconds(),
-        getattr(request, "isolation_level", 0) == READ_COMMITTED,
+        getattr(request, "isolation_level", READ_UNCOMMITTED) == READ_COMMITTED,
     )
 
 
 def _open_session(request: Message, context: RequestContext, broker: BrokerPort) -> FetchContext:
     by_id = context.version >= FIRST_WITH_TOPIC_ID
-    wanted = [
-        FetchTarget(
-            _key(topic, asked.partition, by_id),
+    # A partition that is named twice counts once, as it was named last.
+    wanted = {
+        key: FetchTarget(
+            key,
             asked.fetch_offset,
             asked.partition_max_bytes,
-            getattr(asked, "current_leader_epoch", -1),
+            # Any negative epoch stands for none.
+            max(NO_EPOCH, getattr(asked, "current_leader_epoch", NO_EPOCH)),
             getattr(asked, "last_fetched_epoch", -1),
             getattr(asked, "log_start_offset", -1),
             topic="" if by_id else topic.topic,
         )
         for topic in request.topics
         for asked in topic.partitions
-    ]
+        for key in (_key(topic, asked.partition, by_id),)
+    }
     forgotten = [
         _key(topic, partition, by_id)
         for topic in getattr(request, "forgotten_topics_data", ())
@@ -117,7 +127,7 @@ def _open_session(request: Message, context: RequestContext, broker: BrokerPort)
     return broker.fetch_sessions.open(
         getattr(request, "session_id", 0),
         getattr(request, "session_epoch", FINAL_EPOCH),
-        wanted,
+        list(wanted.values()),
         forgotten,
         uses_topic_ids=by_id,
         privileged=_replica_id(request) > CONSUMER_REPLICA_ID,
@@ -133,6 +143,7 @@ def _key(topic: Message, partition: int, by_id: bool) -> PartitionKey:
 def _read_all(
     fetch: FetchContext,
     limits: Limits,
+    context: RequestContext,
     broker: BrokerPort,
     read: Callable[..., LogRead | None],
 ) -> Found:
@@ -143,39 +154,71 @@ def _read_all(
     total = 0
     failed = False
     for target in fetch.targets:
+        partition = _find(target, broker, by_id=fetch.uses_topic_ids)
+        if isinstance(partition, ErrorCode):
+            failed = True
+            # As Kafka: of a partition that is not here the list of aborted transactions is empty, not absent.
+            results.append((target, FetchedPartition(target.key.partition, partition, aborted=())))
+            continue
         try:
-            partition = _find(target, broker, by_id=fetch.uses_topic_ids)
+            partition.check_leader(target.leader_epoch)
             fetched = _read_partition(partition, target, min(target.max_bytes, left), total == 0, limits, read)
             if fetched is None:
                 return Found([], 0, failed=False, uncached=True)
         except KafkaError as error:
             failed = True
-            fetched = FetchedPartition(target.key.partition, error.code)
+            fetched = FetchedPartition(
+                target.key.partition, error.code, current_leader=_whom_to_ask(error.code, partition, context)
+            )
         except OSError as error:
             failed = True
             broken.append((partition.log_dir, error))
             fetched = FetchedPartition(target.key.partition, ErrorCode.kafka_storage_error)
+        failed = failed or fetched.diverging is not None
         results.append((target, fetched))
         total += len(fetched.records)
         left = max(0, left - len(fetched.records))
     return Found(results, total, failed, broken_disks=tuple(broken))
 
 
-def _find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition:
+def _find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition | ErrorCode:
     topic_id = target.key.topic_id
     if by_id and not target.topic:
         known = broker.image.topics_by_id.get(topic_id)
         if known is None:
-            raise KafkaError(ErrorCode.unknown_topic_id)
+            return ErrorCode.unknown_topic_id
         target.topic = known.name
     partition = broker.partition(target.topic, target.key.partition)
     if partition is None or (by_id and partition.topic_id != topic_id):
         if by_id and topic_id not in broker.image.topics_by_id:
-            raise KafkaError(ErrorCode.unknown_topic_id)
+            return ErrorCode.unknown_topic_id
         missing = why_missing(target.topic, target.key.partition, broker)
-        raise KafkaError(missing if partition is None else ErrorCode.unknown_topic_or_partition)
-    partition.check_leader(target.leader_epoch)
+        return missing if partition is None else ErrorCode.unknown_topic_or_partition
     return partition
+
+
+def _refuse_replica(fetch: FetchContext, context: RequestContext, broker: BrokerPort) -> list[bytes]:
+    """The answer to a follower: no partition has one. It is told who leads, but not where: a broker knows."""
+    topics = []
+    for target in fetch.targets:
+        partition = _find(target, broker, by_id=fetch.uses_topic_ids)
+        if isinstance(partition, ErrorCode):
+            refused = FetchedPartition(target.key.partition, partition, aborted=())
+        else:
+            code = ErrorCode.not_leader_or_follower
+            leader = _whom_to_ask(code, partition, context)
+            refused = FetchedPartition(target.key.partition, code, current_leader=leader)
+        topics.append(FetchedTopic(target.key.topic, target.key.topic_id, [refused]))
+    return write_fetch_response(topics, context.version, session_id=fetch.session_id)
+
+
+def _whom_to_ask(code: ErrorCode, partition: Partition, context: RequestContext) -> CurrentLeader | None:
+    if context.version < FIRST_WITH_LEADER_HINTS or code not in (
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+    ):
+        return None
+    return CurrentLeader(partition.leader_id, partition.leader_epoch)
 
 
 def _read_partition(
@@ -186,7 +229,20 @@ def _read_partition(
     limits: Limits,
     read: Callable[..., LogRead | None],
 ) -> FetchedPartition | None:
+    if max_bytes < 0:
+        # Kafka has no better answer to a negative size.
+        raise KafkaError(ErrorCode.unknown_server_error)
     last_stable = partition.last_stable_offset
+    diverging = _diverging(partition, target)
+    if diverging is not None:
+        return FetchedPartition(
+            target.key.partition,
+            ErrorCode.none,
+            partition.high_watermark,
+            last_stable,
+            partition.log.log_start_offset,
+            diverging=diverging,
+        )
     end = last_stable if limits.committed_only else partition.high_watermark
     found = read(partition, target.fetch_offset, max_bytes, end, min_one)
     if found is None:
@@ -209,6 +265,19 @@ def _read_partition(
     )
 
 
+def _diverging(partition: Partition, target: FetchTarget) -> EpochEnd | None:
+    """Where the reader's log leaves this one, if it says what epoch its last record has."""
+    if target.last_fetched_epoch < 0:
+        return None
+    log = partition.log
+    epoch, end_offset = log.epochs.end_offset_for(target.last_fetched_epoch, log.log_end_offset)
+    if epoch == UNDEFINED_EPOCH or end_offset == UNDEFINED_EPOCH_OFFSET or target.fetch_offset < log.log_start_offset:
+        raise KafkaError(ErrorCode.offset_out_of_range)
+    if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
+        return EpochEnd(epoch, end_offset)
+    return None
+
+
 def _read_cached(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
     return partition.log.read_cached(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
 
@@ -226,6 +295,7 @@ def _respond(fetch: FetchContext, found: Found, context: RequestContext, broker:
         changed = (
             bool(fetched.records)
             or fetched.error is not ErrorCode.none
+            or fetched.diverging is not None
             or fetched.high_watermark != target.sent_high_watermark
             or fetched.log_start_offset != target.sent_log_start_offset
         )
@@ -243,4 +313,20 @@ def _respond(fetch: FetchContext, found: Found, context: RequestContext, broker:
         last.partitions.append(fetched)
     if fetch.session is not None:
         fetch.session.rotate(answered)
-    return write_fetch_response(topics, context.version, session_id=fetch.session_id)
+    return write_fetch_response(
+        topics, context.version, session_id=fetch.session_id, leaders=_leader_endpoints(topics, context, broker)
+    )
+
+
+def _leader_endpoints(topics: list[FetchedTopic], context: RequestContext, broker: BrokerPort) -> list[LeaderEndpoint]:
+    """Where the leaders are reached that the response names."""
+    if context.version < FIRST_WITH_LEADER_HINTS:
+        return []
+    named = {one.current_leader.leader_id for topic in topics for one in topic.partitions if one.current_leader}
+    endpoints = []
+    for node_id in sorted(named):
+        registered = broker.image.brokers.get(node_id)
+        endpoint = None if registered is None else registered.endpoint(context.listener_name)
+        if registered is not None and endpoint is not None:
+            endpoints.append(LeaderEndpoint(node_id, endpoint.host, endpoint.port, registered.rack))
+    return endpoints

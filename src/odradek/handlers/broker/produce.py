@@ -22,7 +22,8 @@ from odradek.protocol.produce_codec import (
     read_produce_request,
     write_produce_response,
 )
-from odradek.records.batch import NO_TIMESTAMP, BatchHeader, parse_batches
+from odradek.records.batch import NO_TIMESTAMP, BatchHeader, CorruptBatch, UnsupportedMagic, parse_batches
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES, DecompressionTooLarge
 from odradek.records.validate import InvalidRecords, Validated, must_walk, validate
 from odradek.records.walk import thread_walk
 
@@ -35,8 +36,26 @@ INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state",
 ADMIN_CLIENT_ID: Final = "__admin_client"
 # Walking the records of a batch larger than this would hold up the loop: a thread does it.
 WALK_ON_LOOP_BYTES_MAX: Final = 16_384
+# What a batch may decompress to while others are being looked at.
+OPENED_BYTES_MAX: Final = 4 << 20
+LARGE_BATCHES_LANE: Final = "large batches"
+
+# Refusals after the log had a look at the batch: the response then says where the log starts.
+REFUSED_BY_THE_LOG: Final = frozenset(
+    (
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_timestamp,
+        ErrorCode.unknown_server_error,
+    )
+)
 
 read_request = read_produce_request
+
+
+class UnreadableBatch(CorruptBatch):
+    """Not even a header: found before any partition was asked."""
+
 
 # A partition's outcome, or the work that leads to it.
 _Outcome = PartitionResult | Awaitable[PartitionResult]
@@ -96,13 +115,15 @@ def _produce(
     broker: BrokerPort,
 ) -> _Outcome:
     try:
-        if request.acks not in VALID_ACKS:
-            raise KafkaError(ErrorCode.invalid_required_acks)
         partition = _find(topic, topic_id, index, broker)
         data, batches = _single_batch(records, context.version)
+        if request.acks not in VALID_ACKS:
+            raise KafkaError(ErrorCode.invalid_required_acks)
         if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
             raise KafkaError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic}")
         partition.check_leader()
+        if batches[0].is_transactional:
+            _check_transaction(request)
         config = partition.log.config
         now_ms = broker.clock.wall_ms()
         # A compressed batch may hold any amount, however small it looks.
@@ -129,39 +150,52 @@ def _find(topic: str, topic_id: UUID | None, index: int, broker: BrokerPort) -> 
     return partition
 
 
+def _check_transaction(request: ProduceRequest) -> None:
+    """There is no transaction coordinator yet, so no transaction that a batch could belong to."""
+    if request.transactional_id is None:
+        raise KafkaError(ErrorCode.transactional_id_authorization_failed)
+    raise KafkaError(ErrorCode.invalid_txn_state)
+
+
 def _single_batch(records: memoryview | None, version: int) -> tuple[memoryview, list[BatchHeader]]:
     """Since version 3 a producer sends exactly one batch of magic 2 per partition."""
-    asked = f"Produce requests with version {version}"
-    if records is None or not len(records):
-        raise KafkaError(ErrorCode.invalid_record, f"{asked} must have at least one record batch per partition")
-    batches = parse_batches(records)
-    if len(batches) > 1:
-        raise KafkaError(
-            ErrorCode.invalid_record, f"{asked} are only allowed to contain exactly one record batch per partition"
-        )
+    try:
+        # Whatever follows the last whole batch is cut off, as Kafka does.
+        batches = parse_batches(records, allow_partial_tail=True) if records else []
+    except UnsupportedMagic as error:
+        raise KafkaError(ErrorCode.invalid_record) from error
+    except CorruptBatch as error:
+        raise UnreadableBatch(error.message or "") from error
+    if records is None or len(batches) != 1:
+        raise KafkaError(ErrorCode.invalid_record)
     if version < FIRST_WITH_ZSTD and batches[0].compression == ZSTD:
-        raise KafkaError(
-            ErrorCode.unsupported_compression_type, f"{asked} are not allowed to use ZStandard compression"
-        )
-    return records, batches
+        raise KafkaError(ErrorCode.unsupported_compression_type)
+    return records[: batches[0].size], batches
 
 
 async def _append_after_walk(
     partition: Partition, data: memoryview, batches: list[BatchHeader], broker: BrokerPort
 ) -> PartitionResult:
-    try:
-        config = partition.log.config
-        now_ms = broker.clock.wall_ms()
-        valid = await broker.executor.run(
-            lambda: validate(
-                data,
-                batches,
-                config,
-                now_ms=now_ms,
-                partition=partition.name,
-                walk=thread_walk(batches[0].record_count),
-            )
+    config = partition.log.config
+    now_ms = broker.clock.wall_ms()
+
+    def walk(opened_bytes_max: int) -> Validated:
+        return validate(
+            data,
+            batches,
+            config,
+            now_ms=now_ms,
+            partition=partition.name,
+            walk=thread_walk(batches[0].record_count),
+            opened_bytes_max=opened_bytes_max,
         )
+
+    try:
+        try:
+            valid = await broker.executor.run(lambda: walk(OPENED_BYTES_MAX))
+        except DecompressionTooLarge:
+            # One at a time, so that the memory of one is all that clients can make the broker take.
+            valid = await broker.executor.run(lambda: walk(MAX_DECOMPRESSED_BYTES), lane=LARGE_BATCHES_LANE)
         partition.check_leader()
     except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
@@ -207,11 +241,19 @@ def _appended(partition: Partition, appended: Appended, batch: BatchHeader) -> P
 
 
 def _refused(topic: str, index: int, error: KafkaError | OSError, broker: BrokerPort) -> PartitionResult:
+    partition = broker.partition(topic, index)
     if isinstance(error, OSError):
-        partition = broker.partition(topic, index)
         if partition is not None:
             broker.fail_log_dir(partition.log_dir, error)
         return PartitionResult(index, ErrorCode.kafka_storage_error)
     details = [RecordError(*one) for one in error.records] if isinstance(error, InvalidRecords) else []
-    # As Kafka: words only where they are about single records.
-    return PartitionResult(index, error.code, record_errors=details, message=error.message if details else None)
+    # As Kafka: words only about single records, or a batch that is none; the log's start where the log refused.
+    told = bool(details) or isinstance(error, UnreadableBatch)
+    by_the_log = isinstance(error, InvalidRecords) or error.code in REFUSED_BY_THE_LOG
+    return PartitionResult(
+        index,
+        error.code,
+        log_start_offset=partition.log.log_start_offset if by_the_log and partition is not None else -1,
+        record_errors=details,
+        message=error.message if told else None,
+    )
