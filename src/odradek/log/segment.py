@@ -17,7 +17,7 @@ from odradek.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from odradek.log.time_index import TimeIndex, TimestampOffset
 from odradek.log.transaction_index import TransactionIndex
 from odradek.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, parse_header
-from odradek.records.decode import decode_batch
+from odradek.records.decode import iterate_records, records_payload
 
 
 class SegmentRead(NamedTuple):
@@ -254,7 +254,8 @@ class Segment:
                 yield offset, header.max_timestamp
             return
         data = self.log.read(header.position, header.size)
-        for record in decode_batch(data, parse_header(data)):
+        own = parse_header(data)
+        for record in iterate_records(records_payload(data, own), own):
             yield record.offset, record.timestamp
 
     # ---- reading

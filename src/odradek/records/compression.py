@@ -1,11 +1,14 @@
 """Kafka's five codecs, as its Java clients write and read them. Knows bytes, not records.
 
 Output of a decompression is bounded while it is produced, and no memory is taken because the input declares a size:
-a few bytes from a client can ask for gigabytes.
+a few bytes from a client can ask for gigabytes. Nor does a large one keep other threads waiting: nothing here fills or
+copies more than a piece at a time while it holds the interpreter.
 """
 
 import zlib
+from collections.abc import Iterator
 from enum import IntEnum
+from mmap import mmap
 from struct import Struct
 
 import cramjam
@@ -22,8 +25,12 @@ GZIP_DEFAULT_LEVEL = -1
 LZ4_DEFAULT_LEVEL = 9
 ZSTD_DEFAULT_LEVEL = 3
 
-_SMALLEST_OUTPUT = 4 * 1024
-_GROWTH = 4
+_USUAL_RATIO = 4
+_SMALLEST_OUTPUT_BYTES = 4 * 1024
+# Larger output goes to memory that the system hands out page by page, as it is written.
+_SMALL_OUTPUT_BYTES = 1024 * 1024
+_INPUT_PIECE_BYTES = 64 * 1024
+_OUTPUT_PIECE_BYTES = 256 * 1024
 _GZIP_WINDOW_BITS = 31
 # What Rust's standard library says when a fixed output slice is full; cramjam passes it on.
 _OUTPUT_FULL = "failed to write whole buffer"
@@ -114,40 +121,77 @@ def decompress(codec: int, data: Buffer, max_output_bytes: int = MAX_DECOMPRESSE
         case Compression.SNAPPY:
             return _decompress_snappy(data, max_output_bytes)
         case Compression.LZ4 | Compression.ZSTD:
-            return _decompress_into_growing(codec, data, max_output_bytes)
+            return _decompress_into(codec, data, max_output_bytes)
         case _:
             raise UnknownCompression(codec)
 
 
+def _new_output(size: int) -> bytearray | mmap:
+    return bytearray(size) if size <= _SMALL_OUTPUT_BYTES else mmap(-1, size)
+
+
+class _Output:
+    """What comes piece by piece, up to a bound, and is then one run of bytes."""
+
+    __slots__ = ("_bytes_max", "_large", "_size", "_small")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._size = 0
+        self._small = bytearray()
+        self._large: bytearray | mmap | None = None
+
+    def add(self, piece: bytes) -> None:
+        size = self._size + len(piece)
+        if size > self._bytes_max:
+            raise DecompressionTooLarge(self._bytes_max)
+        if size <= _SMALL_OUTPUT_BYTES:
+            self._small += piece
+        else:
+            if self._large is None:
+                self._large = _new_output(self._bytes_max)
+                self._large[: self._size] = self._small
+            self._large[self._size : size] = piece
+        self._size = size
+
+    def whole(self) -> memoryview:
+        return memoryview(self._small if self._large is None else self._large)[: self._size]
+
+
 def _decompress_gzip(data: Buffer, max_output_bytes: int) -> Buffer:
-    pieces: list[bytes] = []
-    left_bytes = max_output_bytes
-    pending: Buffer = data
+    view = memoryview(data).cast("B")
+    output = _Output(max_output_bytes)
+    position, end = 0, view.nbytes
+    member = zlib.decompressobj(_GZIP_WINDOW_BITS)
     try:
-        while True:  # one gzip member each; a stream may hold several
-            member = zlib.decompressobj(_GZIP_WINDOW_BITS)
-            # One byte more than allowed tells a full output from one that is too large.
-            piece = member.decompress(pending, left_bytes + 1)
-            if len(piece) > left_bytes:
-                raise DecompressionTooLarge(max_output_bytes)
-            left_bytes -= len(piece)
-            pieces.append(piece)
-            if not member.eof:
-                raise DecompressionFailed("gzip stream ended prematurely")
-            if not member.unused_data:
-                return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            pending = member.unused_data
+        while position < end:
+            pending: Buffer = view[position : position + _INPUT_PIECE_BYTES]
+            position = min(position + _INPUT_PIECE_BYTES, end)
+            full = True
+            while full and not member.eof:
+                piece = member.decompress(pending, _OUTPUT_PIECE_BYTES)
+                output.add(piece)
+                pending = member.unconsumed_tail
+                full = len(piece) == _OUTPUT_PIECE_BYTES
+            if member.eof:
+                position -= len(member.unused_data)
+                if position == end:
+                    return output.whole()
+                # A stream may hold several members.
+                member = zlib.decompressobj(_GZIP_WINDOW_BITS)
     except zlib.error as error:
         raise DecompressionFailed(f"gzip: {error}") from error
+    raise DecompressionFailed("gzip stream ended prematurely")
 
 
-def _decompress_into_growing(codec: int, data: Buffer, max_output_bytes: int) -> Buffer:
-    """Tries outputs of growing size: the whole costs at most a third more than the last try."""
+def _decompress_into(codec: int, data: Buffer, max_output_bytes: int) -> Buffer:
+    """Tries what is enough for most; then all that is allowed, of which only what is written takes memory."""
     library = cramjam.lz4 if codec == Compression.LZ4 else cramjam.zstd
     with memoryview(data) as view:
-        size = min(max(view.nbytes * _GROWTH, _SMALLEST_OUTPUT), max_output_bytes)
+        expected = max(view.nbytes * _USUAL_RATIO, _SMALLEST_OUTPUT_BYTES)
+    size = min(expected if expected <= _SMALL_OUTPUT_BYTES else max_output_bytes, max_output_bytes)
     while True:
-        output = bytearray(size)
+        output = _new_output(size)
         try:
             written = library.decompress_into(data, output)
         except cramjam.DecompressionError as error:
@@ -155,7 +199,7 @@ def _decompress_into_growing(codec: int, data: Buffer, max_output_bytes: int) ->
                 raise DecompressionFailed(f"{Compression(codec).name.lower()}: {error}") from error
             if size >= max_output_bytes:
                 raise DecompressionTooLarge(max_output_bytes) from error
-            size = min(size * _GROWTH, max_output_bytes)
+            size = max_output_bytes
         else:
             return memoryview(output)[:written]
 
@@ -163,10 +207,24 @@ def _decompress_into_growing(codec: int, data: Buffer, max_output_bytes: int) ->
 def _decompress_snappy(data: Buffer, max_output_bytes: int) -> Buffer:
     """snappy-java's stream, or one bare snappy block, which is what librdkafka sends."""
     view = memoryview(data).cast("B")
-    if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        return _decompress_snappy_block(view, max_output_bytes, max_output_bytes)
-    pieces: list[Buffer] = []
-    left_bytes = max_output_bytes
+    is_stream = view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC
+    blocks = list(_xerial_blocks(view)) if is_stream else [view]
+    sizes = [_declared_size(block) for block in blocks]
+    total = sum(sizes)
+    if total > max_output_bytes:
+        raise DecompressionTooLarge(max_output_bytes)
+    output = memoryview(_new_output(total))
+    position = 0
+    try:
+        for block, size in zip(blocks, sizes, strict=True):
+            cramjam.snappy.decompress_raw_into(block, output[position : position + size])
+            position += size
+    except cramjam.DecompressionError as error:
+        raise DecompressionFailed(f"snappy: {error}") from error
+    return output
+
+
+def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
     position, end = 0, view.nbytes
     while position < end:
         # The header may come again: streams that were concatenated.
@@ -181,26 +239,18 @@ def _decompress_snappy(data: Buffer, max_output_bytes: int) -> Buffer:
         position += _INT32_BE.size
         if not 0 < block_bytes <= end - position:
             raise DecompressionFailed(f"snappy: a block of {block_bytes} bytes where {end - position} are left")
-        block = view[position : position + block_bytes]
-        piece = _decompress_snappy_block(block, left_bytes, max_output_bytes)
-        left_bytes -= len(piece)
-        pieces.append(piece)
+        yield view[position : position + block_bytes]
         position += block_bytes
-    return b"".join(pieces)
 
 
-def _decompress_snappy_block(block: memoryview, left_bytes: int, max_output_bytes: int) -> bytearray:
+def _declared_size(block: memoryview) -> int:
     try:
-        declared_bytes = cramjam.snappy.decompress_raw_len(block)
-        if declared_bytes > block.nbytes * _SNAPPY_HIGHEST_RATIO:
-            raise DecompressionFailed(f"snappy: a block of {block.nbytes} bytes cannot hold {declared_bytes}")
-        if declared_bytes > left_bytes:
-            raise DecompressionTooLarge(max_output_bytes)
-        output = bytearray(declared_bytes)
-        cramjam.snappy.decompress_raw_into(block, output)
+        declared_bytes: int = cramjam.snappy.decompress_raw_len(block)
     except cramjam.DecompressionError as error:
         raise DecompressionFailed(f"snappy: {error}") from error
-    return output
+    if declared_bytes > block.nbytes * _SNAPPY_HIGHEST_RATIO:
+        raise DecompressionFailed(f"snappy: a block of {block.nbytes} bytes cannot hold {declared_bytes}")
+    return declared_bytes
 
 
 def _compress_snappy(data: Buffer) -> bytes:

@@ -1,5 +1,7 @@
 """From the bytes of a batch to Python records. For everything but the hot path, which never looks at records."""
 
+from collections.abc import Iterator
+
 from typing_extensions import Buffer
 
 from odradek.records.batch import HEADER_SIZE, BatchHeader
@@ -23,31 +25,32 @@ def decode_batch(
 
 
 def decode_records(payload: memoryview, header: BatchHeader) -> list[Record]:
+    return list(iterate_records(payload, header))
+
+
+def iterate_records(payload: memoryview, header: BatchHeader) -> Iterator[Record]:
+    """One after the other: a few bytes may hold millions."""
     append_time = header.max_timestamp if header.timestamp_type_is_append else None
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    records: list[Record] = []
     position, size = 0, payload.nbytes
-    for _ in range(header.record_count):
+    for number in range(header.record_count):
         end, timestamp_delta, offset_delta, key_start, key_length, value_start, value_length, headers_start = (
             read_record(payload, position, size)
         )
         if end < 0:
-            raise InvalidRecords(f"Record {len(records)} of the batch at offset {base_offset} is malformed")
-        records.append(
-            Record(
-                None if key_length < 0 else payload[key_start : key_start + key_length].tobytes(),
-                None if value_length < 0 else payload[value_start : value_start + value_length].tobytes(),
-                add_saturating(base_timestamp, timestamp_delta) if append_time is None else append_time,
-                _decode_headers(payload, headers_start, end),
-                base_offset + offset_delta,
-            )
+            raise InvalidRecords(f"Record {number} of the batch at offset {base_offset} is malformed")
+        yield Record(
+            None if key_length < 0 else payload[key_start : key_start + key_length].tobytes(),
+            None if value_length < 0 else payload[value_start : value_start + value_length].tobytes(),
+            add_saturating(base_timestamp, timestamp_delta) if append_time is None else append_time,
+            _decode_headers(payload, headers_start, end),
+            base_offset + offset_delta,
         )
         position = end
     if position != size:
         raise InvalidRecords(
             f"The batch at offset {base_offset} declares {header.record_count} records, but more bytes follow them"
         )
-    return records
 
 
 def _decode_headers(payload: memoryview, position: int, end: int) -> tuple[tuple[str, bytes | None], ...]:

@@ -13,6 +13,7 @@ from odradek.records.batch import (
     ATTRIBUTE_APPEND_TIME,
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
+    HEADER_SIZE,
     NO_TIMESTAMP,
     BatchHeader,
     check_crc,
@@ -21,7 +22,7 @@ from odradek.records.batch import (
     patch_create_time,
 )
 from odradek.records.builder import frame_batch
-from odradek.records.compression import Compression, UnknownCompression
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES, Compression, UnknownCompression
 from odradek.records.decode import records_payload
 from odradek.records.kernels import INT64_MAX, INT64_MIN
 from odradek.records.record import InvalidRecords
@@ -65,10 +66,12 @@ def validate(
     now_ms: int,
     partition: TopicPartition,
     walk: Walk | None = None,
+    opened_bytes_max: int = MAX_DECOMPRESSED_BYTES,
 ) -> Validated:
     """Checks the one batch of a produce request, and does to it what the topic asks for. Raises KafkaError.
 
-    `walk` is how records are walked, should they have to be; None: interpreted.
+    `walk` is how records are walked, should they have to be; None: interpreted. Beyond `opened_bytes_max` of records
+    it raises DecompressionTooLarge, and has changed nothing: the caller may try again with more.
     """
     (header,) = batches
     # In Kafka's order, which decides the answer where several things are wrong.
@@ -84,7 +87,8 @@ def validate(
         raise UnknownCompression(header.compression)
     _check_header(header, partition)
     if must_walk(header, config, now_ms):
-        return _walk_and_patch(data, header, config, now_ms, partition, walk or INTERPRETED_WALK)
+        payload = records_payload(data, header, opened_bytes_max)
+        return _walk_and_patch(data, payload, header, config, now_ms, partition, walk or INTERPRETED_WALK)
     claims_append_time = header.attributes & ATTRIBUTE_APPEND_TIME
     if config.log_append_time:
         if claims_append_time:
@@ -132,13 +136,13 @@ def _too_large(size: int, config: TopicConfig, partition: TopicPartition) -> Kaf
 
 def _walk_and_patch(
     data: bytearray | memoryview,
+    payload: memoryview,
     header: BatchHeader,
     config: TopicConfig,
     now_ms: int,
     partition: TopicPartition,
     walk: Walk,
 ) -> Validated:
-    payload = records_payload(data, header)
     earliest, latest = _bounds(config, now_ms)
     if header.timestamp_type_is_append:
         # The records' own timestamps do not count then: all have the batch's.
@@ -178,6 +182,9 @@ def _compress_anew(
         header.attributes |= ATTRIBUTE_APPEND_TIME
         header.max_timestamp = now_ms
     header.position = 0
+    if codec == Compression.NONE and HEADER_SIZE + payload.nbytes > config.max_message_bytes:
+        # Known before it is built, which would take the memory twice over.
+        raise _too_large(HEADER_SIZE + payload.nbytes, config, partition)
     data = bytearray(frame_batch(payload, header, _compression_level(codec, config)))
     if len(data) > config.max_message_bytes:
         raise _too_large(len(data), config, partition)
