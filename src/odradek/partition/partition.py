@@ -26,6 +26,10 @@ T = TypeVar("T")
 _Job = tuple[Callable[[], Any], Callable[[Any], None] | None, "asyncio.Future[Any]"]
 
 
+# Something changed, and a watcher has to look for itself.
+UNKNOWN_BYTES: Final = 0
+
+
 class Watcher(Protocol):
     def partition_changed(self, partition: "Partition", added_bytes: int) -> None: ...
 
@@ -73,7 +77,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.is_leader = True
         self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
-        self._advance_high_watermark(self.log.log_end_offset, 0)
+        self._advance_high_watermark(self.log.log_end_offset, UNKNOWN_BYTES)
 
     def become_leaderless(self, leader_epoch: int) -> None:
         self.leader_id = NO_LEADER
@@ -193,15 +197,15 @@ class Partition:
         try:
             log.flush(end_offset)
         except FileNotFoundError:
-            # The replica moved to another log dir meanwhile, where everything was synced before.
-            if log is self.log:
+            # The replica moved to another log dir meanwhile, where everything was synced before, or was deleted.
+            if log is self.log and self.unavailable is None:
                 raise
 
     def _synced(self, end_offset: int) -> None:
         self._last_sync_ms = self._clock.wall_ms()
         # With flush.messages=1 a record is readable only once it cannot be lost any more.
         if self.is_leader:
-            self._advance_high_watermark(end_offset, 1)
+            self._advance_high_watermark(end_offset, UNKNOWN_BYTES)
 
     def update_config(self, config: TopicConfig) -> None:
         self.log.update_config(config)
@@ -235,4 +239,4 @@ class Partition:
         """From now on every request hears `reason`: the partition is deleted, or its disk failed."""
         self.unavailable = reason
         self.is_leader = False
-        self.tell_watchers(0)
+        self.tell_watchers(UNKNOWN_BYTES)

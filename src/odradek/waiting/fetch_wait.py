@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from odradek.partition.partition import Partition
+from odradek.partition.partition import UNKNOWN_BYTES, Partition
 
 
 class FetchWait:
@@ -15,9 +15,8 @@ class FetchWait:
         self._woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def partition_changed(self, partition: Partition, added_bytes: int) -> None:
-        # Zero added bytes: something other than data changed (leadership, deletion), which the reader must hear of.
         self._missing_bytes -= added_bytes
-        if (self._missing_bytes <= 0 or added_bytes == 0) and not self._woken.done():
+        if (self._missing_bytes <= 0 or added_bytes == UNKNOWN_BYTES) and not self._woken.done():
             self._woken.set_result(None)
 
     async def wait(self, seconds: float) -> None:

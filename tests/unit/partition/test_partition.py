@@ -1,0 +1,141 @@
+"""A partition's single writer: who waits is told, and a file that went with its topic is no broken disk."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.config.topic_config import TopicConfig
+from odradek.host.clock import SystemClock
+from odradek.host.disk import HostDisk
+from odradek.log.partition_log import PartitionLog
+from odradek.partition.pace import AppendPace
+from odradek.partition.partition import Partition
+from odradek.records.batch import parse_batches
+from odradek.records.builder import build_batch
+from odradek.records.record import Record
+from odradek.waiting.fetch_wait import FetchWait
+
+T = TypeVar("T")
+NAME = TopicPartition("orders", 0)
+
+
+class Inline:
+    """Runs work at once."""
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        await asyncio.sleep(0)
+        return work()
+
+
+class Fixture:
+    def __init__(self, directory: Path, **config: str) -> None:
+        self.failures: list[tuple[str, OSError]] = []
+        log = PartitionLog.open(
+            HostDisk(),
+            str(directory / "orders-0"),
+            topic_partition=NAME,
+            topic_id=UUID(int=7),
+            config=TopicConfig.resolve({key.replace("_", "."): value for key, value in config.items()}),
+            now_ms=0,
+        )
+        self.partition = Partition(
+            NAME,
+            UUID(int=7),
+            log,
+            log_dir=str(directory),
+            pace=AppendPace(),
+            clock=SystemClock(),
+            executor=Inline(),
+            disk_failed=lambda log_dir, error: self.failures.append((log_dir, error)),
+        )
+        self.partition.become_leader(1, 0)
+
+    def append(self, value: bytes = b"x") -> int:
+        data = bytearray(build_batch([Record(offset=0, timestamp=0, key=None, value=value, headers=())]))
+        return self.partition.append(memoryview(data), parse_batches(data)).last_offset
+
+
+def test_a_reader_is_woken_by_enough_bytes_only(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        wait = asyncio.ensure_future(FetchWait([fixture.partition], 150).wait(10))
+        await asyncio.sleep(0)
+        fixture.append()
+        await asyncio.sleep(0)
+        assert not wait.done()
+        fixture.append(b"y" * 100)
+        await asyncio.wait_for(wait, 1)
+        assert not fixture.partition.watchers
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_hears_of_the_partitions_end(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        wait = asyncio.ensure_future(FetchWait([fixture.partition], 1000).wait(10))
+        await asyncio.sleep(0)
+        fixture.partition.withdraw(ErrorCode.unknown_topic_or_partition)
+        await asyncio.wait_for(wait, 1)
+        with pytest.raises(KafkaError):
+            fixture.partition.check_leader()
+
+    asyncio.run(scenario())
+
+
+def test_with_flush_messages_1_nothing_is_readable_before_the_sync(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path, flush_messages="1")
+        fixture.append()
+        assert fixture.partition.needs_sync()
+        assert fixture.partition.high_watermark == 0
+        wait = asyncio.ensure_future(FetchWait([fixture.partition], 1_000_000).wait(10))
+        await fixture.partition.durable(1)
+        assert fixture.partition.high_watermark == 1
+        await asyncio.wait_for(wait, 1)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_files_that_went_with_their_topic_are_no_broken_disk(
+    tmp_path: Path, deleted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        fixture.append()
+
+        def flush(_: PartitionLog, up_to_offset: int | None = None) -> None:
+            raise FileNotFoundError(2, "No such file or directory")
+
+        monkeypatch.setattr(PartitionLog, "flush", flush)
+        if deleted:
+            fixture.partition.withdraw(ErrorCode.unknown_topic_or_partition)
+        fixture.partition._sync_in_background(1)
+        await asyncio.gather(*fixture.partition._background)
+        assert bool(fixture.failures) is not deleted
+
+    asyncio.run(scenario())
+
+
+def test_work_in_turn_is_done_even_if_nobody_waits_for_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        done: list[int] = []
+        first = asyncio.ensure_future(fixture.partition.exclusively(lambda: 1, done.append))
+        second = asyncio.ensure_future(fixture.partition.exclusively(lambda: 2, done.append))
+        await asyncio.sleep(0)
+        assert not fixture.partition.may_append_now
+        first.cancel()
+        assert await second == 2
+        assert done == [1, 2]
+        await asyncio.sleep(0)
+        assert fixture.partition.may_append_now
+
+    asyncio.run(scenario())
