@@ -1,0 +1,35 @@
+"""The Clock port on virtual time: a machine's own idea of it, which may be wrong and may jump."""
+
+from typing import Final
+
+from odradek.sim.process import Process
+
+# Some day: the machines of a simulation were never switched on before.
+_EPOCH_MS: Final = 1_750_000_000_000
+
+
+class MachineClock:
+    """What a machine's clocks show; stays when processes and power go."""
+
+    def __init__(self, monotonic_offset: float) -> None:
+        # Deadlines must not be mixed with the loop's own time.
+        self._monotonic_offset: Final = monotonic_offset
+        self.skew_ms = 0
+
+    def wall_ms(self, now: float) -> int:
+        return _EPOCH_MS + self.skew_ms + int(now * 1000)
+
+    def monotonic(self, now: float) -> float:
+        return now + self._monotonic_offset
+
+
+class VirtualClock:
+    def __init__(self, machine: MachineClock, process: Process) -> None:
+        self._machine: Final = machine
+        self._process: Final = process
+
+    def wall_ms(self) -> int:
+        return self._machine.wall_ms(self._process.now)
+
+    def monotonic(self) -> float:
+        return self._machine.monotonic(self._process.now)

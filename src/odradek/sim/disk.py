@@ -1,0 +1,278 @@
+"""A machine's disk: what the page cache shows, and what would be left of it after the power was lost.
+
+A sync moves a file's bytes from the one to the other, a directory's sync its entries. A process that dies leaves the
+page cache as it is. The only fault it knows is the loss of power; see `disk_port` for those that a process meets.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from enum import Enum
+from random import Random
+from typing import Final, NamedTuple
+
+SECTOR_BYTES: Final = 512
+_ZERO: Final = b"\0"
+
+
+class _Write(NamedTuple):
+    position: int
+    data: bytes
+
+
+class _Resize(NamedTuple):
+    size: int
+
+
+class _Bytes:
+    """A file's bytes; what was never written reads as zeros and takes no room."""
+
+    __slots__ = ("data", "size")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.size = 0
+
+    def apply(self, change: _Write | _Resize) -> None:
+        if isinstance(change, _Write):
+            position, data = change
+            missing = position - len(self.data)
+            if missing > 0:
+                self.data += _ZERO * missing
+            self.data[position : position + len(data)] = data
+            self.size = max(self.size, position + len(data))
+        else:
+            self.size = change.size
+            del self.data[change.size :]
+
+    def read(self, position: int, size: int) -> bytes:
+        size = max(0, min(size, self.size - position))
+        found = bytes(self.data[position : position + size])
+        return found if len(found) == size else found + _ZERO * (size - len(found))
+
+    def copy_from(self, other: "_Bytes") -> None:
+        self.data = bytearray(other.data)
+        self.size = other.size
+
+
+class FileNode:
+    """A file, whatever names it has."""
+
+    def __init__(self) -> None:
+        self.cached: Final = _Bytes()
+        self.durable: Final = _Bytes()
+        self.unsynced: list[_Write | _Resize] = []
+        self.modified_ms = 0
+
+    def change(self, change: _Write | _Resize, now_ms: int) -> None:
+        self.cached.apply(change)
+        self.unsynced.append(change)
+        self.modified_ms = now_ms
+
+    def write(self, position: int, data: bytes, now_ms: int) -> None:
+        self.change(_Write(position, data), now_ms)
+
+    def resize(self, size: int, now_ms: int) -> None:
+        self.change(_Resize(size), now_ms)
+
+    def sync(self) -> None:
+        for change in self.unsynced:
+            self.durable.apply(change)
+        self.unsynced.clear()
+
+    def fail_to_sync(self) -> None:
+        """As the kernel does after an error: the bytes stay readable, and nobody will try to write them again."""
+        self.unsynced.clear()
+
+    def lose_power(self, random: Random) -> None:
+        if self.unsynced:
+            for change in _surviving(self.unsynced, random):
+                self.durable.apply(change)
+            self.unsynced.clear()
+        self.cached.copy_from(self.durable)
+
+    def flip_bit(self, position: int, bit: int) -> None:
+        for content in (self.cached, self.durable):
+            if position < len(content.data):
+                content.data[position] ^= 1 << bit
+
+
+class Survival(Enum):
+    NOTHING = 4
+    EVERYTHING = 2
+    # The first writes, and of the next one the first sectors.
+    TORN = 3
+    # Sectors that happened to be written back, zeros between them.
+    SCATTERED = 1
+
+
+def _surviving(changes: list[_Write | _Resize], random: Random) -> list[_Write | _Resize]:
+    kind = random.choices(list(Survival), [kind.value for kind in Survival])[0]
+    if kind is Survival.NOTHING:
+        return []
+    if kind is Survival.EVERYTHING:
+        return changes
+    if kind is Survival.SCATTERED:
+        return [part for change in changes for part in _sectors(change) if random.random() < 0.5]
+    count = random.randrange(len(changes))
+    torn = changes[count]
+    parts = list(_sectors(torn))
+    return [*changes[:count], *parts[: random.randrange(len(parts) + 1)]]
+
+
+def _sectors(change: _Write | _Resize) -> Iterator[_Write | _Resize]:
+    if isinstance(change, _Resize):
+        yield change
+        return
+    position, data = change
+    while data:
+        size = SECTOR_BYTES - position % SECTOR_BYTES
+        yield _Write(position, data[:size])
+        position, data = position + size, data[size:]
+
+
+class DirectoryNode:
+    def __init__(self) -> None:
+        self.cached: dict[str, Node] = {}
+        self.durable: dict[str, Node] = {}
+        # Names and what they stand for from then on; None: nothing.
+        self.unsynced: list[tuple[tuple[str, Node | None], ...]] = []
+        """Each a step that takes effect as a whole, as a rename within a directory does."""
+
+    def change(self, *step: "tuple[str, Node | None]") -> None:
+        _set_names(self.cached, step)
+        self.unsynced.append(step)
+
+    def sync(self) -> None:
+        for step in self.unsynced:
+            _set_names(self.durable, step)
+        self.unsynced.clear()
+
+    def lose_power(self, random: Random) -> None:
+        for step in self.unsynced[: random.randrange(len(self.unsynced) + 1)]:
+            _set_names(self.durable, step)
+        self.unsynced.clear()
+        self.cached = dict(self.durable)
+
+
+Node = FileNode | DirectoryNode
+
+
+def _set_names(entries: dict[str, Node], step: tuple[tuple[str, Node | None], ...]) -> None:
+    for name, node in step:
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+class VirtualDisk:
+    """A tree of files. All paths are absolute."""
+
+    def __init__(self, random: Random, now_ms: Callable[[], int]) -> None:
+        self._random: Final = random
+        self.now_ms: Final = now_ms
+        self._root: Final = DirectoryNode()
+        self.locks: Final[dict[str, object]] = {}
+
+    # ---- finding
+
+    def find(self, path: str) -> Node | None:
+        node: Node | None = self._root
+        for name in _parts(path):
+            if not isinstance(node, DirectoryNode):
+                return None
+            node = node.cached.get(name)
+        return node
+
+    def directory(self, path: str) -> DirectoryNode:
+        node = self.find(path)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if not isinstance(node, DirectoryNode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        return node
+
+    def file(self, path: str) -> FileNode:
+        node = self.find(path)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if not isinstance(node, FileNode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return node
+
+    def parent(self, path: str) -> tuple[DirectoryNode, str]:
+        head, _, name = path.rpartition("/")
+        return self.directory(head), name
+
+    def files(self, path: str = "/") -> Iterator[tuple[str, FileNode]]:
+        """Every file below a directory, with its path, by name."""
+        for name, node in sorted(self.directory(path).cached.items()):
+            below = f"{path.rstrip('/')}/{name}"
+            if isinstance(node, FileNode):
+                yield below, node
+            else:
+                yield from self.files(below)
+
+    # ---- changing
+
+    def create(self, path: str) -> FileNode:
+        parent, name = self.parent(path)
+        node = FileNode()
+        node.modified_ms = self.now_ms()
+        parent.change((name, node))
+        return node
+
+    def make_dirs(self, path: str) -> None:
+        node = self._root
+        for name in _parts(path):
+            below = node.cached.get(name)
+            if below is None:
+                below = DirectoryNode()
+                node.change((name, below))
+            if not isinstance(below, DirectoryNode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+            node = below
+
+    def rename(self, source: str, target: str) -> None:
+        old_parent, old_name = self.parent(source)
+        new_parent, new_name = self.parent(target)
+        node = old_parent.cached.get(old_name)
+        if node is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        existing = new_parent.cached.get(new_name)
+        if isinstance(existing, DirectoryNode) and existing.cached:
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
+        if old_parent is new_parent:
+            new_parent.change((old_name, None), (new_name, node))
+        else:
+            # The order in which a file cannot be lost. Nothing of the node's moves between directories.
+            new_parent.change((new_name, node))
+            old_parent.change((old_name, None))
+
+    def remove(self, path: str) -> None:
+        parent, name = self.parent(path)
+        self.file(path)
+        parent.change((name, None))
+
+    def remove_tree(self, path: str) -> None:
+        parent, name = self.parent(path)
+        self.directory(path)
+        parent.change((name, None))
+
+    def lose_power(self) -> None:
+        """Every file and directory becomes what had reached the disk, and some of what had not."""
+        self.locks.clear()
+        self._lose_power(self._root)
+
+    def _lose_power(self, directory: DirectoryNode) -> None:
+        directory.lose_power(self._random)
+        for _, node in sorted(directory.cached.items()):
+            if isinstance(node, FileNode):
+                node.lose_power(self._random)
+            else:
+                self._lose_power(node)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part]

@@ -1,0 +1,98 @@
+"""The Executor port on virtual time: jobs take as long as their disk operations, and lanes keep their order.
+
+A job takes effect at one instant, somewhere between its begin and its end, so that a crash can fall before it, or
+between its effect and the moment when anybody hears of it. Two jobs never run at the same instant: what only a race
+of two threads within one job can break, is not found here.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final, TypeVar
+
+from odradek.sim.disk_port import VirtualDiskPort
+from odradek.sim.process import Process, ProcessDied
+
+T = TypeVar("T")
+
+_DISPATCH_SECONDS: Final = 0.0001
+
+
+class _Job:
+    __slots__ = ("done", "lane", "work")
+
+    def __init__(self, work: Callable[[], Any], done: asyncio.Future[Any], lane: "_Lane") -> None:
+        self.work: Final = work
+        self.done: Final = done
+        self.lane: Final = lane
+
+
+class _Lane:
+    __slots__ = ("free_workers", "waiting")
+
+    def __init__(self, workers: int) -> None:
+        self.free_workers = workers
+        self.waiting: Final[deque[_Job]] = deque()
+
+
+class VirtualExecutor:
+    def __init__(self, process: Process, disk: VirtualDiskPort, random: Random, shared_workers: int) -> None:
+        self._process: Final = process
+        self._disk: Final = disk
+        self._random: Final = random
+        self._shared: Final = _Lane(shared_workers)
+        self._lanes: Final[dict[str, _Lane]] = {}
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        chosen = self._shared if lane is None else self._lanes.setdefault(lane, _Lane(1))
+        done: asyncio.Future[T] = self._process.loop.create_future()
+        chosen.waiting.append(_Job(work, done, chosen))
+        self._begin_next(chosen)
+        return await done
+
+    def _begin_next(self, lane: _Lane) -> None:
+        while lane.free_workers and lane.waiting:
+            job = lane.waiting.popleft()
+            # As with real threads: what has begun cannot be taken back, what has not can.
+            if not job.done.cancelled():
+                lane.free_workers -= 1
+                seconds = self._random.expovariate(1 / _DISPATCH_SECONDS)
+                self._process.scheduler.call_at(self._process.now + seconds, self._take_effect, job)
+
+    def _take_effect(self, job: _Job) -> None:
+        process = self._process
+        if not process.is_alive:
+            return
+        if process.paused_until > process.scheduler.now:
+            process.scheduler.call_at(process.paused_until, self._take_effect, job)
+            return
+        result, error = None, None
+        self._disk.job_seconds = 0.0
+        process.scheduler.running = process
+        try:
+            result = job.work()
+        except ProcessDied:
+            return
+        except Exception as raised:  # noqa: BLE001 - handed to whoever asked for the work
+            error = raised
+        finally:
+            seconds, self._disk.job_seconds = self._disk.job_seconds, None
+            process.scheduler.running = None
+        process.scheduler.call_after(seconds, self._finish, job, result, error)
+
+    def _finish(self, job: _Job, result: Any, error: Exception | None) -> None:
+        if not self._process.is_alive:
+            return
+        job.lane.free_workers += 1
+        self._process.loop.call_soon(self._tell, job.done, result, error)
+        self._begin_next(job.lane)
+
+    @staticmethod
+    def _tell(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)

@@ -1,0 +1,137 @@
+"""asyncio's event loop for one virtual process: timers on virtual time, transports on the virtual network.
+
+Every process has a loop of its own, so that a future of one can never be awaited by another by mistake, and so that
+each callback is known to belong to somebody. There are no threads, selectors or signals here; whoever asks for one
+gets NotImplementedError, which in the real node would be a way around its ports.
+"""
+
+import asyncio
+import traceback
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from typing import Any, Final, TypeVar, TypeVarTuple, cast
+
+from odradek.sim.network import AddressInfo, Network
+from odradek.sim.process import Process
+from odradek.sim.scheduler import Turn
+from odradek.sim.transport import VirtualServer, VirtualTransport, open_connection
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    def __init__(self, process: Process, network: Network, host: str) -> None:
+        self._process: Final = process
+        self._scheduler: Final = process.scheduler
+        self._network: Final = network
+        self._host: Final = host
+
+    # ---- time
+
+    def time(self) -> float:
+        return self._process.now
+
+    def call_soon(
+        self, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        turn = Turn(self._process, 0.0, callback, args, context)
+        self._scheduler.soon(turn)
+        return cast(asyncio.TimerHandle, turn)
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._process.now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        turn = Turn(self._process, when, callback, args, context)
+        self._scheduler.at(when, turn)
+        return cast(asyncio.TimerHandle, turn)
+
+    # ---- futures and tasks
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        return asyncio.Task(cast(Coroutine[Any, Any, T], coro), loop=self, name=name, context=context)
+
+    def unfinished_tasks(self) -> list[asyncio.Task[Any]]:
+        """Of a process that has ended; nobody is to complain that they were never finished."""
+        tasks = list(asyncio.all_tasks(self))
+        for task in tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        return tasks
+
+    # ---- what asyncio asks of a loop
+
+    def is_running(self) -> bool:
+        return self._process.is_alive
+
+    def is_closed(self) -> bool:
+        # A dead process's futures may still be touched on their way out of memory.
+        return False
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self._process.is_alive:
+            return
+        error = context.get("exception")
+        what = str(context.get("message"))
+        if isinstance(error, BaseException):
+            what += "\n" + "".join(traceback.format_exception(error))
+        self._process.note_unexpected(what)
+
+    # ---- network
+
+    async def getaddrinfo(  # type: ignore[override]
+        self,
+        host: bytes | str | None,
+        port: bytes | str | int | None,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[AddressInfo]:
+        return self._network.resolve(str(host), int(port or 0), self._host)
+
+    async def create_server(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        backlog: int = 100,
+        reuse_address: bool | None = None,
+        start_serving: bool = True,
+    ) -> VirtualServer:
+        server = VirtualServer(self._network, self._process, protocol_factory, self._host, port or 0)
+        if start_serving:
+            await server.start_serving()
+        return server
+
+    async def create_connection(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        **options: Any,
+    ) -> tuple[VirtualTransport, asyncio.BaseProtocol]:
+        return await open_connection(self._network, self._process, protocol_factory, self._host, str(host), port or 0)

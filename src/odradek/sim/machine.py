@@ -1,0 +1,102 @@
+"""A virtual machine: an address, a disk, clocks, and at most one process that uses them."""
+
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Final
+
+from odradek.sim.clock import MachineClock, VirtualClock
+from odradek.sim.disk import VirtualDisk
+from odradek.sim.disk_port import DiskCondition, VirtualDiskPort
+from odradek.sim.executor import VirtualExecutor
+from odradek.sim.loop import VirtualLoop
+from odradek.sim.network import Network
+from odradek.sim.process import Process
+from odradek.sim.scheduler import Scheduler
+from odradek.sim.trace import Trace
+
+
+class Ports:
+    """What one process has of its machine: the ports that node code is written against."""
+
+    def __init__(self, machine: "Machine", process: Process, shared_workers: int) -> None:
+        run = f"{process.name}/run {machine.runs}"
+        self.process: Final = process
+        self.random: Final = machine.new_random(run)
+        self.clock: Final = VirtualClock(machine.clock, process)
+        self.disk: Final = VirtualDiskPort(
+            machine.disk, machine.disk_condition, process, machine.new_random(f"{run}/disk")
+        )
+        self.executor: Final = VirtualExecutor(process, self.disk, machine.new_random(f"{run}/threads"), shared_workers)
+
+
+Program = Callable[[Ports], Coroutine[Any, Any, int]]
+
+
+class Machine:
+    def __init__(
+        self, name: str, scheduler: Scheduler, trace: Trace, network: Network, new_random: Callable[[str], Random]
+    ) -> None:
+        self.name: Final = name
+        self._scheduler: Final = scheduler
+        self._trace: Final = trace
+        self._network: Final = network
+        self.new_random: Final = new_random
+        network.add_host(name)
+        self.clock: Final = MachineClock(new_random(f"{name}/clock").uniform(0, 1e6))
+        self.disk: Final = VirtualDisk(new_random(f"{name}/power"), lambda: self.clock.wall_ms(scheduler.now))
+        self.disk_condition: Final = DiskCondition()
+        self.process: Process | None = None
+        self.past_processes: Final[list[Process]] = []
+        self.runs = 0
+        self.is_on = True
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.is_alive
+
+    def run(self, program: Program, *, shared_workers: int = 4) -> Process:
+        """Starts a program on a machine that runs none."""
+        assert self.is_on and not self.is_running, f"{self.name} is off or busy"
+        ports = self.new_process(shared_workers)
+        ports.process.begin(program(ports))
+        return ports.process
+
+    def new_process(self, shared_workers: int = 4) -> Ports:
+        self.runs += 1
+        process = Process(self.name, self._scheduler, self._trace)
+        process.loop = VirtualLoop(process, self._network, self.name)  # type: ignore[abstract]
+        self._network.adopt(process)
+        self.process = process
+        self.past_processes.append(process)
+        return Ports(self, process, shared_workers)
+
+    def kill(self) -> None:
+        """kill -9: the page cache stays, the kernel closes the connections."""
+        if self.is_running:
+            self._trace.major(self.name, "is killed")
+            self._process().kill()
+
+    def lose_power(self) -> None:
+        if not self.is_on:
+            return
+        self._trace.major(self.name, "loses power")
+        self.is_on = False
+        self._network.switch_off(self.name)
+        if self.is_running:
+            self._process().kill(power_lost=True)
+        self.disk.lose_power()
+
+    def switch_on(self) -> None:
+        if not self.is_on:
+            self._trace.major(self.name, "has power again")
+            self.is_on = True
+            self._network.switch_on(self.name)
+
+    def pause(self, seconds: float) -> None:
+        if self.is_running:
+            self._trace.major(self.name, f"stands still for {seconds:.3f} s")
+            self._process().pause(seconds)
+
+    def _process(self) -> Process:
+        assert self.process is not None
+        return self.process

@@ -1,0 +1,245 @@
+"""The network between virtual machines, as TCP shows it: ordered bytes, cut at any place, late, or never.
+
+A link is one direction between two hosts. What a blocked link would carry waits, as the sender's kernel would send it
+again; a connection request waits too, and a reset is lost. Whoever has died or closed answers with a reset, a machine
+that is off answers nothing. Nothing here knows asyncio's transports: see `transport`.
+"""
+
+import errno
+import socket
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Final, Protocol
+
+from odradek.sim.process import Process
+from odradek.sim.scheduler import Scheduler
+from odradek.sim.socket_end import Link, SocketEnd
+from odradek.sim.trace import Trace
+
+AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int]]
+
+# When the kernel asks again for a connection that nobody answered, counted from the first attempt; then it gives up.
+_CONNECT_RETRIES_SECONDS: Final = (1.0, 3.0, 7.0, 15.0, 31.0, 63.0)
+_CONNECT_SECONDS_MAX: Final = 127.0
+_FIRST_EPHEMERAL_PORT: Final = 32_768
+
+
+class Accepting(Protocol):
+    """Somebody who listens on a port."""
+
+    @property
+    def process(self) -> Process: ...
+
+    def accept(self, end: SocketEnd) -> None:
+        """Called on the loop of the process."""
+
+
+class Host:
+    def __init__(self, name: str, address: str) -> None:
+        self.name: Final = name
+        self.address: Final = address
+        self.is_on = True
+        self.listening: Final[dict[int, Accepting]] = {}
+        # Ports that are taken, whether or not anybody is let in yet.
+        self.bound: Final[dict[int, Process]] = {}
+
+
+class Network:
+    def __init__(self, scheduler: Scheduler, trace: Trace, random: Random) -> None:
+        self._scheduler: Final = scheduler
+        self._trace: Final = trace
+        self._random: Final = random
+        self._hosts: Final[dict[str, Host]] = {}
+        self._by_address: Final[dict[str, Host]] = {}
+        self._links: Final[dict[tuple[str, str], Link]] = {}
+        self._ends: Final[dict[SocketEnd, None]] = {}
+        self._ports: Final = count(_FIRST_EPHEMERAL_PORT)
+
+    # ---- hosts and links
+
+    def add_host(self, name: str) -> Host:
+        host = Host(name, f"10.0.{len(self._hosts) // 250}.{len(self._hosts) % 250 + 1}")
+        self._hosts[name] = self._by_address[host.address] = host
+        return host
+
+    def host(self, name_or_address: str) -> Host:
+        host = self._hosts.get(name_or_address) or self._by_address.get(name_or_address)
+        if host is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return host
+
+    def resolve(self, name: str, port: int, asking: str) -> list[AddressInfo]:
+        host = self.host(asking if name == "localhost" else name)
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host.address, port))]
+
+    def link(self, source: str, target: str) -> Link:
+        found = self._links.get((source, target))
+        if found is None:
+            found = self._links[source, target] = Link(self._scheduler, self._random)
+        return found
+
+    def block(self, source: str, target: str) -> None:
+        self.link(source, target).is_blocked = True
+        self._trace.major("network", f"nothing gets from {source} to {target}")
+
+    def unblock(self, source: str, target: str) -> None:
+        link = self.link(source, target)
+        if not link.is_blocked:
+            return
+        link.is_blocked = False
+        self._trace.major("network", f"{target} hears {source} again")
+        for end in list(self._ends):
+            if end.link is link:
+                end.send_held()
+
+    def heal(self) -> None:
+        for source, target in list(self._links):
+            self.unblock(source, target)
+            self.link(source, target).become_normal()
+
+    def break_connections(self, one: str, other: str) -> int:
+        """Resets what is open between two hosts, wherever its bytes just are. Returns how many connections that was."""
+        ends = [end for end in self._ends if (end.host, end.remote_host) == (one, other) and end.is_open]
+        for end in ends:
+            peer = end.peer
+            for broken in (end, peer):
+                broken.receive_reset()
+        return len(ends)
+
+    # ---- machines and processes
+
+    def adopt(self, process: Process) -> None:
+        """Closes what the process has open once it ends."""
+
+        def ended(power_lost: bool) -> None:
+            for end in [one for one in self._ends if one.process is process]:
+                end.process_ended(power_lost)
+            for host in self._hosts.values():
+                for port in [port for port, holder in host.bound.items() if holder is process]:
+                    self.release(host.name, port, process)
+
+        process.at_end(ended)
+
+    def switch_off(self, name: str) -> None:
+        self.host(name).is_on = False
+
+    def switch_on(self, name: str) -> None:
+        """Whoever sent something to the machine while it was off finds out that it remembers nothing."""
+        self.host(name).is_on = True
+        for end in list(self._ends):
+            if end.host == name and end.process_is_gone and end.was_addressed:
+                end.refuse_more(self._random.uniform(0.2, 1.0))
+
+    # ---- listening and connecting
+
+    def bind(self, host_name: str, port: int, process: Process) -> int:
+        host = self.host(host_name)
+        port = port or next(self._ports)
+        holder = host.bound.get(port)
+        if holder is not None and holder.is_alive:
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        host.bound[port] = process
+        return port
+
+    def release(self, host_name: str, port: int, process: Process) -> None:
+        host = self.host(host_name)
+        if host.bound.get(port) is process:
+            del host.bound[port]
+            host.listening.pop(port, None)
+
+    def listen(self, host_name: str, port: int, accepting: Accepting) -> None:
+        self.host(host_name).listening[port] = accepting
+
+    def connect(
+        self,
+        process: Process,
+        source: str,
+        target: str,
+        port: int,
+        connected: Callable[[SocketEnd], None],
+        failed: Callable[[OSError], None],
+    ) -> None:
+        """Calls back on the process's loop, with this side's end or with the reason why there is none."""
+        try:
+            host = self.host(source if target == "localhost" else target)
+        except OSError as error:
+            process.loop.call_soon(failed, error)
+            return
+        end = SocketEnd(self, process, self.link(source, host.name), source, next(self._ports), host.name, port)
+        request = _ConnectionRequest(self, end, host, connected, failed)
+        for seconds in (0.0, *_CONNECT_RETRIES_SECONDS):
+            self._scheduler.call_after(seconds, request.send)
+        self._scheduler.call_after(_CONNECT_SECONDS_MAX, request.give_up)
+
+    def establish(self, end: SocketEnd, accepting: Accepting) -> None:
+        process = accepting.process
+        other = SocketEnd(
+            self,
+            process,
+            self.link(end.remote_host, end.host),
+            end.remote_host,
+            end.remote_port,
+            end.host,
+            end.port,
+        )
+        end.join(other)
+        self._ends[end] = self._ends[other] = None
+        process.loop.call_soon(accepting.accept, other)
+
+    def forget(self, end: SocketEnd) -> None:
+        self._ends.pop(end, None)
+
+    def note(self, who: str, what: str) -> None:
+        self._trace.minor(who, what)
+
+    def address_of(self, host: str) -> str:
+        return self.host(host).address
+
+
+class _ConnectionRequest:
+    """From the first attempt to the answer."""
+
+    def __init__(
+        self,
+        network: Network,
+        end: SocketEnd,
+        host: Host,
+        connected: Callable[[SocketEnd], None],
+        failed: Callable[[OSError], None],
+    ) -> None:
+        self._network: Final = network
+        self._end: Final = end
+        self._host: Final = host
+        self._connected: Final = connected
+        self._failed: Final = failed
+        self._is_answered = False
+
+    def send(self) -> None:
+        if not self._is_answered and self._end.process.is_alive:
+            self._end.link.carry(self._arrive)
+
+    def _arrive(self) -> None:
+        end = self._end
+        back = self._network.link(self._host.name, end.host)
+        if self._is_answered or not self._host.is_on or back.is_blocked:
+            return
+        self._is_answered = True
+        accepting = self._host.listening.get(end.remote_port)
+        if accepting is None:
+            self._network.note(end.host, f"is refused by {end.remote}")
+            back.carry(self._refused)
+            return
+        self._network.establish(end, accepting)
+        self._network.note(end.host, f"connects to {end.remote} from port {end.port}")
+        back.carry(lambda: end.process.loop.call_soon(self._connected, end))
+
+    def _refused(self) -> None:
+        error = ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed {self._end.remote}")
+        self._end.process.loop.call_soon(self._failed, error)
+
+    def give_up(self) -> None:
+        if not self._is_answered and self._end.process.is_alive:
+            self._is_answered = True
+            error = TimeoutError(errno.ETIMEDOUT, f"Connect call failed {self._end.remote}")
+            self._end.process.loop.call_soon(self._failed, error)

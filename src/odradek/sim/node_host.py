@@ -1,0 +1,88 @@
+"""A node on a virtual machine, started and restarted as a service would be: the real `Node`, on virtual ports."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.config.node_config import NodeConfig
+from odradek.node.format import FormatRequest, format_directories
+from odradek.node.node import Node, StartError
+from odradek.sim.machine import Machine, Ports
+from odradek.sim.world import World
+
+CLIENT_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+CLUSTER_ID: Final = "Zw_8Tq2oRzmHnV1u2f6aWQ"
+_RESTART_SECONDS: Final = 0.5
+
+
+class NodeHost:
+    def __init__(self, world: World, name: str, properties: Mapping[str, str]) -> None:
+        self.world: Final = world
+        self.machine: Final[Machine] = world.add_machine(name)
+        self.config: Final = NodeConfig.load("", name, properties)
+        self.is_ready = False
+        # Whether whoever looks after it starts it again when it exits.
+        self.is_wanted = False
+        self._stop: asyncio.Event | None = None
+
+    @property
+    def name(self) -> str:
+        return self.machine.name
+
+    def format(self, *, is_standalone: bool = False) -> None:
+        ports = self.machine.new_process()
+        request = FormatRequest(cluster_id=CLUSTER_ID, is_standalone=is_standalone)
+        format_directories(ports.disk, self.config, request, random=ports.random, now_ms=ports.clock.wall_ms())
+        ports.process.exit(0)
+
+    def start(self) -> None:
+        """If it can be, and is not running: it may have been started by somebody else meanwhile."""
+        self.is_wanted = True
+        if self.machine.is_on and not self.machine.is_running:
+            self.machine.run(self._serve, shared_workers=self.config.background_threads)
+            process = self.machine.process
+            assert process is not None
+            process.at_end(self._ended)
+
+    def stop(self) -> None:
+        """Politely, as SIGTERM asks for."""
+        self.is_wanted = False
+        if self.machine.is_running and self._stop is not None:
+            self.world.trace.major(self.name, "is told to stop")
+            assert self.machine.process is not None
+            self.machine.process.loop.call_soon(self._stop.set)
+
+    def _ended(self, power_lost: bool) -> None:
+        self.is_ready = False
+        self._stop = None
+        process = self.machine.process
+        assert process is not None
+        if process.exit_code is not None and self.is_wanted:
+            self.world.scheduler.call_after(_RESTART_SECONDS, self._restart)
+
+    def _restart(self) -> None:
+        if self.is_wanted:
+            self.start()
+
+    async def _serve(self, ports: Ports) -> int:
+        trace = self.world.trace
+        trace.major(self.name, "starts")
+        self._stop = stop = asyncio.Event()
+        node = Node(self.config, disk=ports.disk, clock=ports.clock, random=ports.random, executor=ports.executor)
+        try:
+            await node.start()
+        except StartError as error:
+            trace.major(self.name, f"cannot start: {error}")
+            await node.stop()
+            return 2
+        self.is_ready = True
+        trace.major(self.name, "serves")
+        stopping = asyncio.ensure_future(stop.wait())
+        await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        self.is_ready = False
+        if node.failed.done():
+            trace.major(self.name, f"gives up: {node.failed.result()}")
+        await node.stop()
+        return 1 if node.failed.done() else 0

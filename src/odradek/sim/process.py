@@ -1,0 +1,138 @@
+"""One run of a program on a machine: its event loop, and how it ends, at any await or in the middle of a disk write.
+
+Nothing of a process that has died is ever run again. What it had open is let go by whoever registered with `at_end`.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from odradek.sim.scheduler import Runnable, Scheduler, Turn
+from odradek.sim.trace import Trace
+
+if TYPE_CHECKING:
+    from odradek.sim.loop import VirtualLoop
+
+
+class ProcessDied(BaseException):
+    """Unwinds whatever the process was doing when it died. Whoever catches it changes nothing."""
+
+
+class Fuse:
+    """Strikes when so many things have happened: what makes a crash fall between any two of them."""
+
+    __slots__ = ("_left", "_strike")
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._strike: Callable[[], None] | None = None
+
+    def light(self, count: int, strike: Callable[[], None]) -> None:
+        self._left = count
+        self._strike = strike
+
+    def burn(self) -> None:
+        if self._strike is None:
+            return
+        self._left -= 1
+        if self._left <= 0:
+            strike, self._strike = self._strike, None
+            strike()
+
+
+class Process(Runnable):
+    def __init__(self, name: str, scheduler: Scheduler, trace: Trace) -> None:
+        super().__init__()
+        self.name: Final = name
+        self.scheduler: Final = scheduler
+        self.trace: Final = trace
+        self.loop: VirtualLoop
+        # Whole seconds in which not even its threads run, as after SIGSTOP.
+        self.paused_until = 0.0
+        self.turn_fuse: Final = Fuse()
+        self.disk_fuse: Final = Fuse()
+        self.exit_code: int | None = None
+        # Errors that nobody caught, or that the program itself called unexpected.
+        self.unexpected: Final[list[str]] = []
+        # How much longer than no time the current callback takes.
+        self._overtime = 0.0
+        self._at_end: Final[list[Callable[[bool], None]]] = []
+        self._corpses: list[asyncio.Task[Any]] = []
+
+    @property
+    def now(self) -> float:
+        return self.scheduler.now + self._overtime
+
+    def run(self, turn: Turn) -> None:
+        self.turn_fuse.burn()
+        if not self.is_alive:
+            return
+        callback, context = turn.callback, turn.context
+        assert callback is not None
+        assert context is not None
+        self.scheduler.running = self
+        asyncio._set_running_loop(self.loop)
+        try:
+            context.run(callback, *turn.args)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it must not end the other processes
+            self.loop.call_exception_handler({"message": f"error in {callback!r}", "exception": error})
+        finally:
+            asyncio._set_running_loop(None)
+            self.scheduler.running = None
+            if self._overtime:
+                self.busy_until = max(self.busy_until, self.now)
+                self._overtime = 0.0
+
+    def hold_up(self, seconds: float) -> None:
+        """The callback that is just running takes so much longer; nothing else of this process runs meanwhile."""
+        self._overtime += seconds
+
+    def pause(self, seconds: float) -> None:
+        """As SIGSTOP and SIGCONT."""
+        self.paused_until = max(self.paused_until, self.scheduler.now + seconds)
+        self.busy_until = max(self.busy_until, self.paused_until)
+
+    def begin(self, main: Coroutine[Any, Any, int]) -> None:
+        """Runs the program; the process exits with what it returns."""
+
+        async def run_main() -> None:
+            self.exit(await main)
+
+        def start() -> None:
+            self.loop.create_task(run_main())
+
+        self.scheduler.soon(Turn(self, self.scheduler.now, start, ()))
+
+    def at_end(self, told: Callable[[bool], None]) -> None:
+        """`told` hears whether the machine went down with the process."""
+        self._at_end.append(told)
+
+    def exit(self, code: int) -> None:
+        self.exit_code = code
+        self.trace.major(self.name, f"exits with {code}")
+        self._end(power_lost=False)
+
+    def kill(self, *, power_lost: bool = False) -> None:
+        """At once: nothing of it runs any more, not even a `finally`."""
+        self._end(power_lost=power_lost)
+
+    def _end(self, *, power_lost: bool) -> None:
+        if not self.is_alive:
+            return
+        self.is_alive = False
+        self.deferred.clear()
+        # Kept until the simulation is over: a coroutine that is thrown away runs its `finally` blocks.
+        self._corpses = self.loop.unfinished_tasks()
+        for told in self._at_end:
+            told(power_lost)
+
+    def bury(self) -> None:
+        """After the simulation. What the coroutines still do on their way out meets a dead process."""
+        self._corpses.clear()
+        self.deferred.clear()
+
+    def note_unexpected(self, what: str) -> None:
+        self.unexpected.append(what)
+        self.trace.major(self.name, f"UNEXPECTED: {what}")

@@ -1,0 +1,289 @@
+"""One end of a connection, as the kernel keeps it for a process, and the link that carries what it sends."""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from random import Random
+from typing import TYPE_CHECKING, Final, Protocol
+from zlib import crc32
+
+from odradek.sim.process import Process
+from odradek.sim.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from odradek.sim.network import Network
+    from odradek.sim.wire_names import WireNames
+
+# What may be under way, or unread at the other end, before the sender has to wait.
+WINDOW_BYTES: Final = 65_536
+_SEGMENT_BYTES_MAX: Final = 65_536
+_CUT_PROBABILITY: Final = 0.12
+_PIECES_MAX: Final = 4
+_LATENCY_SECONDS: Final = 0.0002
+_RETRANSMISSION_SECONDS: Final = 0.2
+
+
+class Link:
+    """One direction between two hosts."""
+
+    def __init__(self, scheduler: Scheduler, random: Random) -> None:
+        self._scheduler: Final = scheduler
+        self._random: Final = random
+        self.is_blocked = False
+        self.extra_seconds = 0.0
+        self.loss_probability = 0.0
+
+    def become_normal(self) -> None:
+        self.extra_seconds = 0.0
+        self.loss_probability = 0.0
+
+    def latency_seconds(self) -> float:
+        random = self._random
+        seconds = _LATENCY_SECONDS + random.expovariate(1 / _LATENCY_SECONDS) + random.random() * self.extra_seconds
+        wait = _RETRANSMISSION_SECONDS
+        while self.loss_probability and random.random() < self.loss_probability:
+            seconds += wait
+            wait *= 2
+        return seconds
+
+    def carry(self, arrive: Callable[[], object]) -> None:
+        """Something that is not repeated: lost where nothing gets through."""
+        if not self.is_blocked:
+            self._scheduler.call_after(self.latency_seconds(), arrive)
+
+    def cut(self, data: bytes) -> list[bytes]:
+        """Into the pieces in which they will arrive."""
+        size = len(data)
+        random = self._random
+        if size > 1 and random.random() < _CUT_PROBABILITY:
+            places = sorted(random.randrange(1, size) for _ in range(random.randrange(1, _PIECES_MAX)))
+        elif size <= _SEGMENT_BYTES_MAX:
+            return [data]
+        else:
+            places = list(range(_SEGMENT_BYTES_MAX, size, _SEGMENT_BYTES_MAX))
+        return [data[start:end] for start, end in zip([0, *places], [*places, size], strict=True) if start < end]
+
+    def repeat_seconds(self) -> float:
+        """How long after a link came back the sender's kernel tries again."""
+        return self._random.uniform(0.0, 1.0)
+
+
+class EndUser(Protocol):
+    """The program's side of an end. Called on the loop of its process."""
+
+    def readable(self) -> None: ...
+
+    def writable(self) -> None: ...
+
+    def broken(self, error: OSError) -> None: ...
+
+
+class _State(Enum):
+    OPEN = 1
+    # The program closed it, or died; what arrives is refused.
+    CLOSED = 2
+    # Nothing more comes or goes.
+    RESET = 3
+
+
+class SocketEnd:
+    def __init__(
+        self,
+        network: "Network",
+        process: Process,
+        link: Link,
+        host: str,
+        port: int,
+        remote_host: str,
+        remote_port: int,
+    ) -> None:
+        self._network: Final = network
+        self.process: Final = process
+        self.link: Final = link
+        self.host: Final = host
+        self.port: Final = port
+        self.remote_host: Final = remote_host
+        self.remote_port: Final = remote_port
+        self.peer: SocketEnd
+        self.user: EndUser | None = None
+        # Kept at the end that connected, for both.
+        self.names: WireNames | None = None
+        self._state = _State.OPEN
+        # Arrived, and not read by the program yet.
+        self._received: Final[deque[bytes]] = deque()
+        self._eof_received = False
+        self._eof_taken = False
+        self._eof_sent = False
+        self._reader_is_told = False
+        # Sent, and not read at the other end.
+        self._outstanding = 0
+        self._last_arrival = 0.0
+        # What a blocked link would have carried. None: the end of the stream.
+        self._held: list[bytes | None] = []
+        self.was_addressed = False
+
+    @property
+    def remote(self) -> str:
+        return f"{self.remote_host}:{self.remote_port}"
+
+    @property
+    def is_open(self) -> bool:
+        return self._state is _State.OPEN
+
+    @property
+    def process_is_gone(self) -> bool:
+        return not self.process.is_alive
+
+    @property
+    def local_address(self) -> tuple[str, int]:
+        return self._network.address_of(self.host), self.port
+
+    @property
+    def remote_address(self) -> tuple[str, int]:
+        return self._network.address_of(self.remote_host), self.remote_port
+
+    def note(self, what: str) -> None:
+        self._network.note(self.host, what)
+
+    def join(self, other: "SocketEnd") -> None:
+        self.peer, other.peer = other, self
+
+    # ---- sending
+
+    @property
+    def room(self) -> int:
+        return WINDOW_BYTES - self._outstanding
+
+    def send(self, data: bytes) -> None:
+        if self._state is not _State.OPEN or self._eof_sent:
+            return
+        self._outstanding += len(data)
+        for piece in self.link.cut(data):
+            self._dispatch(piece)
+
+    def send_eof(self) -> None:
+        if self._state is _State.OPEN and not self._eof_sent:
+            self._eof_sent = True
+            self._dispatch(None)
+
+    def _dispatch(self, piece: bytes | None) -> None:
+        if self.link.is_blocked or self._held:
+            self._held.append(piece)
+        else:
+            self._deliver(piece, self.process.now + self.link.latency_seconds())
+
+    def _deliver(self, piece: bytes | None, when: float) -> None:
+        # Bytes do not overtake each other.
+        self._last_arrival = when = max(when, self._last_arrival)
+        self.process.scheduler.call_at(when, self.peer.arrive, piece)
+
+    def send_held(self) -> None:
+        held, self._held = self._held, []
+        if held:
+            when = self.process.scheduler.now + self.link.repeat_seconds()
+            for piece in held:
+                self._deliver(piece, when)
+
+    # ---- receiving
+
+    def arrive(self, piece: bytes | None) -> None:
+        if not self._network.host(self.host).is_on:
+            self.was_addressed = True
+            return
+        if self._state is _State.CLOSED and piece is not None:
+            self.note(f"refuses {len(piece)} bytes from {self.remote}: port {self.port} is closed")
+            self.refuse_more()
+        if self._state is not _State.OPEN:
+            return
+        if piece is None:
+            self._eof_received = True
+        else:
+            self.note(f"gets {len(piece)} bytes {crc32(piece):08x} from {self.remote}")
+            self._received.append(piece)
+        self.tell_reader()
+
+    def refuse_more(self, seconds: float = 0.0) -> None:
+        """Answers with a reset, as for a connection that the kernel does not know."""
+        if not self.link.is_blocked:
+            when = self.process.scheduler.now + seconds + self.link.latency_seconds()
+            self.process.scheduler.call_at(when, self.peer.receive_reset)
+
+    def receive_reset(self) -> None:
+        if self._state is _State.RESET or not self._network.host(self.host).is_on:
+            return
+        was_open = self._state is _State.OPEN
+        self._forget(_State.RESET)
+        if was_open and self.user is not None:
+            self.note(f"loses its connection on port {self.port} to {self.remote}")
+            self.process.loop.call_soon(self.user.broken, ConnectionResetError(104, "Connection reset by peer"))
+
+    def tell_reader(self) -> None:
+        """Also when the program begins to read again."""
+        if self.user is not None and not self._reader_is_told and (self._received or self._eof_is_due):
+            self._reader_is_told = True
+            self.process.loop.call_soon(self.user.readable)
+
+    def reader_came(self) -> None:
+        self._reader_is_told = False
+
+    def take(self) -> bytes:
+        """Everything that has arrived; the sender then has room again."""
+        data = b"".join(self._received) if len(self._received) != 1 else self._received[0]
+        self._received.clear()
+        if data:
+            # The acknowledgement comes late, but it comes: a link that is blocked this way only makes it later.
+            self.process.scheduler.call_after(self.link.latency_seconds(), self.peer.acknowledged, len(data))
+        return data
+
+    @property
+    def _eof_is_due(self) -> bool:
+        return self._eof_received and not self._eof_taken
+
+    def take_eof(self) -> bool:
+        """Whether the stream has ended; said once."""
+        if self._received or not self._eof_is_due:
+            return False
+        self._eof_taken = True
+        return True
+
+    def acknowledged(self, size: int) -> None:
+        was_full = self.room <= 0
+        self._outstanding -= size
+        if was_full and self.room > 0 and self.user is not None and self._state is _State.OPEN:
+            self.process.loop.call_soon(self.user.writable)
+
+    # ---- ending
+
+    def close(self) -> None:
+        """The program is done with it: the rest of what it sent arrives, what it gets is refused."""
+        if self._state is _State.OPEN:
+            self.send_eof()
+            self._state = _State.CLOSED
+            if not self.peer.is_open:
+                self._network.forget(self)
+                self._network.forget(self.peer)
+
+    def reset(self) -> None:
+        """Gives up at once, and says so."""
+        if self._state is _State.OPEN:
+            self.refuse_more()
+            self._forget(_State.RESET)
+
+    def process_ended(self, power_lost: bool) -> None:
+        if power_lost:
+            self._held.clear()
+            self._forget(_State.CLOSED)
+        elif self._state is _State.OPEN:
+            # Unread bytes make the kernel say that they were lost.
+            if self._received:
+                self.reset()
+            else:
+                self.close()
+
+    def _forget(self, state: _State) -> None:
+        self._state = state
+        self._received.clear()
+        self.user = self.user if state is _State.RESET else None
+        if state is _State.RESET:
+            self._held.clear()
+            self._network.forget(self)

@@ -1,0 +1,43 @@
+"""What happened in a run, event by event, and a hash over all of it: two runs of one seed have the same.
+
+The lines are kept only where somebody wants to read them; a run can always be repeated.
+"""
+
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from odradek.sim.scheduler import Scheduler
+
+
+class Event(NamedTuple):
+    seconds: float
+    who: str
+    what: str
+    # Of general interest: faults, processes, what clients asked and heard. Else: single segments, writes, timers.
+    is_major: bool
+
+    def __str__(self) -> str:
+        return f"{self.seconds:12.6f}  {self.who:<12}  {self.what}"
+
+
+class Trace:
+    def __init__(self, scheduler: Scheduler, *, keep: bool = False) -> None:
+        self._scheduler: Final = scheduler
+        self._hash: Final = blake2b(digest_size=16)
+        self.events: Final[list[Event] | None] = [] if keep else None
+
+    def minor(self, who: str, what: str) -> None:
+        self._note(who, what, False)
+
+    def major(self, who: str, what: str) -> None:
+        self._note(who, what, True)
+
+    def _note(self, who: str, what: str, is_major: bool) -> None:
+        scheduler = self._scheduler
+        # The number of callbacks so far makes every difference in scheduling a difference in the hash.
+        self._hash.update(f"{scheduler.now!r} {scheduler.turns} {who} {what}\n".encode())
+        if self.events is not None:
+            self.events.append(Event(scheduler.now, who, what, is_major))
+
+    def hash(self) -> str:
+        return self._hash.hexdigest()

@@ -1,0 +1,99 @@
+"""One simulation: virtual time, the network, the machines on it, and where all chance comes from."""
+
+import gc
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Final
+
+from odradek.sim.machine import Machine
+from odradek.sim.network import Network
+from odradek.sim.process import Process
+from odradek.sim.scheduler import Scheduler
+from odradek.sim.trace import Trace
+
+
+class World:
+    def __init__(self, seed: int, *, keep_trace: bool = False) -> None:
+        self.seed: Final = seed
+        self.scheduler: Final = Scheduler()
+        self.trace: Final = Trace(self.scheduler, keep=keep_trace)
+        self.network: Final = Network(self.scheduler, self.trace, self.random("network"))
+        self.machines: Final[dict[str, Machine]] = {}
+
+    def random(self, purpose: str) -> Random:
+        """One source for each purpose: a fault less must not change what clients write."""
+        return Random(f"{self.seed}/{purpose}")
+
+    @property
+    def now(self) -> float:
+        return self.scheduler.now
+
+    def add_machine(self, name: str) -> Machine:
+        machine = Machine(name, self.scheduler, self.trace, self.network, self.random)
+        self.machines[name] = machine
+        return machine
+
+    def run_for(self, seconds: float, finished: Callable[[], bool] = lambda: False) -> bool:
+        return self.scheduler.run(self.now + seconds, finished)
+
+    @property
+    def unexpected(self) -> list[tuple[str, str]]:
+        """Errors that no program should make, by machine."""
+        return [
+            (machine.name, what)
+            for machine in self.machines.values()
+            for process in machine.past_processes
+            for what in process.unexpected
+        ]
+
+    def close(self) -> None:
+        for machine in self.machines.values():
+            for process in machine.past_processes:
+                process.kill()
+                process.bury()
+
+
+class _TraceHandler(logging.Handler):
+    """What nodes log becomes part of the trace; an exception in it is one that nobody expected."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.INFO)
+        self._world: Final = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        running = self._world.scheduler.running
+        if not isinstance(running, Process) or not running.is_alive:
+            return
+        if record.exc_info:
+            running.note_unexpected(logging.Formatter().format(record))
+        elif record.levelno >= logging.WARNING:
+            running.trace.major(running.name, f"says: {record.getMessage()}")
+        else:
+            running.trace.minor(running.name, f"says: {record.getMessage()}")
+
+
+@contextmanager
+def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
+    """A world that is alone in this process while it lasts."""
+    world = World(seed, keep_trace=keep_trace)
+    logger = logging.getLogger("odradek")
+    before = logger.level, logger.propagate, logger.handlers
+    unraisable = sys.unraisablehook
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    logger.handlers = [_TraceHandler(world)]
+    # The collector runs when it likes, and finalizers with it: not while a run has to be repeatable.
+    gc.disable()
+    try:
+        yield world
+    finally:
+        # Coroutines of the dead that still want to wait for something on their way out.
+        sys.unraisablehook = lambda _: None
+        world.close()
+        gc.enable()
+        gc.collect()
+        sys.unraisablehook = unraisable
+        logger.level, logger.propagate, logger.handlers = before
