@@ -1,5 +1,6 @@
 """Odradek as its users run it: `odradek format`, then `odradek start server.properties`, in a process of its own."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,6 +14,10 @@ class OdradekProcess(NodeProcess):
 
     def format_command(self) -> list[str]:
         return [str(ODRADEK), "format", "--cluster-id", CLUSTER_ID, "--config", str(self.config_file)]
+
+    def environment(self) -> dict[str, str]:
+        # Compiled modules are kept between runs, as they are for everybody who installs the package.
+        return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def start_command(self) -> list[str]:
         return [str(ODRADEK), "start", str(self.config_file)]
