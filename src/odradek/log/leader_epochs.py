@@ -71,7 +71,7 @@ class LeaderEpochs:
             raise
 
     def assign_unwritten(self, epoch: int, start_offset: int) -> None:
-        """As `assign`, for recovery, which writes the file once at its end."""
+        """As `assign`, but on the disk only after the next `write_if_changed`: before the batches are flushed."""
         if epoch != self._latest or start_offset < self.entries[-1].start_offset:
             self._place(EpochEntry(epoch, start_offset))
             self._unwritten = True
@@ -128,6 +128,11 @@ class LeaderEpochs:
         self._directory = directory
 
     def _write(self) -> None:
-        lines = (f"{entry.epoch} {entry.start_offset}" for entry in self.entries)
-        self._disk.write_atomically(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", encode_lines(lines))
+        # Before the entries are looked at: what changes meanwhile, in another thread, is written next time.
         self._unwritten = False
+        lines = [f"{entry.epoch} {entry.start_offset}" for entry in self.entries]
+        try:
+            self._disk.write_atomically(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", encode_lines(lines))
+        except OSError:
+            self._unwritten = True
+            raise

@@ -318,9 +318,10 @@ class PartitionLog:
     def flush(self, up_to_offset: int | None = None) -> None:
         """Makes everything below the offset (the log's end, if none is given) survive a power loss."""
         target = self.log_end_offset if up_to_offset is None else min(up_to_offset, self.log_end_offset)
+        # Epochs first: recovery does not look for them in batches that are flushed.
+        self.epochs.write_if_changed()
         self._durability.flush(self.segments, self.directory, target)
         self.producers.snapshots.sync()
-        self.epochs.write_if_changed()
 
     # ---- shortening
 

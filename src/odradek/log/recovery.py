@@ -83,8 +83,8 @@ class LogLoader:
         log_start_offset = max(self._log_start_offset, self._segments[0].base_offset)
         self._segments[-1].log.note_end(log_end_offset)
         self._epochs.truncate_from_end(log_end_offset)
+        # Written with the first flush: should there be none, the next start comes to the same result.
         self._epochs.truncate_from_start(self._log_start_offset)
-        self._epochs.write_if_changed()
         producers = self._load_producers(log_start_offset, log_end_offset)
         clean = self._had_clean_shutdown
         recovery_point = log_end_offset if clean else min(self._recovery_point, log_end_offset)

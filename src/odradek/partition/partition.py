@@ -76,7 +76,8 @@ class Partition:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.is_leader = True
-        self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
+        # Written down with the first flush: until then recovery finds the epoch in the batches themselves.
+        self.log.epochs.assign_unwritten(leader_epoch, self.log.log_end_offset)
         self._advance_high_watermark(self.log.log_end_offset, UNKNOWN_BYTES)
 
     def become_leaderless(self, leader_epoch: int) -> None:
@@ -157,7 +158,7 @@ class Partition:
         if appended.duplicate:
             return
         if appended.rolled_at >= 0:
-            self._sync_in_background(appended.rolled_at)
+            self._sync_in_background(appended.last_offset + 1)
         if self.log.config.flush_messages > 1:
             self._advance_high_watermark(appended.last_offset + 1, added_bytes)
 

@@ -244,6 +244,7 @@ def test_leader_epochs_are_cut_with_the_log(tmp_path: Path) -> None:
         file.truncate(len(batch(2)) + 5)
     log = box.open()
     assert [tuple(entry) for entry in log.epochs.entries] == [(1, 0)]
+    log.flush()
     assert box.files()["leader-epoch-checkpoint"] == b"0\n1\n1 0\n"
 
 
