@@ -19,6 +19,7 @@ from kio.static.primitive import i16, uvarint
 
 from . import brokers, security, settings, topics, transactions
 from .form import MetadataRecord
+from .partition_bytes import encode_plain
 
 FRAME_VERSION = 1
 
@@ -38,6 +39,8 @@ def encode(record: MetadataRecord, version: int | None = None) -> bytes:
     """`version` defaults to the highest; fields that an older one lacks are left out."""
     record_type = type(record)
     chosen = record_type.HIGHEST_VERSION if version is None else version
+    if isinstance(record, topics.PartitionRecord) and (plain := encode_plain(record, chosen)) is not None:
+        return plain
     buffer = io.BytesIO()
     write_unsigned_varint(buffer, uvarint(FRAME_VERSION))
     write_unsigned_varint(buffer, uvarint(record_type.API_KEY))
