@@ -1,0 +1,174 @@
+"""What a replica wants done, as values. The host carries them out in the order given, across steps.
+
+The order is a promise: nothing that follows a PersistQuorumState may happen before that is durable. A vote or an epoch
+that left this node would otherwise be forgotten in a crash. The log is different: its changes are only begun here, the
+replica hears of their durability by LogSynced and waits with what depends on it.
+"""
+
+from dataclasses import dataclass
+
+from odradek.metadata.snapshot import SnapshotId
+from odradek.raft.batch import Batch
+from odradek.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
+from odradek.raft.quorum_state import QuorumState
+from odradek.records.control import VoterEndpoint
+
+# Talking
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    destination: int
+    endpoints: tuple[VoterEndpoint, ...]
+    """Where the destination is; empty for those of `bootstrap_ids`, whose address is the configuration's."""
+    correlation_id: int
+    message: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    request_id: int
+    message: Response
+
+
+@dataclass(frozen=True, slots=True)
+class RespondWithRecords:
+    """The host adds whole batches from its log to the response: at least one, of at most `max_bytes` if there are more.
+    It reads them before it carries out any later effect, so that they are of this leader's log."""
+
+    request_id: int
+    message: FetchResponse
+    start_offset: int
+    end_offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RespondWithSnapshot:
+    """The host adds the snapshot's bytes from the response's position on."""
+
+    request_id: int
+    message: FetchSnapshotResponse
+    max_bytes: int
+
+
+# Keeping
+
+
+@dataclass(frozen=True, slots=True)
+class PersistQuorumState:
+    state: QuorumState
+    kraft_version: int
+    voter_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    change: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    change: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSnapshotPiece:
+    """Position 0 begins the file anew."""
+
+    snapshot_id: SnapshotId
+    position: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonSnapshot:
+    """Its last piece will not come."""
+
+    snapshot_id: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSnapshot:
+    """The pieces are a whole snapshot now: it takes the place of the log. SnapshotLoaded is the answer."""
+
+    change: int
+    snapshot_id: SnapshotId
+
+
+# Telling the host
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderChanged:
+    leader_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BecameLeader:
+    """Records may be offered. Those of earlier epochs are not known to be committed before LeadershipConfirmed."""
+
+    epoch: int
+    epoch_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipConfirmed:
+    """A record of the own epoch is committed, and with it everything before: the controller may begin."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostLeadership:
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsRefused:
+    """Of RecordsOffered and KRaftVersionWanted: not as leader of that epoch, or not now."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkMoved:
+    offset: int
+    """Everything before it is committed and may be applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Takes the place of the timer set before."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyToStop:
+    """After StopRequested: this node is not needed any more."""
+
+
+Effect = (
+    Send
+    | Respond
+    | RespondWithRecords
+    | RespondWithSnapshot
+    | PersistQuorumState
+    | Append
+    | Truncate
+    | WriteSnapshotPiece
+    | AbandonSnapshot
+    | LoadSnapshot
+    | LeaderChanged
+    | BecameLeader
+    | LeadershipConfirmed
+    | LostLeadership
+    | RecordsRefused
+    | HighWatermarkMoved
+    | SetTimer
+    | ReadyToStop
+)
