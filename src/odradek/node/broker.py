@@ -33,6 +33,8 @@ from odradek.waiting.fetch_sessions import FetchSessions
 
 logger = logging.getLogger(__name__)
 
+CREATED_AT_ONCE_MAX: Final = 3
+
 
 class Broker:
     def __init__(
@@ -160,12 +162,22 @@ class Broker:
         ]
         missing = [one for one in mine if one[0] not in self._partitions and one[0] not in self._offline]
         if missing:
-            await asyncio.gather(*(self._create(*one, is_new=are_new) for one in missing))
+            await self._create_all(missing, are_new=are_new)
         for name, _, state in mine:
             partition = self._partitions.get(name)
             if partition is not None:
                 self._take_role(partition, state)
                 self._report_directory(partition, state)
+
+    async def _create_all(self, missing: list[tuple[TopicPartition, UUID, PartitionImage]], *, are_new: bool) -> None:
+        """A few at a time: threads that make directories take the interpreter from the loop, which has clients."""
+        waiting = iter(missing)
+
+        async def create_one_after_the_other() -> None:
+            for one in waiting:
+                await self._create(*one, is_new=are_new)
+
+        await asyncio.gather(*(create_one_after_the_other() for _ in range(CREATED_AT_ONCE_MAX)))
 
     def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
         """Where this broker chose the log dir, or another one than the cluster knows of."""
