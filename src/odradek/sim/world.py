@@ -3,6 +3,7 @@
 import gc
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
@@ -90,10 +91,12 @@ def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
     try:
         yield world
     finally:
-        # Coroutines of the dead that still want to wait for something on their way out.
+        # Coroutines of the dead still want to wait for something on their way out, or were never begun.
         sys.unraisablehook = lambda _: None
-        world.close()
-        gc.enable()
-        gc.collect()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            world.close()
+            gc.enable()
+            gc.collect()
         sys.unraisablehook = unraisable
         logger.level, logger.propagate, logger.handlers = before

@@ -1,0 +1,196 @@
+"""Produce and fetch: rules 1 to 8 of what must never be false, for partitions that promise to lose nothing."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.sim.checkers.violation import Violation
+from odradek.sim.history import EndOffset, History, Outcome, Read, Send
+
+ACKNOWLEDGED: Final = "1 acknowledged is readable"
+ONE_VALUE: Final = "2 one value for one offset"
+NEVER_APPEARS: Final = "3 refused never appears"
+AT_MOST_ONCE: Final = "3 unknown appears at most once"
+IN_ORDER: Final = "4 idempotent, in order"
+REAL_TIME: Final = "5 earlier is lower"
+NO_SKIP: Final = "6 no skip, no step back"
+HIGH_WATERMARK: Final = "7 nothing above the high watermark"
+NO_REGRESS: Final = "8 the end never goes back"
+UNIQUE_IDS: Final = "producer ids are unique"
+
+
+def check_records(history: History, final_reader: str) -> Iterator[Violation]:
+    """`final_reader` read every partition from begin to end after everything had healed."""
+    sends_of: dict[TopicPartition, list[Send]] = defaultdict(list)
+    for send in history.sends:
+        sends_of[send.partition].append(send)
+    reads_of: dict[TopicPartition, list[Read]] = defaultdict(list)
+    for read in history.reads:
+        reads_of[read.partition].append(read)
+    for partition in sorted({*sends_of, *reads_of}):
+        sends, reads = sends_of[partition], reads_of[partition]
+        final = {offset: value for read in reads if read.reader == final_reader for offset, value in read.records}
+        yield from check_acknowledged(partition, sends, final)
+        yield from check_one_value(partition, sends, reads)
+        yield from check_appearances(partition, sends, reads)
+        yield from check_real_time(partition, sends)
+        yield from check_reads(partition, reads)
+        ends = [one for one in history.end_offsets if one.partition == partition]
+        yield from check_end_offsets(partition, sends, reads, ends)
+    yield from check_out_of_range(history)
+    yield from check_producer_ids(history)
+
+
+def check_acknowledged(
+    partition: TopicPartition, sends: Iterable[Send], final: Mapping[int, bytes]
+) -> Iterator[Violation]:
+    for send in sends:
+        if send.outcome is Outcome.DONE:
+            assert send.ended is not None
+            for offset, value in enumerate(send.values, send.offset):
+                if final.get(offset) != value:
+                    found = "nothing" if offset not in final else _text(final[offset])
+                    yield Violation(
+                        ACKNOWLEDGED,
+                        f"{send} was acknowledged at {offset} of {partition}, where now is {found}",
+                        send.ended,
+                    )
+                    break
+
+
+def check_one_value(partition: TopicPartition, sends: Iterable[Send], reads: Iterable[Read]) -> Iterator[Violation]:
+    known: dict[int, bytes] = {}
+    for send in sends:
+        if send.outcome is Outcome.DONE:
+            for offset, value in enumerate(send.values, send.offset):
+                if known.setdefault(offset, value) != value:
+                    assert send.ended is not None
+                    what = f"{partition} {offset}: {_text(known[offset])} and {_text(value)} were acknowledged there"
+                    yield Violation(ONE_VALUE, what, send.ended)
+    for read in reads:
+        for offset, value in read.records:
+            if known.setdefault(offset, value) != value:
+                what = f"{partition} {offset}: {_text(known[offset])}, and {read.reader} reads {_text(value)}"
+                yield Violation(ONE_VALUE, what, read.ended)
+                break
+
+
+def check_appearances(partition: TopicPartition, sends: Iterable[Send], reads: Iterable[Read]) -> Iterator[Violation]:
+    """What was read of each send: never more than it may be, and in the order in which its producer sent."""
+    offsets_of: dict[bytes, dict[int, float]] = defaultdict(dict)
+    for read in reads:
+        for offset, value in read.records:
+            offsets_of[value].setdefault(offset, read.ended)
+    last_of: dict[str, tuple[int, bytes]] = {}
+    for send in sends:
+        for value in send.values:
+            offsets = offsets_of.get(value)
+            if send.outcome is Outcome.REFUSED and offsets:
+                what = f"{send} was refused ({send.reason}) and is at {min(offsets)} of {partition}"
+                yield Violation(NEVER_APPEARS, what, min(offsets.values()))
+            if send.is_malformed or not send.is_idempotent:
+                continue
+            if offsets and len(offsets) > 1:
+                what = f"{_text(value)} is at {sorted(offsets)} of {partition}"
+                yield Violation(AT_MOST_ONCE, what, max(offsets.values()))
+            elif offsets:
+                offset, seconds = next(iter(offsets.items()))
+                before = last_of.get(send.producer)
+                if before is not None and offset <= before[0]:
+                    what = f"{_text(value)} is at {offset} of {partition}, after {_text(before[1])} at {before[0]}"
+                    yield Violation(IN_ORDER, what, seconds)
+                last_of[send.producer] = offset, value
+        if send.is_idempotent and not send.is_malformed and send.outcome is Outcome.REFUSED:
+            assert send.ended is not None
+            yield Violation(IN_ORDER, f"{send}, sent in order, was refused: {send.reason}", send.ended)
+        if send.is_malformed and send.outcome is Outcome.DONE:
+            assert send.ended is not None
+            yield Violation(NEVER_APPEARS, f"{send} is malformed and was acknowledged", send.ended)
+
+
+def check_real_time(partition: TopicPartition, sends: Iterable[Send]) -> Iterator[Violation]:
+    done = [send for send in sends if send.outcome is Outcome.DONE]
+    by_end = sorted(done, key=lambda send: send.ended or 0.0)
+    highest: Send | None = None
+    slot = 0
+    for send in sorted(done, key=lambda send: send.began):
+        while slot < len(by_end) and (by_end[slot].ended or 0.0) < send.began:
+            if highest is None or by_end[slot].offset > highest.offset:
+                highest = by_end[slot]
+            slot += 1
+        if highest is not None and send.offset <= highest.offset:
+            assert send.ended is not None
+            what = f"{partition}: {highest} ended at {highest.offset} before {send} began, which is at {send.offset}"
+            yield Violation(REAL_TIME, what, send.ended)
+
+
+def check_reads(partition: TopicPartition, reads: Iterable[Read]) -> Iterator[Violation]:
+    for read in reads:
+        if not read.records:
+            continue
+        last = read.records[-1][0]
+        if last >= read.high_watermark:
+            what = f"{read.reader} reads {partition} {last}, with a high watermark of {read.high_watermark}"
+            yield Violation(HIGH_WATERMARK, what, read.ended)
+        wanted = [offset for offset, _ in read.records if offset >= read.asked_offset]
+        expected = list(range(read.asked_offset, read.asked_offset + len(wanted)))
+        if wanted != expected:
+            what = f"{read.reader} asks for {partition} {read.asked_offset} and reads {wanted[:5]}"
+            yield Violation(NO_SKIP, what, read.ended)
+
+
+def check_end_offsets(
+    partition: TopicPartition, sends: Iterable[Send], reads: Iterable[Read], ends: Iterable[EndOffset]
+) -> Iterator[Violation]:
+    """Of two answers that do not overlap in time, the later is not lower: nor lower than what was acknowledged."""
+    # When it was asked, when it was heard, the end that was seen, and how.
+    seen: list[tuple[float, float, int, str]] = [
+        (one.began, one.ended, one.offset, f"the end was {one.offset}") for one in ends
+    ]
+    seen += [
+        (one.began, one.ended, one.high_watermark, f"{one.reader} saw the end at {one.high_watermark}") for one in reads
+    ]
+    for send in sends:
+        if send.outcome is Outcome.DONE:
+            assert send.ended is not None
+            end = send.offset + len(send.values)
+            # An acknowledgement says where the end is at least, not how far it has come.
+            seen.append((float("inf"), send.ended, end, f"{send} was acknowledged below {end}"))
+    by_end = sorted(seen, key=lambda one: one[1])
+    highest = (0, "")
+    slot = 0
+    for began, ended, offset, how in sorted(seen):
+        if began == float("inf"):
+            break
+        while by_end[slot][1] < began:
+            highest = max(highest, (by_end[slot][2], by_end[slot][3]))
+            slot += 1
+        if offset < highest[0]:
+            yield Violation(NO_REGRESS, f"{partition}: {how}, after {highest[1]}", ended)
+
+
+def check_out_of_range(history: History) -> Iterator[Violation]:
+    for refusal in history.out_of_range:
+        known: Sequence[EndOffset] = [
+            end
+            for end in history.end_offsets
+            if end.partition == refusal.partition and end.ended < refusal.began and end.offset >= refusal.asked_offset
+        ]
+        if known:
+            what = (
+                f"{refusal.partition} {refusal.asked_offset} is out of range, and the end was {known[0].offset} before"
+            )
+            yield Violation(NO_REGRESS, what, refusal.ended)
+
+
+def check_producer_ids(history: History) -> Iterator[Violation]:
+    owner: dict[int, str] = {}
+    for name, producer_id in history.producer_ids:
+        if producer_id in owner:
+            yield Violation(UNIQUE_IDS, f"{name} and {owner[producer_id]} are both producer {producer_id}", 0.0)
+        owner[producer_id] = name
+
+
+def _text(value: bytes) -> str:
+    return value.split(b"|")[0].decode(errors="replace")

@@ -1,0 +1,175 @@
+"""An administrator of topics that nobody else touches: it creates, grows, configures, deletes and looks."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.schemas import Message, Schema
+from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.history import Change, ChangeKind, History, Outcome, View
+
+CREATE_TOPICS: Final = 19
+DELETE_TOPICS: Final = 20
+DESCRIBE_CONFIGS: Final = 32
+CREATE_PARTITIONS: Final = 37
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+_TOPIC: Final = 2
+_SET: Final = 0
+CONFIG: Final = "retention.ms"
+_PARTITIONS_MAX: Final = 4
+
+# What says that the topic was as it was. After any other answer the change may have been made, or may yet be.
+_REFUSALS: Final = frozenset(
+    {ErrorCode.topic_already_exists, ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_partitions}
+)
+
+
+class Admin:
+    def __init__(self, client: ClusterClient, history: History) -> None:
+        self._client: Final = client
+        self._history: Final = history
+        self._value = 600_000
+        self.is_finishing = False
+
+    async def create(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
+        """Until it exists: for topics that others use."""
+        while True:
+            try:
+                response = await self._ask(CREATE_TOPICS, lambda chosen: _creation(chosen, topic, partitions, configs))
+                if response.topics[0].error_code in (ErrorCode.none, ErrorCode.topic_already_exists):
+                    return
+            except ConnectionLost:
+                await self._client.back_off()
+
+    async def change_topics(self, topics: list[str], interval_seconds: float) -> None:
+        """One random change or look after the other."""
+        random = self._client.random
+        while not self.is_finishing:
+            await asyncio.sleep(random.expovariate(1 / interval_seconds))
+            topic = random.choice(topics)
+            if random.random() < 0.3:
+                await self._try_to_look(topic)
+            else:
+                await self._change(self._random_change(topic))
+
+    async def look(self, topic: str) -> None:
+        """Raises ConnectionLost."""
+        client = self._client
+        began = client.now
+        found = (await client.describe([topic]))[topic]
+        exists = found.error_code is ErrorCode.none
+        if not exists and found.error_code is not ErrorCode.unknown_topic_or_partition:
+            raise ConnectionLost(f"no metadata: {found.error_code.name}")
+        partitions = len(found.partitions) if exists else None
+        client.note(f"sees {topic} with {partitions} partitions" if exists else f"sees no {topic}")
+        self._history.changes.append(
+            View(topic=topic, began=began, ended=client.now, exists=exists, partitions=partitions)
+        )
+        began = client.now
+        response = await self._ask(DESCRIBE_CONFIGS, lambda chosen: _configs_question(chosen, topic))
+        result = response.results[0]
+        if result.error_code is ErrorCode.unknown_topic_or_partition:
+            view = View(topic=topic, began=began, ended=client.now, exists=False)
+        elif result.error_code is ErrorCode.none:
+            value = next(config.value for config in result.configs if config.name == CONFIG)
+            view = View(topic=topic, began=began, ended=client.now, exists=True, value=value)
+        else:
+            raise ConnectionLost(f"no configs: {result.error_code.name}")
+        client.note(f"sees {topic} with {CONFIG}={view.value}")
+        self._history.changes.append(view)
+
+    async def _try_to_look(self, topic: str) -> None:
+        try:
+            await self.look(topic)
+        except ConnectionLost as lost:
+            self._client.note(f"cannot look: {lost}")
+
+    def _random_change(self, topic: str) -> Change:
+        random = self._client.random
+        self._value += 1
+        return Change(
+            kind=random.choice((*ChangeKind, ChangeKind.CREATE)),
+            topic=topic,
+            partitions=random.randrange(1, _PARTITIONS_MAX + 1),
+            value=str(self._value),
+            began=self._client.now,
+        )
+
+    async def _change(self, change: Change) -> None:
+        client = self._client
+        self._history.changes.append(change)
+        client.note(f"asks to {change}")
+        api_key, build, code_of = _REQUESTS[change.kind]
+        try:
+            code = code_of(await self._ask(api_key, lambda chosen: build(chosen, change)))
+        except ConnectionLost as lost:
+            client.note(f"does not know what became of {change}: {lost}")
+            return
+        client.note(f"hears of {change}: {code.name}")
+        change.reason = code.name
+        if code is ErrorCode.none or code in _REFUSALS:
+            change.ended = client.now
+            change.outcome = Outcome.DONE if code is ErrorCode.none else Outcome.REFUSED
+
+    async def _ask(self, api_key: int, build: Callable[[Schema], Message]) -> Message:
+        client = self._client
+        wire = await client.any_wire()
+        return await client.ask(wire, api_key, build)
+
+
+def _creation(chosen: Schema, topic: str, partitions: int, configs: dict[str, str]) -> Message:
+    creatable = chosen.new(
+        "CreatableTopic",
+        name=topic,
+        num_partitions=partitions,
+        replication_factor=-1,
+        assignments=(),
+        configs=tuple(chosen.new("CreatableTopicConfig", name=name, value=value) for name, value in configs.items()),
+    )
+    return chosen.new("CreateTopicsRequest", topics=(creatable,), timeout=milliseconds(1500), validate_only=False)
+
+
+def _create(chosen: Schema, change: Change) -> Message:
+    return _creation(chosen, change.topic, change.partitions, {CONFIG: change.value})
+
+
+def _delete(chosen: Schema, change: Change) -> Message:
+    by_state = chosen.knows("DeleteTopicState")
+    return chosen.new(
+        "DeleteTopicsRequest",
+        topic_names=(change.topic,),
+        topics=(chosen.new("DeleteTopicState", name=change.topic, topic_id=None),) if by_state else (),
+        timeout=milliseconds(1500),
+    )
+
+
+def _grow(chosen: Schema, change: Change) -> Message:
+    topic = chosen.new("CreatePartitionsTopic", name=change.topic, count=change.partitions, assignments=None)
+    return chosen.new("CreatePartitionsRequest", topics=(topic,), timeout=milliseconds(1500), validate_only=False)
+
+
+def _configure(chosen: Schema, change: Change) -> Message:
+    config = chosen.new("AlterableConfig", name=CONFIG, config_operation=_SET, value=change.value)
+    resource = chosen.new("AlterConfigsResource", resource_type=_TOPIC, resource_name=change.topic, configs=(config,))
+    return chosen.new("IncrementalAlterConfigsRequest", resources=(resource,), validate_only=False)
+
+
+def _configs_question(chosen: Schema, topic: str) -> Message:
+    resource = chosen.new(
+        "DescribeConfigsResource", resource_type=_TOPIC, resource_name=topic, configuration_keys=(CONFIG,)
+    )
+    return chosen.new(
+        "DescribeConfigsRequest", resources=(resource,), include_synonyms=False, include_documentation=False
+    )
+
+
+_Request = tuple[int, Callable[[Schema, Change], Message], Callable[[Message], ErrorCode]]
+
+_REQUESTS: Final[dict[ChangeKind, _Request]] = {
+    ChangeKind.CREATE: (CREATE_TOPICS, _create, lambda response: response.topics[0].error_code),
+    ChangeKind.DELETE: (DELETE_TOPICS, _delete, lambda response: response.responses[0].error_code),
+    ChangeKind.GROW: (CREATE_PARTITIONS, _grow, lambda response: response.results[0].error_code),
+    ChangeKind.CONFIGURE: (INCREMENTAL_ALTER_CONFIGS, _configure, lambda response: response.responses[0].error_code),
+}

@@ -1,0 +1,139 @@
+"""What every simulated client needs of a cluster: connections, metadata, and who leads what."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.protocol.schemas import Message, Schema, schema
+from odradek.sim.clients.wire import ConnectionLost, Wire
+from odradek.sim.machine import Ports
+from odradek.sim.trace import Trace
+
+METADATA: Final = 3
+# Below them kio has no schemas, or no topic ids are told.
+_LOWEST_VERSION: Final = {0: 3, 1: 4, 3: 10}
+_HIGHEST_PROBABILITY: Final = 0.7
+
+
+class Refused(Exception):
+    """A broker answered, and said no."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code: Final = code
+
+
+class Leader(NamedTuple):
+    host: str
+    port: int
+    topic_id: UUID | None
+
+
+class ClusterClient:
+    def __init__(self, ports: Ports, bootstrap: Sequence[tuple[str, int]], trace: Trace) -> None:
+        self.name: Final = ports.process.name
+        self.random: Final[Random] = ports.random
+        self.clock: Final = ports.clock
+        self._bootstrap: Final = tuple(bootstrap)
+        self._trace: Final = trace
+        self._wires: Final[dict[tuple[str, int], Wire]] = {}
+        self._leaders: Final[dict[TopicPartition, Leader]] = {}
+        self._eagerness: Final[dict[int, float]] = {}
+        self.timeout_seconds: Final = 2.0
+
+    @property
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def note(self, what: str) -> None:
+        self._trace.major(self.name, what)
+
+    async def back_off(self) -> None:
+        await asyncio.sleep(self.random.uniform(0.02, 0.2))
+
+    # ---- connections
+
+    async def wire(self, host: str, port: int) -> Wire:
+        """Raises ConnectionLost."""
+        found = self._wires.get((host, port))
+        if found is None or not found.is_open:
+            found = await Wire.open(host, port, client_id=self.name, timeout_seconds=self.timeout_seconds)
+            self._wires[host, port] = found
+        return found
+
+    async def any_wire(self) -> Wire:
+        return await self.wire(*self._bootstrap[self.random.randrange(len(self._bootstrap))])
+
+    def version(self, wire: Wire, api_key: int) -> Schema:
+        """Mostly the newest, and always the same for one client: other versions have other bugs."""
+        low, high = wire.served[api_key]
+        low = max(low, _LOWEST_VERSION.get(api_key, low))
+        eagerness = self._eagerness.get(api_key)
+        if eagerness is None:
+            is_newest = self.random.random() < _HIGHEST_PROBABILITY
+            eagerness = self._eagerness[api_key] = 1.0 if is_newest else self.random.random()
+        return schema(api_key, low + round((high - low) * eagerness))
+
+    async def ask(
+        self, wire: Wire, api_key: int, build: Callable[[Schema], Message], *, extra_seconds: float = 0.0
+    ) -> Message:
+        """Raises ConnectionLost also when the answer does not come in time; the connection is then given up."""
+        chosen = self.version(wire, api_key)
+        try:
+            async with asyncio.timeout(self.timeout_seconds + extra_seconds):
+                return await wire.ask(chosen, build(chosen))
+        except TimeoutError:
+            wire.abort()
+            raise ConnectionLost("no answer in time") from None
+
+    # ---- metadata
+
+    async def describe(self, topics: Sequence[str]) -> dict[str, Message]:
+        """The topics as a broker knows them, by name. Raises ConnectionLost."""
+        wire = await self.any_wire()
+
+        def build(chosen: Schema) -> Message:
+            return chosen.new(
+                "MetadataRequest",
+                topics=tuple(chosen.new("MetadataRequestTopic", topic_id=None, name=name) for name in topics),
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            )
+
+        response = await self.ask(wire, METADATA, build)
+        brokers = {broker.node_id: broker for broker in response.brokers}
+        for topic in response.topics:
+            for partition in topic.partitions:
+                leader = brokers.get(partition.leader_id)
+                name = TopicPartition(topic.name, partition.partition_index)
+                self._leaders.pop(name, None)
+                if leader is not None:
+                    self._leaders[name] = Leader(leader.host, leader.port, getattr(topic, "topic_id", None))
+        return {topic.name: topic for topic in response.topics}
+
+    async def leader(self, partition: TopicPartition) -> Leader:
+        """Raises ConnectionLost while none is known."""
+        if partition not in self._leaders:
+            await self.describe([partition.topic])
+        found = self._leaders.get(partition)
+        if found is None:
+            raise ConnectionLost(f"{partition} has no leader")
+        return found
+
+    def forget_leader(self, partition: TopicPartition) -> None:
+        self._leaders.pop(partition, None)
+
+
+def milliseconds(amount: float) -> timedelta:
+    return timedelta(milliseconds=amount)
+
+
+def none_or_raise(code: Any) -> None:
+    if code is not ErrorCode.none:
+        raise Refused(code)

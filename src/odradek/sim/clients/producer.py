@@ -1,0 +1,184 @@
+"""A producer of one partition: idempotent, several batches under way, sent again in order until each is answered."""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.protocol.schemas import Message, Schema
+from odradek.records.builder import build_batch
+from odradek.records.record import Record
+from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
+from odradek.sim.clients.wire import ConnectionLost, Wire
+from odradek.sim.history import History, Outcome, Send
+
+PRODUCE: Final = 0
+INIT_PRODUCER_ID: Final = 22
+ACKS_ALL: Final = -1
+IN_FLIGHT_MAX: Final = 5
+_IDLE_SECONDS: Final = 0.02
+
+# Answers after which the same batch is sent again.
+_RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.request_timed_out,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.not_enough_replicas_after_append,
+        ErrorCode.coordinator_load_in_progress,
+    }
+)
+
+
+class _Batch:
+    def __init__(self, send: Send, data: bytes) -> None:
+        self.send: Final = send
+        self.data: Final = data
+        self.sent_at = 0.0
+
+
+class Producer:
+    """Sends until it is told to finish, then until everything is answered."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        history: History,
+        partition: TopicPartition,
+        *,
+        sends_per_second: float,
+        in_flight_max: int,
+    ) -> None:
+        self._client: Final = client
+        self._history: Final = history
+        self._partition: Final = partition
+        self._interval_seconds: Final = 1 / sends_per_second
+        self._in_flight_max: Final = in_flight_max
+        self._unanswered: Final[deque[_Batch]] = deque()
+        self._producer_id = -1
+        self._sequence = 0
+        self._count = 0
+        self.is_finishing = False
+
+    async def run(self) -> None:
+        client = self._client
+        while self._unanswered or not self.is_finishing:
+            try:
+                if self._producer_id < 0:
+                    await self._get_producer_id()
+                await self._send_in_order()
+            except ConnectionLost as lost:
+                client.note(f"has to begin again: {lost}")
+                client.forget_leader(self._partition)
+                await client.back_off()
+
+    async def _get_producer_id(self) -> None:
+        client = self._client
+        wire = await client.any_wire()
+
+        def build(chosen: Schema) -> Message:
+            return chosen.new("InitProducerIdRequest", transactional_id=None, transaction_timeout=milliseconds(60_000))
+
+        response = await client.ask(wire, INIT_PRODUCER_ID, build)
+        if response.error_code is not ErrorCode.none:
+            raise ConnectionLost(f"no producer id: {response.error_code.name}")
+        self._producer_id = response.producer_id
+        self._sequence = 0
+        self._history.producer_ids.append((client.name, response.producer_id))
+        client.note(f"is producer {response.producer_id}")
+
+    async def _send_in_order(self) -> None:
+        """Over one connection: first what was not answered on the last, then what is new. Ends with an error."""
+        client = self._client
+        leader = await client.leader(self._partition)
+        wire = await client.wire(leader.host, leader.port)
+        broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        for batch in self._unanswered:
+            self._ask(wire, leader, batch, broken)
+        try:
+            while self._unanswered or not self.is_finishing:
+                seconds = _IDLE_SECONDS if self.is_finishing else client.random.expovariate(1 / self._interval_seconds)
+                await asyncio.wait((broken,), timeout=seconds)
+                if broken.done():
+                    raise ConnectionLost(broken.result())
+                if self._unanswered and client.now - self._unanswered[0].sent_at > client.timeout_seconds:
+                    raise ConnectionLost("no answer in time")
+                if not self.is_finishing and len(self._unanswered) < self._in_flight_max:
+                    batch = self._new_batch()
+                    self._unanswered.append(batch)
+                    self._ask(wire, leader, batch, broken)
+        finally:
+            if self._unanswered:
+                # Answers that come late would be taken for those of the next connection.
+                wire.abort()
+
+    def _ask(self, wire: Wire, leader: Leader, batch: _Batch, broken: asyncio.Future[str]) -> None:
+        chosen = self._client.version(wire, PRODUCE)
+        batch.sent_at = self._client.now
+        answer = wire.ask(chosen, produce_request(chosen, self._partition, leader.topic_id, batch.data))
+        answer.add_done_callback(lambda done: self._answered(batch, done, broken))
+
+    def _answered(self, batch: _Batch, answer: asyncio.Future[Message], broken: asyncio.Future[str]) -> None:
+        """Called in the order of the requests, until one of them has to be sent again."""
+        if broken.done():
+            return
+        if error := answer.exception():
+            broken.set_result(str(error))
+            return
+        client, send = self._client, batch.send
+        result = answer.result().responses[0].partition_responses[0]
+        if result.error_code in _RETRIABLE:
+            broken.set_result(f"{send} has to be sent again: {result.error_code.name}")
+            return
+        assert self._unanswered[0] is batch, "answers come in the order of the requests"
+        self._unanswered.popleft()
+        send.ended = client.now
+        if result.error_code is ErrorCode.none:
+            send.outcome, send.offset = Outcome.DONE, result.base_offset
+            client.note(f"hears that {send} is at {send.offset}")
+            return
+        send.outcome, send.reason = Outcome.REFUSED, result.error_code.name
+        client.note(f"hears that {send} is refused: {send.reason}")
+        # Nothing that follows it under this id would be taken.
+        self._producer_id = -1
+        self._unanswered.clear()
+        broken.set_result(f"{send} was refused")
+
+    def _new_batch(self) -> _Batch:
+        client, random = self._client, self._client.random
+        count = random.choice((1, 1, 2, 3, 8))
+        values = []
+        for _ in range(count):
+            values.append(f"{client.name}:{self._count}|".encode() + b"x" * random.choice((0, 10, 100, 1000)))
+            self._count += 1
+        now_ms = client.clock.wall_ms()
+        data = build_batch(
+            [Record(None, value, now_ms) for value in values],
+            producer_id=self._producer_id,
+            producer_epoch=0,
+            base_sequence=self._sequence,
+        )
+        self._sequence += count
+        send = Send(
+            producer=client.name,
+            is_idempotent=True,
+            partition=self._partition,
+            values=tuple(values),
+            began=client.now,
+        )
+        self._history.sends.append(send)
+        client.note(f"sends {send}")
+        return _Batch(send, data)
+
+
+def produce_request(chosen: Schema, partition: TopicPartition, topic_id: object, data: bytes) -> Message:
+    records = chosen.new("PartitionProduceData", index=partition.partition, records=data)
+    topic = chosen.new("TopicProduceData", name=partition.topic, topic_id=topic_id, partition_data=(records,))
+    return chosen.new(
+        "ProduceRequest", transactional_id=None, acks=ACKS_ALL, timeout=milliseconds(1500), topic_data=(topic,)
+    )

@@ -1,0 +1,188 @@
+"""A reader of one partition: from its begin to its end and on, or here and there."""
+
+import asyncio
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.protocol.schemas import Message, Schema
+from odradek.records.batch import check_crc, parse_batches
+from odradek.records.decode import decode_batch
+from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.history import EndOffset, History, OutOfRange, Read
+
+FETCH: Final = 1
+LIST_OFFSETS: Final = 2
+LATEST: Final = -1
+_WAIT_MS: Final = 300
+
+
+class Reader:
+    """Fetches with a session or without one; a session is what the broker remembers of the last fetch."""
+
+    def __init__(
+        self, client: ClusterClient, history: History, partition: TopicPartition, *, uses_session: bool
+    ) -> None:
+        self._client: Final = client
+        self._history: Final = history
+        self._partition: Final = partition
+        self._uses_session: Final = uses_session
+        self._session_id = 0
+        self._session_epoch = 0
+        self.position = 0
+
+    async def follow(self) -> None:
+        """From offset 0 on, for ever."""
+        while True:
+            try:
+                records = await self._read(self.position, follows_on=True)
+                if records:
+                    self.position = records[-1][0] + 1
+            except ConnectionLost as lost:
+                self._client.note(f"cannot read: {lost}")
+                self._client.forget_leader(self._partition)
+                await self._client.back_off()
+
+    async def probe(self, interval_seconds: float) -> None:
+        """Now and then: the end offset, and something below it."""
+        while True:
+            await asyncio.sleep(self._client.random.expovariate(1 / interval_seconds))
+            try:
+                end_offset = await self.end_offset()
+                if end_offset:
+                    await self._read(self._client.random.randrange(end_offset), follows_on=False)
+            except ConnectionLost:
+                self._client.forget_leader(self._partition)
+
+    async def read_all(self) -> None:
+        """Once, from offset 0 to what is now the end. Raises ConnectionLost."""
+        end_offset = await self.end_offset()
+        self.position = 0
+        while self.position < end_offset:
+            records = await self._read(self.position, follows_on=True)
+            if records:
+                self.position = records[-1][0] + 1
+
+    # ---- asking
+
+    async def end_offset(self) -> int:
+        client = self._client
+        leader = await client.leader(self._partition)
+        wire = await client.wire(leader.host, leader.port)
+
+        def build(chosen: Schema) -> Message:
+            asked = chosen.new("ListOffsetsPartition", partition_index=self._partition.partition, timestamp=LATEST)
+            topic = chosen.new("ListOffsetsTopic", name=self._partition.topic, partitions=(asked,))
+            return chosen.new(
+                "ListOffsetsRequest",
+                replica_id=-1,
+                isolation_level=0,
+                topics=(topic,),
+                timeout=milliseconds(1000),
+            )
+
+        began = client.now
+        response = await client.ask(wire, LIST_OFFSETS, build)
+        answer = response.topics[0].partitions[0]
+        if answer.error_code is not ErrorCode.none:
+            raise ConnectionLost(f"no end offset: {answer.error_code.name}")
+        self._history.end_offsets.append(
+            EndOffset(partition=self._partition, began=began, ended=client.now, offset=answer.offset)
+        )
+        return int(answer.offset)
+
+    async def _read(self, offset: int, *, follows_on: bool) -> list[tuple[int, bytes]]:
+        client = self._client
+        leader = await client.leader(self._partition)
+        wire = await client.wire(leader.host, leader.port)
+        began = client.now
+        try:
+            response = await client.ask(
+                wire,
+                FETCH,
+                lambda chosen: self._request(chosen, leader.topic_id, offset),
+                extra_seconds=_WAIT_MS / 1000,
+            )
+        except ConnectionLost:
+            self._forget_session()
+            raise
+        code = getattr(response, "error_code", ErrorCode.none)
+        if code is not ErrorCode.none:
+            self._forget_session()
+            raise ConnectionLost(f"no records: {code.name}")
+        self._take_session(response)
+        answers = [one for topic in response.responses for one in topic.partitions]
+        if not answers:
+            # Nothing has changed since the session's last answer.
+            return []
+        answer = answers[0]
+        if answer.error_code is not ErrorCode.none:
+            self._forget_session()
+            if answer.error_code is ErrorCode.offset_out_of_range:
+                self._history.out_of_range.append(
+                    OutOfRange(partition=self._partition, asked_offset=offset, began=began, ended=client.now)
+                )
+            raise ConnectionLost(f"no records: {answer.error_code.name}")
+        found = _decode(answer.records)
+        wanted = [one for one in found if one[0] >= offset]
+        self._history.reads.append(
+            Read(
+                reader=client.name,
+                partition=self._partition,
+                asked_offset=offset,
+                began=began,
+                ended=client.now,
+                records=tuple(found),
+                high_watermark=answer.high_watermark,
+                log_start_offset=getattr(answer, "log_start_offset", -1),
+                follows_on=follows_on,
+            )
+        )
+        if wanted:
+            client.note(f"reads {self._partition} from {wanted[0][0]} to {wanted[-1][0]}")
+        return wanted
+
+    # ---- sessions
+
+    def _request(self, chosen: Schema, topic_id: UUID | None, offset: int) -> Message:
+        random = self._client.random
+        asked = chosen.new(
+            "FetchPartition",
+            partition=self._partition.partition,
+            fetch_offset=offset,
+            partition_max_bytes=random.choice((1, 1000, 10_000, 1_000_000)),
+        )
+        topic = chosen.new("FetchTopic", topic=self._partition.topic, topic_id=topic_id, partitions=(asked,))
+        return chosen.new(
+            "FetchRequest",
+            replica_id=-1,
+            max_wait=milliseconds(_WAIT_MS),
+            min_bytes=1,
+            max_bytes=random.choice((1, 100_000, 50_000_000)),
+            isolation_level=0,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch if self._uses_session else -1,
+            topics=(topic,),
+            forgotten_topics_data=(),
+        )
+
+    def _take_session(self, response: Message) -> None:
+        session_id: int = getattr(response, "session_id", 0)
+        if self._uses_session and session_id:
+            self._session_id = session_id
+            self._session_epoch += 1
+
+    def _forget_session(self) -> None:
+        self._session_id = 0
+        self._session_epoch = 0
+
+
+def _decode(data: bytes | None) -> list[tuple[int, bytes]]:
+    found: list[tuple[int, bytes]] = []
+    if data:
+        for header in parse_batches(data):
+            check_crc(data, header)
+            found += [(record.offset, record.value or b"") for record in decode_batch(data, header)]
+    return found

@@ -1,0 +1,127 @@
+"""What clients asked and heard, and when: all that the checkers know of a run.
+
+Times are virtual seconds. What was never answered has no end, and may have happened or not, then or later.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+
+
+class Outcome(Enum):
+    UNKNOWN = "unknown"
+    DONE = "done"
+    REFUSED = "refused"
+
+
+@dataclass(slots=True, kw_only=True)
+class Send:
+    """Records given to a producer together. It may have sent them several times, under one sequence number."""
+
+    producer: str
+    is_idempotent: bool
+    partition: TopicPartition
+    values: tuple[bytes, ...]
+    began: float
+    ended: float | None = None
+    outcome: Outcome = Outcome.UNKNOWN
+    offset: int = -1
+    reason: str = ""
+    is_malformed: bool = False
+    """Sent so that it has to be refused."""
+
+    def __str__(self) -> str:
+        what = f"{self.producer} {self.partition} {_name(self.values[0])}"
+        if len(self.values) > 1:
+            what += f"..{_name(self.values[-1])}"
+        return what
+
+
+@dataclass(slots=True, kw_only=True)
+class Read:
+    """One answer to a fetch."""
+
+    reader: str
+    partition: TopicPartition
+    asked_offset: int
+    began: float
+    ended: float
+    records: tuple[tuple[int, bytes], ...]
+    high_watermark: int
+    log_start_offset: int
+    follows_on: bool = False
+    """Whether this reader goes through the partition from its begin, each read from where the last one ended."""
+
+
+@dataclass(slots=True, kw_only=True)
+class EndOffset:
+    """One answer to a question for the latest offset."""
+
+    partition: TopicPartition
+    began: float
+    ended: float
+    offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class OutOfRange:
+    """A reader was told that the partition does not reach to where it wanted to read."""
+
+    partition: TopicPartition
+    asked_offset: int
+    began: float
+    ended: float
+
+
+class ChangeKind(Enum):
+    CREATE = "create"
+    DELETE = "delete"
+    GROW = "grow"
+    CONFIGURE = "configure"
+
+
+@dataclass(slots=True, kw_only=True)
+class Change:
+    """A change of one topic's metadata. Its topic has no other author."""
+
+    kind: ChangeKind
+    topic: str
+    partitions: int = 0
+    value: str = ""
+    began: float
+    ended: float | None = None
+    outcome: Outcome = Outcome.UNKNOWN
+    reason: str = ""
+
+    def __str__(self) -> str:
+        detail = {ChangeKind.CREATE: str(self.partitions), ChangeKind.GROW: str(self.partitions)}
+        return f"{self.kind.value} {self.topic} {detail.get(self.kind, self.value)}".rstrip()
+
+
+@dataclass(slots=True, kw_only=True)
+class View:
+    """What a broker said of a topic: how many partitions it has, None if it does not exist; or its config's value."""
+
+    topic: str
+    began: float
+    ended: float
+    exists: bool
+    partitions: int | None = None
+    value: str | None = None
+
+
+@dataclass(slots=True)
+class History:
+    sends: Final[list[Send]] = field(default_factory=list)
+    reads: Final[list[Read]] = field(default_factory=list)
+    end_offsets: Final[list[EndOffset]] = field(default_factory=list)
+    out_of_range: Final[list[OutOfRange]] = field(default_factory=list)
+    # Changes and views in the order in which their one author made them.
+    changes: Final[list[Change | View]] = field(default_factory=list)
+    producer_ids: Final[list[tuple[str, int]]] = field(default_factory=list)
+
+
+def _name(value: bytes) -> str:
+    return value.split(b"|")[0].decode(errors="replace")

@@ -1,0 +1,160 @@
+"""One run: a cluster, its clients, its faults, then healing, and the question whether anything was false."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from odradek.sim.checkers.metadata import check_metadata
+from odradek.sim.checkers.records import check_records
+from odradek.sim.checkers.violation import Violation
+from odradek.sim.faults import Cluster, Fault, draw, schedule
+from odradek.sim.node_host import CLIENT_PORT, CONTROLLER_PORT, NodeHost
+from odradek.sim.scenarios import Scenario
+from odradek.sim.scheduler import Livelock
+from odradek.sim.trace import Event
+from odradek.sim.workload import VERIFIER, Workload
+from odradek.sim.world import World, simulated_world
+
+LIVENESS: Final = "23 once healed, everything goes on"
+UNEXPECTED: Final = "no error that nobody expected"
+_START_SECONDS_MAX: Final = 30.0
+_RECOVERY_SECONDS_MAX: Final = 60.0
+_AFTER_HEALING_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    seed: int
+    scenario: str
+    faults: tuple[Fault, ...]
+    """All that were drawn, those that were left out as well."""
+    violations: tuple[Violation, ...]
+    trace_hash: str
+    simulated_seconds: float
+    operations: int
+    events: tuple[Event, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.violations
+
+
+def run_seed(
+    seed: int, scenario: Scenario, *, only_faults: Collection[int] | None = None, keep_trace: bool = False
+) -> Result:
+    """`only_faults` are the places, in the list of those drawn, of the faults that may strike; None: all."""
+    with simulated_world(seed, keep_trace=keep_trace) as world:
+        run = _Run(world, scenario, only_faults)
+        violations = run.violations()
+        return Result(
+            seed=seed,
+            scenario=scenario.name,
+            faults=tuple(run.faults),
+            violations=tuple(violations),
+            trace_hash=world.trace.hash(),
+            simulated_seconds=world.now,
+            operations=len(run.workload.history.sends) + len(run.workload.history.changes),
+            events=tuple(world.trace.events or ()),
+        )
+
+
+class _Run:
+    def __init__(self, world: World, scenario: Scenario, only_faults: Collection[int] | None) -> None:
+        self._world: Final = world
+        random = world.random("cluster")
+        self._nodes: Final = [NodeHost(world, "node1", _properties(random))]
+        is_standalone = not self._nodes[0].config.controller_quorum_voters
+        for node in self._nodes:
+            node.format(is_standalone=is_standalone)
+        configs = {
+            "internal.segment.bytes": random.choice(("10000", "50000", "1000000")),
+            "index.interval.bytes": random.choice(("0", "500", "4096")),
+            **dict(scenario.topic_configs),
+        }
+        bootstrap = [(node.name, CLIENT_PORT) for node in self._nodes]
+        self.workload: Final = Workload(world, bootstrap, configs)
+        faults_random = world.random("faults")
+        self.faults: Final = draw(
+            faults_random,
+            scenario.fault_kinds,
+            nodes=[node.name for node in self._nodes],
+            clients=self.workload.clients,
+            seconds=scenario.fault_seconds,
+            count=faults_random.randrange(scenario.faults_max + 1),
+        )
+        self._striking: Final = [
+            fault for place, fault in enumerate(self.faults) if only_faults is None or place in only_faults
+        ]
+        self._scenario: Final = scenario
+        self._cluster: Final = Cluster(world, self._nodes, self.workload.clients)
+        self._ends_with_restart: Final = random.random() < 0.3
+
+    def violations(self) -> list[Violation]:
+        try:
+            stuck = self._play()
+        except Livelock as livelock:
+            stuck = [Violation(LIVENESS, str(livelock), self._world.now)]
+        found = list(stuck)
+        if not stuck:
+            found += check_records(self.workload.history, VERIFIER)
+        found += check_metadata(self.workload.history)
+        found += [Violation(UNEXPECTED, f"{name}: {what}", self._world.now) for name, what in self._world.unexpected]
+        return found
+
+    def _play(self) -> list[Violation]:
+        """Returns what did not come to its end."""
+        world, workload = self._world, self.workload
+        for node in self._nodes:
+            node.start()
+        workload.create_topics()
+        if not world.run_for(_START_SECONDS_MAX, lambda: workload.is_finished):
+            return [self._stuck("the cluster does not serve")]
+        workload.begin()
+        schedule(self._striking, self._cluster)
+        world.run_for(self._scenario.fault_seconds)
+        world.trace.major("fault", "everything is healed")
+        self._cluster.heal()
+        world.run_for(_AFTER_HEALING_SECONDS)
+        workload.finish()
+        if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
+            return [self._stuck(f"still waiting: {', '.join(workload.unfinished)}")]
+        if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: not workload.behind):
+            return [self._stuck(f"readers are behind: {', '.join(workload.behind)}")]
+        if self._ends_with_restart:
+            for node in self._nodes:
+                node.stop()
+                if not world.run_for(_RECOVERY_SECONDS_MAX, lambda node=node: not node.machine.is_running):  # type: ignore[misc]
+                    return [self._stuck(f"{node.name} does not stop")]
+                node.start()
+        workload.verify()
+        if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
+            return [self._stuck("not everything can be read")]
+        return []
+
+    def _stuck(self, what: str) -> Violation:
+        return Violation(LIVENESS, what, self._world.now)
+
+
+def _properties(random: Random) -> dict[str, str]:
+    """A configuration in which the rare things happen often."""
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "listeners": f"PLAINTEXT://node1:{CLIENT_PORT},CONTROLLER://node1:{CONTROLLER_PORT}",
+        "controller.listener.names": "CONTROLLER",
+        "log.dirs": random.choice(("/data", "/data1,/data2")),
+        "log.initial.task.delay.ms": "1000",
+        "log.flush.offset.checkpoint.interval.ms": random.choice(("500", "2000", "60000")),
+        "log.flush.start.offset.checkpoint.interval.ms": "2000",
+        "replica.high.watermark.checkpoint.interval.ms": "1000",
+        "log.retention.check.interval.ms": "3000",
+        "log.segment.delete.delay.ms": random.choice(("100", "60000")),
+        "metadata.log.max.record.bytes.between.snapshots": random.choice(("1000", "100000")),
+        "internal.metadata.log.segment.bytes": random.choice(("2000", "1000000")),
+    }
+    if random.random() < 0.5:
+        properties["controller.quorum.voters"] = f"1@node1:{CONTROLLER_PORT}"
+    else:
+        properties["controller.quorum.bootstrap.servers"] = f"node1:{CONTROLLER_PORT}"
+    return properties

@@ -1,0 +1,170 @@
+"""The clients of one run: producers, readers, somebody who sends rubbish, an administrator; and the final reader."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.sim.clients.admin import Admin
+from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.producer import IN_FLIGHT_MAX, Producer
+from odradek.sim.clients.reader import Reader
+from odradek.sim.clients.spoiler import Spoiler
+from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.history import History
+from odradek.sim.machine import Ports
+from odradek.sim.world import World
+
+VERIFIER: Final = "verifier"
+_ADMIN_TOPICS: Final = ("alpha", "beta")
+
+Work = Callable[[ClusterClient], Awaitable[None]]
+
+
+class Workload:
+    def __init__(self, world: World, bootstrap: Sequence[tuple[str, int]], topic_configs: Mapping[str, str]) -> None:
+        self._world: Final = world
+        self._bootstrap: Final = tuple(bootstrap)
+        self._topic_configs: Final = dict(topic_configs)
+        self._random: Final = world.random("workload")
+        self.history: Final = History()
+        self.partitions: Final = [
+            TopicPartition(f"orders{number}", index)
+            for number in range(self._random.choice((1, 1, 2)))
+            for index in range(self._random.choice((1, 2)))
+        ]
+        self._producers: Final[list[Producer]] = []
+        self._admins: Final[list[Admin]] = []
+        self._followers: Final[list[tuple[TopicPartition, Reader]]] = []
+        # Clients that come to an end, and have not yet.
+        self._busy: Final[set[str]] = set()
+        self._works: Final[dict[str, Work]] = {}
+        for number, partition in enumerate(self.partitions):
+            for copy in range(self._random.choice((1, 1, 2))):
+                self._works[f"producer{number}{'ab'[copy]}"] = self._producer(partition)
+            self._works[f"reader{number}"] = self._follower(partition)
+        self._works["prober"] = self._prober(self._random.choice(self.partitions))
+        self._works["spoiler"] = self._spoiler(self._random.choice(self.partitions))
+        self._works["admin"] = self._administrator()
+
+    @property
+    def clients(self) -> list[str]:
+        return list(self._works)
+
+    # ---- from begin to end
+
+    def create_topics(self) -> None:
+        async def work(client: ClusterClient) -> None:
+            admin = Admin(client, self.history)
+            for topic in dict.fromkeys(partition.topic for partition in self.partitions):
+                count = sum(partition.topic == topic for partition in self.partitions)
+                await admin.create(topic, count, self._topic_configs)
+
+        self._run("setup", work, ends=True)
+
+    def begin(self) -> None:
+        for name, work in self._works.items():
+            self._run(name, work, ends=name.startswith(("producer", "admin")))
+
+    def finish(self) -> None:
+        """Nobody begins anything new; what was begun is brought to its end."""
+        for producer in self._producers:
+            producer.is_finishing = True
+        for admin in self._admins:
+            admin.is_finishing = True
+
+    @property
+    def is_finished(self) -> bool:
+        return not self._busy
+
+    @property
+    def unfinished(self) -> list[str]:
+        return sorted(self._busy)
+
+    @property
+    def behind(self) -> list[str]:
+        """Readers that have not come to the end of what was acknowledged."""
+        ends = dict.fromkeys(self.partitions, 0)
+        for send in self.history.sends:
+            if send.ended is not None and send.offset >= 0:
+                ends[send.partition] = max(ends[send.partition], send.offset + len(send.values))
+        return [str(partition) for partition, reader in self._followers if reader.position < ends[partition]]
+
+    def verify(self) -> None:
+        """Reads everything once more, and looks at every topic."""
+
+        async def work(client: ClusterClient) -> None:
+            for partition in self.partitions:
+                await _insist(client, Reader(client, self.history, partition, uses_session=False).read_all)
+            admin = Admin(client, self.history)
+            for topic in _ADMIN_TOPICS:
+                await _insist(client, lambda topic=topic: admin.look(topic))  # type: ignore[misc]
+
+        self._run(VERIFIER, work, ends=True)
+
+    def _run(self, name: str, work: Work, *, ends: bool) -> None:
+        machine = self._world.machines.get(name) or self._world.add_machine(name)
+        if ends:
+            self._busy.add(name)
+
+        async def program(ports: Ports) -> int:
+            await work(ClusterClient(ports, self._bootstrap, self._world.trace))
+            self._busy.discard(name)
+            return 0
+
+        machine.run(program)
+
+    # ---- what each of them does
+
+    def _producer(self, partition: TopicPartition) -> Work:
+        in_flight_max = self._random.choice((1, 2, IN_FLIGHT_MAX))
+        sends_per_second = self._random.choice((2.0, 5.0, 20.0))
+
+        async def work(client: ClusterClient) -> None:
+            producer = Producer(
+                client, self.history, partition, sends_per_second=sends_per_second, in_flight_max=in_flight_max
+            )
+            self._producers.append(producer)
+            await producer.run()
+
+        return work
+
+    def _follower(self, partition: TopicPartition) -> Work:
+        uses_session = self._random.random() < 0.5
+
+        async def work(client: ClusterClient) -> None:
+            reader = Reader(client, self.history, partition, uses_session=uses_session)
+            self._followers.append((partition, reader))
+            await reader.follow()
+
+        return work
+
+    def _prober(self, partition: TopicPartition) -> Work:
+        async def work(client: ClusterClient) -> None:
+            await Reader(client, self.history, partition, uses_session=False).probe(0.5)
+
+        return work
+
+    def _spoiler(self, partition: TopicPartition) -> Work:
+        async def work(client: ClusterClient) -> None:
+            await Spoiler(client, self.history, partition).run(1.0)
+
+        return work
+
+    def _administrator(self) -> Work:
+        interval_seconds = self._random.choice((0.2, 1.0))
+
+        async def work(client: ClusterClient) -> None:
+            admin = Admin(client, self.history)
+            self._admins.append(admin)
+            await admin.change_topics(list(_ADMIN_TOPICS), interval_seconds)
+
+        return work
+
+
+async def _insist(client: ClusterClient, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            return await work()
+        except ConnectionLost as lost:
+            client.note(f"tries again: {lost}")
+            await client.back_off()
