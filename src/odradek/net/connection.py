@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol
 from odradek.handlers.context import CLOSE_CONNECTION, RequestContext
 from odradek.protocol.framing import FrameReader
 from odradek.protocol.headers import (
-    InvalidHeader,
     RequestHeader,
     read_request_header,
     response_header,
@@ -251,8 +250,8 @@ class ClientConnection(asyncio.Protocol):
                 schema,
             )
             answer = self._dispatcher.dispatch(frame, body, context)
-        except (InvalidHeader, SerialError) as error:
-            self._hang_up(f"a request that cannot be read: {error or type(error).__name__}")
+        except SerialError as error:
+            self._hang_up(_unreadable(error))
             return
         except Exception:
             # A fault of ours while handling one request ends this connection alone.
@@ -273,6 +272,9 @@ class ClientConnection(asyncio.Protocol):
         try:
             response = await answer
         except asyncio.CancelledError:
+            return
+        except SerialError as error:
+            self._hang_up(_unreadable(error))
             return
         except Exception:
             logger.exception("request of api %d version %d failed", context.api_key, context.version)
@@ -314,3 +316,7 @@ class ClientConnection(asyncio.Protocol):
             self._waiting.clear()
             self._waiting_bytes = 0
             self._transport.close()
+
+
+def _unreadable(error: SerialError) -> str:
+    return f"a request that cannot be read: {error or type(error).__name__}"

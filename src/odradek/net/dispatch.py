@@ -1,15 +1,18 @@
 """From a request's header to its handler, for one kind of listener."""
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from typing import Any, Final
 
 from odradek.handlers.apis import Api, load_handler
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.net.connection import UnsupportedRequest
 from odradek.protocol.headers import API_VERSIONS_KEY, RequestHeader, response_header
-from odradek.protocol.schemas import Schema, schema
+from odradek.protocol.schemas import Message, Schema, is_large, schema
 
+# A larger request, records apart, is read in a thread.
+READ_ON_LOOP_BYTES_MAX: Final = 32_768
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -40,12 +43,37 @@ class BrokerDispatcher:
             # A hot request is read by its handler's own reader.
             handler = self._handlers[api_key] = (module.handle, getattr(module, "read_request", None))
         handle, read_request = handler
-        if read_request is None:
-            # kio reads only what nobody can change under it.
-            request, _ = context.schema.read_request(bytes(frame), body)
-        else:
-            request = read_request(frame, body, context.version)
-        return handle(request, context, self._broker)
+        if read_request is not None:
+            return handle(read_request(frame, body, context.version), context, self._broker)
+        # kio reads only what nobody can change under it.
+        data = bytes(frame)
+        if len(data) > READ_ON_LOOP_BYTES_MAX:
+            return self._read_and_handle(handle, data, body, context)
+        request, _ = context.schema.read_request(data, body)
+        answer = handle(request, context, self._broker)
+        if answer.__class__ is bytes or answer.__class__ is list:
+            return answer
+        if isawaitable(answer):
+            return self._await_and_write(answer, context)
+        return self._write(answer, context) if is_large(answer) else answer
+
+    async def _read_and_handle(
+        self, handle: Callable[..., Any], data: bytes, body: int, context: RequestContext
+    ) -> Any:
+        """For a request that may name thousands of things: reading it would hold up the loop."""
+        request, _ = await self._broker.executor.run(lambda: context.schema.read_request(data, body))
+        answer = handle(request, context, self._broker)
+        if isawaitable(answer):
+            answer = await answer
+        return await self._write(answer, context) if is_large(answer) else answer
+
+    async def _await_and_write(self, answer: Awaitable[Any], context: RequestContext) -> Any:
+        response = await answer
+        return await self._write(response, context) if is_large(response) else response
+
+    async def _write(self, response: Message, context: RequestContext) -> bytes:
+        """For a response that speaks of thousands of things: writing it would hold up the loop."""
+        return await self._broker.executor.run(lambda: context.schema.write(response))
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         """A client that opens with an ApiVersions from the future is told, in version 0, what it may ask."""

@@ -16,6 +16,8 @@ FIRST_FLEXIBLE: Final = 9
 FIRST_WITH_TOPIC_ID: Final = 13
 FIRST_WITH_LEADER_HINTS: Final = 10
 
+# Topics and partitions in one request. A broker has some thousands.
+ELEMENTS_MAX: Final = 20_000
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
@@ -80,10 +82,12 @@ def _slice(view: memoryview, start: int, end: int) -> memoryview:
     return view[start:end]
 
 
-def _checked_count(count: int, left: int) -> int:
+def _checked_count(count: int, bytes_left: int, elements_left: int) -> int:
     """Every element takes at least a byte: a larger count is a lie, told before anything is allocated."""
-    if count < 0 or count > left:
+    if count < 0 or count > bytes_left:
         raise InvalidHeader("an array longer than the request")
+    if count > elements_left:
+        raise InvalidHeader(f"more than {ELEMENTS_MAX} topics and partitions")
     return count
 
 
@@ -105,7 +109,8 @@ def _read_flexible(frame: bytearray, offset: int, by_id: bool) -> ProduceRequest
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, offset)
     topic_count, offset = _varint(frame, offset + 6)
     topics: list[TopicRecords] = []
-    for _ in range(_checked_count(topic_count - 1, total - offset)):
+    elements_left = ELEMENTS_MAX - _checked_count(topic_count - 1, total - offset, ELEMENTS_MAX)
+    for _ in range(topic_count - 1):
         name: str | None = None
         topic_id: UUID | None = None
         if by_id:
@@ -119,7 +124,8 @@ def _read_flexible(frame: bytearray, offset: int, by_id: bool) -> ProduceRequest
             offset += length - 1
         partition_count, offset = _varint(frame, offset)
         partitions: list[PartitionRecords] = []
-        for _ in range(_checked_count(partition_count - 1, total - offset)):
+        elements_left -= _checked_count(partition_count - 1, total - offset, elements_left)
+        for _ in range(partition_count - 1):
             (partition,) = _I32.unpack_from(frame, offset)
             length, offset = _varint(frame, offset + 4)
             records: memoryview | None = None
@@ -148,7 +154,8 @@ def _read_legacy(frame: bytearray, offset: int) -> ProduceRequest:
     (topic_count,) = _I32.unpack_from(frame, offset + 6)
     offset += 10
     topics: list[TopicRecords] = []
-    for _ in range(_checked_count(topic_count, total - offset)):
+    elements_left = ELEMENTS_MAX - _checked_count(topic_count, total - offset, ELEMENTS_MAX)
+    for _ in range(topic_count):
         (length,) = _I16.unpack_from(frame, offset)
         offset += 2
         name = str(_slice(view, offset, offset + length), "utf-8")
@@ -156,7 +163,8 @@ def _read_legacy(frame: bytearray, offset: int) -> ProduceRequest:
         (partition_count,) = _I32.unpack_from(frame, offset)
         offset += 4
         partitions: list[PartitionRecords] = []
-        for _ in range(_checked_count(partition_count, total - offset)):
+        elements_left -= _checked_count(partition_count, total - offset, elements_left)
+        for _ in range(partition_count):
             partition, length = _PARTITION_AND_LENGTH.unpack_from(frame, offset)
             offset += 8
             records: memoryview | None = None

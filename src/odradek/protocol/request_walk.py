@@ -1,7 +1,8 @@
 """Walks over a request before kio reads it: nothing in it may claim more than the frame holds.
 
 kio's reader trusts the numbers it finds: an array that says it has a billion elements makes it reserve the memory,
-which ends the process. The walk follows the schema without building anything and refuses such requests. Where Kafka
+which ends the process. The walk follows the schema without building anything and refuses such requests, and those that
+do hold more elements than make sense: two bytes of an element become hundreds once it is read. Where Kafka
 is lenient and kio is not, it hands kio a repaired copy instead: tagged fields from the future are cut out, booleans
 other than 0 and 1 mean true, any negative length means null, and bytes that are no UTF-8 become U+FFFD.
 
@@ -22,8 +23,16 @@ from odradek.protocol.headers import read_unsigned_varint, write_unsigned_varint
 
 # From, to, and what belongs there instead.
 Repair = tuple[int, int, bytes]
-# Takes the request, a position and the repairs so far; returns the position behind the field.
-Step = Callable[[bytes, int, list[Repair]], int]
+
+
+class Findings(list[Repair]):
+    """The repairs that a request needs, and how many elements its arrays had so far."""
+
+    elements = 0
+
+
+# Takes the request, a position and what was found so far; returns the position behind the field.
+Step = Callable[[bytes, int, Findings], int]
 
 _SIZES: Final = {
     "int8": 1,
@@ -41,6 +50,8 @@ _SIZES: Final = {
     "timedelta_i64": 8,
     "datetime_i64": 8,
 }
+# Structures and strings in all arrays of one request. A broker has some thousands of partitions.
+ELEMENTS_MAX: Final = 20_000
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _PRESENT: Final = b"\x01"
@@ -56,7 +67,7 @@ def request_walk(request_type: Any) -> Callable[[bytes, int], bytes]:
     walk = _entity(request_type)
 
     def checked(data: bytes, position: int) -> bytes:
-        repairs: list[Repair] = []
+        repairs = Findings()
         try:
             walk(data, position, repairs)
         except (IndexError, struct.error) as error:
@@ -100,7 +111,7 @@ def _entity(entity_type: Any) -> Step:
     if flexible:
         steps.append(_tagged_fields(tagged))
 
-    def walk(data: bytes, position: int, repairs: list[Repair]) -> int:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
         for step in steps:
             position = step(data, position, repairs)
         return position
@@ -130,7 +141,7 @@ def _field(hint: Any, kafka_type: str | None, flexible: bool) -> Step | int:
 
 
 def _skip(size: int) -> Step:
-    def walk(data: bytes, position: int, repairs: list[Repair]) -> int:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
         position += size
         if position > len(data):
             raise UnreadableRequest("a request shorter than its fields")
@@ -139,13 +150,13 @@ def _skip(size: int) -> Step:
     return walk
 
 
-def _boolean(data: bytes, position: int, repairs: list[Repair]) -> int:
+def _boolean(data: bytes, position: int, repairs: Findings) -> int:
     if data[position] > 1:
         repairs.append((position, position + 1, _PRESENT))
     return position + 1
 
 
-def _length(data: bytes, position: int, repairs: list[Repair], prefix: struct.Struct | None, nullable: bool) -> int:
+def _length(data: bytes, position: int, repairs: Findings, prefix: struct.Struct | None, nullable: bool) -> int:
     """A length or count, -1 for null. A prefix of None is the compact form, whose numbers are one higher."""
     if prefix is None:
         length = read_unsigned_varint(data, position)[0] - 1
@@ -168,7 +179,7 @@ def _behind_length(data: bytes, position: int, prefix: struct.Struct | None) -> 
 def _string(flexible: bool, nullable: bool) -> Step:
     prefix = None if flexible else _I16
 
-    def walk(data: bytes, position: int, repairs: list[Repair]) -> int:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
         length = _length(data, position, repairs, prefix, nullable)
         start = _behind_length(data, position, prefix)
         if length <= 0:
@@ -190,7 +201,7 @@ def _string(flexible: bool, nullable: bool) -> Step:
 def _bytes(flexible: bool, nullable: bool) -> Step:
     prefix = None if flexible else _I32
 
-    def walk(data: bytes, position: int, repairs: list[Repair]) -> int:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
         length = _length(data, position, repairs, prefix, nullable)
         end = _behind_length(data, position, prefix) + max(length, 0)
         if end > len(data):
@@ -203,7 +214,7 @@ def _bytes(flexible: bool, nullable: bool) -> Step:
 def _array(element: Step | int, flexible: bool, nullable: bool) -> Step:
     prefix = None if flexible else _I32
 
-    def walk(data: bytes, position: int, repairs: list[Repair]) -> int:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
         count = _length(data, position, repairs, prefix, nullable)
         position = _behind_length(data, position, prefix)
         if count <= 0:
@@ -213,6 +224,9 @@ def _array(element: Step | int, flexible: bool, nullable: bool) -> Step:
             if position > len(data):
                 raise UnreadableRequest("an array longer than the request")
             return position
+        repairs.elements += count
+        if repairs.elements > ELEMENTS_MAX:
+            raise UnreadableRequest(f"arrays of more than {ELEMENTS_MAX} elements")
         for _ in range(count):
             position = element(data, position, repairs)
         return position
@@ -221,7 +235,7 @@ def _array(element: Step | int, flexible: bool, nullable: bool) -> Step:
 
 
 def _nullable_entity(walk_entity: Step) -> Step:
-    def walk(data: bytes, position: int, repairs: list[Repair]) -> int:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
         marker = data[position]
         present = marker < 0x80
         wanted = _PRESENT if present else _ABSENT
@@ -233,7 +247,7 @@ def _nullable_entity(walk_entity: Step) -> Step:
 
 
 def _tagged_fields(known: dict[int, Step]) -> Step:
-    def walk(data: bytes, position: int, repairs: list[Repair]) -> int:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
         if data[position] == 0:
             return position + 1
         counted_at = position
@@ -267,6 +281,6 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
 
 def _walk_exactly(step: Step, data: bytes, position: int, end: int) -> None:
     """A known tagged field: its size is given twice, so it can neither differ nor be repaired."""
-    repairs: list[Repair] = []
+    repairs = Findings()
     if step(data, position, repairs) != end or repairs:
         raise UnreadableRequest("a tagged field that is not of its type")

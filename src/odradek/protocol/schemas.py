@@ -19,7 +19,9 @@ from kio.serial.errors import SerialError
 
 from odradek.protocol.request_walk import request_walk
 
-__all__ = ["Message", "MessageClass", "Schema", "SerialError", "schema"]
+__all__ = ["Message", "MessageClass", "Schema", "SerialError", "is_large", "schema"]
+
+PARTS_ON_LOOP_MAX: Final = 2000
 
 # A kio entity of some version: its fields are known only by name here.
 Message = Any
@@ -97,6 +99,20 @@ class Schema:
         buffer = io.BytesIO()
         entity_writer(type(entity))(buffer, entity)
         return buffer.getvalue()
+
+
+def is_large(response: Message) -> bool:
+    """Whether it holds so much that writing it takes a while. The first element of an array stands for all."""
+    return _parts(response) > PARTS_ON_LOOP_MAX
+
+
+def _parts(entity: Message) -> int:
+    count = 1
+    for name in getattr(entity, "__slots__", ()):
+        value = getattr(entity, name)
+        if value.__class__ is tuple and value:
+            count += len(value) * _parts(value[0])
+    return count
 
 
 def _class_name(api_name: str, side: str) -> str:

@@ -4,7 +4,8 @@ Batches stay where the frame put them: headers are checked, offsets patched in p
 What Kafka checks in every single record and this does not is listed in `docs/differences.md`.
 """
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,9 +16,11 @@ from odradek.handlers.context import CLOSE_CONNECTION, BrokerPort, RequestContex
 from odradek.log.partition_log import Appended
 from odradek.partition.partition import Partition
 from odradek.protocol.produce_codec import (
+    PartitionRecords,
     PartitionResult,
     ProduceRequest,
     RecordError,
+    TopicRecords,
     TopicResult,
     read_produce_request,
     write_produce_response,
@@ -39,6 +42,8 @@ WALK_ON_LOOP_BYTES_MAX: Final = 16_384
 # What a batch may decompress to while others are being looked at.
 OPENED_BYTES_MAX: Final = 4 << 20
 LARGE_BATCHES_LANE: Final = "large batches"
+# Partitions of one request that are written before others have their turn.
+IN_ONE_GO_MAX: Final = 250
 
 # Refusals after the log had a look at the batch: the response then says where the log starts.
 REFUSED_BY_THE_LOG: Final = frozenset(
@@ -59,40 +64,66 @@ class UnreadableBatch(CorruptBatch):
 
 # A partition's outcome, or the work that leads to it.
 _Outcome = PartitionResult | Awaitable[PartitionResult]
+_TopicOutcomes = tuple[str | None, UUID | None, list[_Outcome]]
 
 
 def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
-    outcomes: list[tuple[str | None, UUID | None, list[_Outcome]]] = []
+    if sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX:
+        return _handle_in_slices(request, context, broker)
+    outcomes: list[_TopicOutcomes] = []
     waits = False
     for topic in request.topics:
-        name = topic.name
-        error: ErrorCode | None = None
-        if topic.topic_id is not None:
-            known = broker.image.topics_by_id.get(topic.topic_id)
-            name = None if known is None else known.name
-            if known is None:
-                error = ErrorCode.unknown_topic_id
-        row: list[_Outcome] = []
-        for index, records in topic.partitions:
-            if error is not None:
-                row.append(PartitionResult(index, error))
-                continue
-            outcome = _produce(name or "", topic.topic_id, index, records, request, context, broker)
-            waits = waits or outcome.__class__ is not PartitionResult
-            row.append(outcome)
+        row = _produce_topic(topic, topic.partitions, request, context, broker)
+        waits = waits or any(outcome.__class__ is not PartitionResult for outcome in row)
         outcomes.append((topic.name, topic.topic_id, row))
     if waits:
         return _finish(outcomes, request, context)
     return _respond([TopicResult(*outcome) for outcome in outcomes], request, context)  # type: ignore[arg-type]
 
 
-async def _finish(
-    outcomes: list[tuple[str | None, UUID | None, list[_Outcome]]], request: ProduceRequest, context: RequestContext
-) -> Any:
-    topics = []
-    for name, topic_id, row in outcomes:
-        results = [one if isinstance(one, PartitionResult) else await one for one in row]
-        topics.append(TopicResult(name, topic_id, results))
+async def _handle_in_slices(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
+    """Thousands of partitions: other connections have their turn between them."""
+    outcomes: list[_TopicOutcomes] = []
+    since_turn = 0
+    for topic in request.topics:
+        row: list[_Outcome] = []
+        for start in range(0, len(topic.partitions), IN_ONE_GO_MAX):
+            part = topic.partitions[start : start + IN_ONE_GO_MAX]
+            row += _produce_topic(topic, part, request, context, broker)
+            since_turn += len(part)
+            if since_turn >= IN_ONE_GO_MAX:
+                since_turn = 0
+                await asyncio.sleep(0)
+        outcomes.append((topic.name, topic.topic_id, row))
+    return await _finish(outcomes, request, context)
+
+
+def _produce_topic(
+    topic: TopicRecords,
+    partitions: Sequence[PartitionRecords],
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: BrokerPort,
+) -> list[_Outcome]:
+    name = topic.name
+    if topic.topic_id is not None:
+        known = broker.image.topics_by_id.get(topic.topic_id)
+        if known is None:
+            return [PartitionResult(index, ErrorCode.unknown_topic_id) for index, _ in partitions]
+        name = known.name
+    return [
+        _produce(name or "", topic.topic_id, index, records, request, context, broker) for index, records in partitions
+    ]
+
+
+async def _finish(outcomes: list[_TopicOutcomes], request: ProduceRequest, context: RequestContext) -> Any:
+    """Waits for all at once: what one partition waits for, another may get meanwhile."""
+    waiting = [one for _, _, row in outcomes for one in row if not isinstance(one, PartitionResult)]
+    results = iter(await asyncio.gather(*waiting))
+    topics = [
+        TopicResult(name, topic_id, [one if isinstance(one, PartitionResult) else next(results) for one in row])
+        for name, topic_id, row in outcomes
+    ]
     return _respond(topics, request, context)
 
 

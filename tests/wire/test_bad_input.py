@@ -1,0 +1,348 @@
+"""Requests that lie, do not end, or ask for too much: one connection pays, memory and everybody else's time do not."""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import cramjam
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.apis import Api
+from tests.odradek_process import OdradekProcess
+from tests.raw_wire import ConnectionClosed, RawConnection, encode_request, framed
+from tests.record_batches import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD, TestRecord, batch, compress, encode_record
+from tests.wire.plain_requests import (
+    TOPIC_RESOURCE,
+    create_topic,
+    fetch,
+    now_ms,
+    produce,
+    produce_batch,
+    produce_fields,
+)
+from tests.wire.stall_watch import StallWatch
+
+REQUEST_BYTES_MAX = 8 << 20
+UNKNOWN_API = 999
+TOPIC = "target"
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProcess]:
+    properties = {"socket.request.max.bytes": str(REQUEST_BYTES_MAX)}
+    node = OdradekProcess(tmp_path_factory.mktemp("bad-input"), properties=properties).start()
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC, configs={"max.message.bytes": str(REQUEST_BYTES_MAX)}) is ErrorCode.none
+    yield node
+    node.kill()
+
+
+def header(api_key: int, version: int, *, flexible: bool = False) -> bytes:
+    return struct.pack(">hhih", api_key, version, 1, -1) + (b"\0" if flexible else b"")
+
+
+def is_refused(node: OdradekProcess, data: bytes) -> bool:
+    with RawConnection(node.port, timeout_s=5) as connection:
+        connection.send_bytes(data)
+        try:
+            connection.receive()
+        except ConnectionClosed:
+            return True
+    return False
+
+
+def memory_peak(node: OdradekProcess) -> int:
+    status = Path(f"/proc/{node.pid}/status").read_text()
+    return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+
+
+def forget_memory_peak(node: OdradekProcess) -> None:
+    Path(f"/proc/{node.pid}/clear_refs").write_text("5")
+
+
+COUNT = struct.pack(">i", 2**31 - 1)
+LONG_VARINT = b"\xff\xff\xff\xff\x07"
+PRODUCE_BEGIN = struct.pack(">hhi", -1, -1, 1000)
+HOSTILE = {
+    "negative length": struct.pack(">i", -1),
+    "least length": struct.pack(">i", -(2**31)),
+    "one byte over the limit": struct.pack(">i", REQUEST_BYTES_MAX + 1) + bytes(100),
+    "greatest length": struct.pack(">i", 2**31 - 1),
+    "empty frame": framed(b""),
+    "less than a header": framed(b"\0\3\0\1"),
+    "client id beyond the end": framed(struct.pack(">hhih", Api.METADATA, 1, 1, 30_000)),
+    "unknown API": framed(header(UNKNOWN_API, 0)),
+    "negative API": framed(header(-1, 0)),
+    "API of consumer groups": framed(header(11, 5) + bytes(50)),
+    "API between brokers": framed(header(4, 5) + bytes(50)),
+    "version too new": framed(header(Api.METADATA, 99) + bytes(50)),
+    "version negative": framed(header(Api.METADATA, -1) + bytes(50)),
+    "Produce before 3": framed(header(Api.PRODUCE, 2) + bytes(50)),
+    "no body": framed(header(Api.METADATA, 1)),
+    "count beyond the bytes": framed(header(Api.METADATA, 1) + COUNT),
+    "flexible count beyond the bytes": framed(header(Api.METADATA, 12, flexible=True) + LONG_VARINT),
+    "tagged fields beyond the bytes": framed(header(Api.METADATA, 12) + LONG_VARINT),
+    "tag longer than the bytes": framed(header(Api.METADATA, 12) + b"\1\0" + LONG_VARINT),
+    "number without an end": framed(header(Api.METADATA, 12, flexible=True) + b"\xff" * 12),
+    "string beyond the bytes": framed(header(Api.METADATA, 1) + struct.pack(">ih", 1, 32767) + b"abc"),
+    "negative string": framed(header(Api.METADATA, 1) + struct.pack(">ih", 1, -5) + b"abc"),
+    "topics of Produce beyond the bytes": framed(header(Api.PRODUCE, 3) + PRODUCE_BEGIN + COUNT),
+    "partitions of Produce beyond the bytes": framed(
+        header(Api.PRODUCE, 3) + PRODUCE_BEGIN + struct.pack(">ih", 1, 1) + b"t" + COUNT
+    ),
+    "records of Produce beyond the bytes": framed(
+        header(Api.PRODUCE, 3) + PRODUCE_BEGIN + struct.pack(">ih1siii", 1, 1, b"t", 1, 0, 2**31 - 1)
+    ),
+    "flexible Produce that ends early": framed(header(Api.PRODUCE, 9, flexible=True) + b"\0" + LONG_VARINT),
+    "Fetch of more than the bytes": framed(header(Api.FETCH, 4) + struct.pack(">iiiib", -1, 0, 1, 1, 0) + COUNT),
+    "CreateTopics of more than the bytes": framed(header(Api.CREATE_TOPICS, 2) + COUNT),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_a_malformed_request_closes_its_connection_only(node: OdradekProcess, data: bytes) -> None:
+    with RawConnection(node.port) as bystander:
+        assert is_refused(node, data)
+        assert bystander.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
+
+
+def test_an_unknown_version_of_api_versions_is_told_what_there_is(node: OdradekProcess) -> None:
+    with RawConnection(node.port) as connection:
+        connection.send_bytes(framed(header(Api.API_VERSIONS, 99)))
+        answer = connection.receive()
+        correlation_id, error = struct.unpack_from(">ih", answer)
+        assert (correlation_id, error) == (1, ErrorCode.unsupported_version)
+        # And may go on, with a version that is served.
+        assert connection.ask(Api.API_VERSIONS, 2).error_code is ErrorCode.none
+
+
+def test_requests_before_a_malformed_one_are_answered(node: OdradekProcess) -> None:
+    with RawConnection(node.port) as connection:
+        good = encode_request(Api.API_VERSIONS, 0, 7, {})
+        connection.send_bytes(good + good + HOSTILE["greatest length"])
+        assert [struct.unpack_from(">i", connection.receive())[0] for _ in range(2)] == [7, 7]
+        with pytest.raises(ConnectionClosed):
+            connection.receive()
+
+
+def test_a_request_of_the_greatest_size_is_served(node: OdradekProcess) -> None:
+    with RawConnection(node.port) as connection:
+        room = REQUEST_BYTES_MAX - len(encode_request(Api.PRODUCE, 9, 1, produce_fields(TOPIC, b""))) - 100
+        large = batch(TestRecord(bytes(room - 100)), timestamp=now_ms())
+        forget_memory_peak(node)
+        resident = node.resident_bytes
+        assert produce_batch(connection, TOPIC, large).error is ErrorCode.none
+        assert memory_peak(node) - resident < 2.5 * REQUEST_BYTES_MAX
+
+
+ILLEGAL_NAMES = ["", ".", "..", "a/b", "../escape", "a\\b", "a b", "a:b", "ü", "x" * 250, "a\0b", "a\nb", "con*"]
+
+
+@pytest.mark.parametrize("name", ILLEGAL_NAMES, ids=lambda name: ascii(name)[:12])
+def test_illegal_topic_names(node: OdradekProcess, name: str) -> None:
+    before = sorted(node.log_dirs[0].parent.rglob("*"))
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, name) is ErrorCode.invalid_topic_exception
+        # Nor by asking for it.
+        (described,) = connection.ask(
+            Api.METADATA, 9, {"topics": [{"name": name}], "allow_auto_topic_creation": True}
+        ).topics
+        assert described.error_code is ErrorCode.invalid_topic_exception
+        assert produce(connection, name, b"value").error in (
+            ErrorCode.unknown_topic_or_partition,
+            ErrorCode.invalid_topic_exception,
+        )
+    assert sorted(node.log_dirs[0].parent.rglob("*")) == before
+
+
+def test_the_longest_topic_name_is_served(node: OdradekProcess) -> None:
+    name = "n" * 249
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, name) is ErrorCode.none
+        assert produce(connection, name, b"value").offset == 0
+        assert fetch(connection, name).values == [b"value"]
+
+
+BROKEN_BATCHES = {
+    "wrong CRC": (batch(TestRecord(), crc=0xDEADBEEF), ErrorCode.corrupt_message),
+    "flipped bit": (batch(TestRecord())[:-1] + b"\x7f", ErrorCode.corrupt_message),
+    "cut short": (batch(TestRecord(bytes(100)))[:-10], ErrorCode.invalid_record),
+    "length beyond the records": (
+        struct.pack(">qi", 0, 2**31 - 1) + batch(TestRecord())[12:],
+        ErrorCode.invalid_record,
+    ),
+    "negative length": (struct.pack(">qi", 0, -1) + batch(TestRecord())[12:], ErrorCode.corrupt_message),
+    "no bytes": (b"", ErrorCode.invalid_record),
+    "few bytes": (b"\0" * 20, ErrorCode.invalid_record),
+    "unknown codec": (batch(TestRecord(), attributes=7), ErrorCode.unknown_server_error),
+    "count and offsets apart": (batch(TestRecord(), record_count=5), ErrorCode.invalid_record),
+    "no records": (batch(TestRecord(), record_count=0), ErrorCode.invalid_record),
+    "offsets reversed": (batch(TestRecord(), last_offset_delta=-1, record_count=0), ErrorCode.invalid_record),
+    "control batch": (batch(TestRecord(), attributes=0x20), ErrorCode.invalid_record),
+    "two batches": (batch(TestRecord()) * 2, ErrorCode.invalid_record),
+}
+
+
+@pytest.mark.parametrize(("records", "expected"), BROKEN_BATCHES.values(), ids=BROKEN_BATCHES)
+def test_broken_batches_are_refused_and_never_stored(node: OdradekProcess, records: bytes, expected: ErrorCode) -> None:
+    with RawConnection(node.port) as connection:
+        end = fetch(connection, TOPIC, max_bytes=100).high_watermark
+        assert produce_batch(connection, TOPIC, records).error is expected
+        assert fetch(connection, TOPIC, max_bytes=100).high_watermark == end
+        assert produce(connection, TOPIC, b"good").offset == end
+
+
+# Decompression bombs
+
+BOMB_BYTES = 1 << 28
+BUDGET_BYTES = 220 << 20
+
+
+def zeros(codec: int, size: int) -> bytes:
+    """A compressed stream of so many zeros, put together without ever holding them."""
+    chunk = bytes(1 << 20)
+    if codec == GZIP:
+        compressor = zlib.compressobj(9, wbits=31)
+        return b"".join(compressor.compress(chunk) for _ in range(size >> 20)) + compressor.flush()
+    if codec == SNAPPY:
+        block = bytes(cramjam.snappy.compress_raw(chunk[: 32 << 10]))
+        return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + (struct.pack(">i", len(block)) + block) * (size >> 15)
+    module = cramjam.lz4 if codec == LZ4 else cramjam.zstd
+    compressor = module.Compressor()
+    parts = []
+    for _ in range(size >> 20):
+        compressor.compress(chunk)
+        parts.append(bytes(compressor.flush()))
+    parts.append(bytes(compressor.finish()))
+    return b"".join(parts)
+
+
+def bomb(codec: int, size: int = BOMB_BYTES) -> bytes:
+    """As many as fit of what decompresses to one enormous record."""
+    body = zeros(codec, size)
+    # Snappy and LZ4 do not shrink zeros enough for the request's limit.
+    while len(body) > REQUEST_BYTES_MAX - 1000:
+        size //= 2
+        body = zeros(codec, size)
+    return batch(codec=codec, body=body, record_count=1, last_offset_delta=0, timestamp=now_ms())
+
+
+@pytest.fixture(scope="module")
+def bombs(node: OdradekProcess) -> dict[int, bytes]:
+    _load_compiled_walk(node)
+    return {codec: bomb(codec) for codec in (GZIP, SNAPPY, LZ4, ZSTD)}
+
+
+def _load_compiled_walk(node: OdradekProcess) -> None:
+    """The compiler takes memory of its own, once, when the first large batch has to be looked at."""
+    with RawConnection(node.port) as connection:
+        create_topic(connection, "walked", configs={"cleanup.policy": "compact"})
+        many = batch(*(TestRecord(b"value", key=b"key") for _ in range(5000)), timestamp=now_ms())
+        assert produce_batch(connection, "walked", many).error is ErrorCode.none
+
+
+@pytest.mark.parametrize("configs", [{"cleanup.policy": "compact"}, {"compression.type": "uncompressed"}], ids=str)
+def test_decompression_bombs(node: OdradekProcess, bombs: dict[int, bytes], configs: dict[str, str]) -> None:
+    topic = f"bombed-{'-'.join(configs.values())}"
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, topic, configs={**configs, "max.message.bytes": "10000000"}) is ErrorCode.none
+        with StallWatch(node):
+            for codec, body in bombs.items():
+                forget_memory_peak(node)
+                resident = node.resident_bytes
+                assert produce_batch(connection, topic, body).error is not ErrorCode.none, CODEC_NAMES[codec]
+                grown = memory_peak(node) - resident
+                assert grown < 2 * len(body) + BUDGET_BYTES, f"{CODEC_NAMES[codec]}: {grown >> 20} MiB"
+
+
+def test_many_bombs_at_once_share_one_budget(node: OdradekProcess, bombs: dict[int, bytes]) -> None:
+    topic = "bombed-at-once"
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, topic, configs={"cleanup.policy": "compact"}) is ErrorCode.none
+        forget_memory_peak(node)
+        resident = node.resident_bytes
+        connections = [RawConnection(node.port) for _ in range(12)]
+        with StallWatch(node):
+            for one in connections:
+                one.send(Api.PRODUCE, 9, produce_fields(topic, bombs[ZSTD]))
+            for one in connections:
+                one.receive()
+                one.close()
+        assert memory_peak(node) - resident < BUDGET_BYTES + 24 * len(bombs[ZSTD])
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD], ids=lambda codec: CODEC_NAMES[codec])
+def test_a_bomb_of_a_million_records(node: OdradekProcess, codec: int) -> None:
+    """Honest in its header, and tiny: every record has to be looked at."""
+    topic = f"crowded-{CODEC_NAMES[codec]}"
+    count = 1_000_000
+    one = encode_record(TestRecord(b"", key=b"k"), 0)
+    body = compress(codec, one * count)
+    crowded = batch(codec=codec, body=body, record_count=count, last_offset_delta=count - 1, timestamp=now_ms())
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, topic, configs={"cleanup.policy": "compact"}) is ErrorCode.none
+        with StallWatch(node):
+            answer = produce_batch(connection, topic, crowded)
+        # All of them claim to be the first.
+        assert answer.error is ErrorCode.invalid_record
+
+
+# Much in little: arrays of the smallest elements, floods of the smallest requests
+
+
+MANY = 19_000
+TOO_MANY = 1_000_000
+EMPTY_NAME, NO_RECORDS = b"\0\0", struct.pack(">ii", 0, -1)
+
+
+def metadata_of(count: int) -> bytes:
+    return framed(header(Api.METADATA, 1) + struct.pack(">i", count) + EMPTY_NAME * count)
+
+
+def produce_to(topics: int, partitions: int) -> bytes:
+    topic = struct.pack(">h6si", 6, TOPIC.encode(), partitions) + NO_RECORDS * partitions
+    return framed(header(Api.PRODUCE, 3) + PRODUCE_BEGIN + struct.pack(">i", topics) + topic * topics)
+
+
+def offsets_of(topics: int, partitions: int) -> bytes:
+    topic = struct.pack(">h6si", 6, TOPIC.encode(), partitions) + struct.pack(">iq", 0, -1) * partitions
+    return framed(header(Api.LIST_OFFSETS, 1) + struct.pack(">ii", -1, topics) + topic * topics)
+
+
+CROWDS = {
+    "topics of Metadata": (metadata_of(MANY), metadata_of(TOO_MANY)),
+    "partitions of Produce": (produce_to(1, MANY), produce_to(1, TOO_MANY // 2)),
+    "topics and partitions of Produce": (produce_to(100, MANY // 101), produce_to(1000, TOO_MANY // 2000)),
+    "partitions of ListOffsets": (offsets_of(1, MANY), offsets_of(1, TOO_MANY // 2)),
+    "topics and partitions of ListOffsets": (offsets_of(100, MANY // 101), offsets_of(1000, TOO_MANY // 2000)),
+}
+
+
+@pytest.mark.parametrize(("many", "too_many"), CROWDS.values(), ids=CROWDS)
+def test_a_few_bytes_each_for_very_many_things(node: OdradekProcess, many: bytes, too_many: bytes) -> None:
+    """More than any broker has are refused; below that it takes its time, but nobody else's, and little memory."""
+    with RawConnection(node.port) as connection, StallWatch(node):
+        connection.send_bytes(many)
+        connection.receive()
+        forget_memory_peak(node)
+        resident = node.resident_bytes
+        assert is_refused(node, too_many)
+    grown = memory_peak(node) - resident
+    assert grown < 2 * len(too_many) + (16 << 20), f"{grown >> 20} MiB"
+
+
+def test_configs_of_very_many_resources(node: OdradekProcess) -> None:
+    resources = [{"resource_type": TOPIC_RESOURCE, "resource_name": TOPIC} for _ in range(500)]
+    with RawConnection(node.port) as connection, StallWatch(node):
+        assert len(connection.ask(Api.DESCRIBE_CONFIGS, 4, {"resources": resources}).results) == 500
+
+
+def test_a_flood_of_small_requests(node: OdradekProcess) -> None:
+    question = encode_request(Api.METADATA, 1, 5, {"topics": []})
+    with StallWatch(node), RawConnection(node.port) as connection:
+        for _ in range(5):
+            connection.send_bytes(question * 2000)
+            for _ in range(2000):
+                assert struct.unpack_from(">i", connection.receive())[0] == 5
