@@ -246,7 +246,15 @@ class HostDisk:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def make_dirs(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        missing = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path) or "."
+        for directory in reversed(missing):
+            # Somebody else may have made it meanwhile.
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(directory)
+            self.sync_dir(os.path.dirname(directory))
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         os.replace(source, target)

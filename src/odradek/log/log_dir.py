@@ -93,7 +93,8 @@ class LogDir:
         if self.had_clean_shutdown:
             self.previous_broker_epoch = _read_broker_epoch(self._disk.read_bytes(marker))
             self._disk.remove(marker)
-            self._disk.sync_dir(self.path)
+        # Also what the last run made here, and died before it was durable.
+        self._disk.sync_dir(self.path)
         self.recovery_points = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT)
         self.log_starts = self._read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT)

@@ -270,7 +270,7 @@ class LogDirs:
     def _open_new(
         self, log_dir: LogDir, directory: str, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int
     ) -> PartitionLog:
-        log = PartitionLog.open(
+        return PartitionLog.open(
             self._disk,
             log_dir.file(directory),
             topic_partition=name,
@@ -280,8 +280,6 @@ class LogDirs:
             now_ms=now_ms,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
         )
-        self._disk.sync_dir(log_dir.path)
-        return log
 
     def create_future(
         self, name: TopicPartition, topic_id: UUID, config: TopicConfig, directory: str, now_ms: int

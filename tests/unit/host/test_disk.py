@@ -190,6 +190,24 @@ def test_write_atomically_replaces_the_whole_file(disk: HostDisk, tmp_path: Path
     assert os.listdir(tmp_path) == ["checkpoint"]
 
 
+def test_directories_are_durable_once_they_are_made(
+    disk: HostDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(HostDisk, "sync_dir", lambda self, path: synced.append(path))
+    disk.make_dirs(str(tmp_path / "x" / "y"))
+    assert (tmp_path / "x" / "y").is_dir()
+    assert synced == [str(tmp_path), str(tmp_path / "x")]
+    disk.make_dirs(str(tmp_path / "x" / "y"))
+    assert len(synced) == 2
+
+
+def test_a_file_in_the_way_of_a_directory(disk: HostDisk, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"1")
+    with pytest.raises(NotADirectoryError):
+        disk.make_dirs(str(tmp_path / "x" / "y"))
+
+
 def test_rename_across_directories(disk: HostDisk, tmp_path: Path) -> None:
     disk.make_dirs(str(tmp_path / "x" / "y"))
     disk.make_dirs(str(tmp_path / "x" / "y"))

@@ -414,3 +414,21 @@ def test_other_things_in_a_log_dir_are_left_alone(tmp_path: Path) -> None:
     assert node.load() == []
     assert [log.topic_partition for log in node.dirs.logs()] == ORDERS[:1]
     assert Path(node.paths[0], "lost+found").is_dir()
+
+
+def test_what_the_last_run_made_is_durable_before_it_is_used(tmp_path: Path) -> None:
+    class Recorded(HostDisk):
+        def __init__(self) -> None:
+            super().__init__()
+            self.synced: list[str] = []
+
+        def sync_dir(self, path: str) -> None:
+            self.synced.append(path)
+            super().sync_dir(path)
+
+    disk = Recorded()
+    node = Node(tmp_path, disk=disk)
+    node.dirs.abandon()
+    disk.synced.clear()
+    node.start()
+    assert disk.synced == node.paths
