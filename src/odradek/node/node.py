@@ -302,7 +302,13 @@ class Node:
                 log_dirs.fail(*failure)
         for failure in await self._executor.run(lambda: log_dirs.checkpoint_high_watermarks(offsets)):
             log_dirs.fail(*failure)
-        await self._quorum.close()
+        try:
+            await self._quorum.close()
+        except OSError as error:
+            # No word of a clean stop, then: the next start looks at every log.
+            self._metadata_failed(error)
+            directories.abandon()
+            return
         epoch = self._membership.broker_epoch
         await self._executor.run(lambda: directories.close(epoch))
 

@@ -11,7 +11,8 @@ class Periodic:
     """The chores of one node. An error in one round is logged; the next round comes all the same."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        # In the order of their beginning, in which they are stopped: a set has none that a second run would repeat.
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def every(
         self,
@@ -24,8 +25,8 @@ class Periodic:
 
     def once(self, chore: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(chore)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._forget)
 
     async def _repeat(
         self,
@@ -42,6 +43,9 @@ class Periodic:
             except Exception:
                 logger.exception("%s failed; it is tried again at its next turn", name)
             delay_ms = interval_ms()
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
 
     async def stop(self) -> None:
         tasks = list(self._tasks)
