@@ -223,16 +223,11 @@ class VirtualDisk:
         parent.change((name, node))
         return node
 
-    def make_dirs(self, path: str) -> None:
-        node = self._root
-        for name in _parts(path):
-            below = node.cached.get(name)
-            if below is None:
-                below = DirectoryNode()
-                node.change((name, below))
-            if not isinstance(below, DirectoryNode):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-            node = below
+    def make_dir(self, path: str) -> None:
+        parent, name = self.parent(path)
+        if name in parent.cached:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        parent.change((name, DirectoryNode()))
 
     def rename(self, source: str, target: str) -> None:
         old_parent, old_name = self.parent(source)

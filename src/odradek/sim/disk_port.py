@@ -142,8 +142,14 @@ class VirtualDiskPort:
         return self.disk.file(path).modified_ms
 
     def make_dirs(self, path: str) -> None:
-        self.enter("make", path, "write")
-        self.disk.make_dirs(path)
+        missing = []
+        while not self.is_dir(path):
+            missing.append(path)
+            path = path.rpartition("/")[0]
+        for directory in reversed(missing):
+            self.enter("make", directory, "write")
+            self.disk.make_dir(directory)
+            self.sync_dir(directory.rpartition("/")[0])
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         self.enter("rename", f"{source} to {target}", "write")

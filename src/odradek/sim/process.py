@@ -4,6 +4,7 @@ Nothing of a process that has died is ever run again. What it had open is let go
 """
 
 import asyncio
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +13,9 @@ from odradek.sim.trace import Trace
 
 if TYPE_CHECKING:
     from odradek.sim.loop import VirtualLoop
+
+
+_EXIT_BY_ERROR: Final = 70
 
 
 class ProcessDied(BaseException):
@@ -98,7 +102,12 @@ class Process(Runnable):
         """Runs the program; the process exits with what it returns."""
 
         async def run_main() -> None:
-            self.exit(await main)
+            try:
+                code = await main
+            except Exception as error:  # noqa: BLE001 - the process ends with it, as a real one does
+                self.note_unexpected("".join(traceback.format_exception(error)))
+                code = _EXIT_BY_ERROR
+            self.exit(code)
 
         def start() -> None:
             self.loop.create_task(run_main())

@@ -111,6 +111,11 @@ class Scheduler:
                 at_this_instant = 0
             self._take(turn)
 
+    def clear(self) -> None:
+        """Nothing of all that will happen."""
+        self._ready.clear()
+        self._timers.clear()
+
     def _take(self, turn: Turn) -> None:
         callback = turn.callback
         if callback is None:

@@ -55,6 +55,7 @@ class World:
             for process in machine.past_processes:
                 process.kill()
                 process.bury()
+        self.scheduler.clear()
 
 
 class _TraceHandler(logging.Handler):
