@@ -59,6 +59,8 @@ class Partition:
         self.high_watermark = log.log_end_offset
         # In the order of their coming: who waited first is told first.
         self.watchers: Final[dict[Watcher, None]] = {}
+        # Grows with everything that watchers are told: who saw an older one has missed something.
+        self.revision = 0
         self._pace = pace
         self._clock: Final = clock
         self._executor: Final = executor
@@ -178,7 +180,7 @@ class Partition:
 
         async def sync() -> None:
             try:
-                await self._executor.run(lambda: self._flush(end_offset))
+                await self._sync.wait_for(end_offset)
             except OSError as error:
                 self._disk_failed(self.log_dir, error)
 
@@ -232,6 +234,7 @@ class Partition:
             self.tell_watchers(added_bytes)
 
     def tell_watchers(self, added_bytes: int) -> None:
+        self.revision += 1
         if self.watchers:
             for watcher in list(self.watchers):
                 watcher.partition_changed(self, added_bytes)

@@ -64,7 +64,7 @@ class Fixture:
 def test_a_reader_is_woken_by_enough_bytes_only(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
-        wait = asyncio.ensure_future(FetchWait([fixture.partition], 150).wait(10))
+        wait = asyncio.ensure_future(FetchWait([fixture.partition], 150, fixture.partition.revision).wait(10))
         await asyncio.sleep(0)
         fixture.append()
         await asyncio.sleep(0)
@@ -79,7 +79,7 @@ def test_a_reader_is_woken_by_enough_bytes_only(tmp_path: Path) -> None:
 def test_a_reader_hears_of_the_partitions_end(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
-        wait = asyncio.ensure_future(FetchWait([fixture.partition], 1000).wait(10))
+        wait = asyncio.ensure_future(FetchWait([fixture.partition], 1000, fixture.partition.revision).wait(10))
         await asyncio.sleep(0)
         fixture.partition.withdraw(ErrorCode.unknown_topic_or_partition)
         await asyncio.wait_for(wait, 1)
@@ -95,7 +95,7 @@ def test_with_flush_messages_1_nothing_is_readable_before_the_sync(tmp_path: Pat
         fixture.append()
         assert fixture.partition.needs_sync()
         assert fixture.partition.high_watermark == 0
-        wait = asyncio.ensure_future(FetchWait([fixture.partition], 1_000_000).wait(10))
+        wait = asyncio.ensure_future(FetchWait([fixture.partition], 1_000_000, fixture.partition.revision).wait(10))
         await fixture.partition.durable(1)
         assert fixture.partition.high_watermark == 1
         await asyncio.wait_for(wait, 1)

@@ -51,6 +51,8 @@ class Found(NamedTuple):
     # Some data is not in the page cache: the pass has to be made in a thread.
     uncached: bool = False
     broken_disks: tuple[tuple[str, OSError], ...] = ()
+    # Of all partitions, before they were read: see `FetchWait`.
+    revision: int = 0
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any:
@@ -82,7 +84,10 @@ async def _poll(
         if found.failed or found.bytes >= limits.min_bytes or remaining <= 0:
             return _respond(fetch, found, context, broker)
         partitions = [p for t in fetch.targets if (p := broker.partition(t.topic, t.key.partition)) is not None]
-        await FetchWait(partitions, limits.min_bytes - found.bytes).wait(remaining)
+        wait = FetchWait(partitions, limits.min_bytes - found.bytes, found.revision)
+        # What was read is read again: it must not lie in memory as long as a client cares to wait.
+        del found
+        await wait.wait(remaining)
         found = _read_all(fetch, limits, context, broker, _read_cached)
 
 
@@ -151,7 +156,7 @@ def _read_all(
     results: list[tuple[FetchTarget, FetchedPartition]] = []
     broken: list[tuple[str, OSError]] = []
     left = limits.max_bytes
-    total = 0
+    total = revision = 0
     failed = False
     for target in fetch.targets:
         partition = _find(target, broker, by_id=fetch.uses_topic_ids)
@@ -160,6 +165,7 @@ def _read_all(
             # As Kafka: of a partition that is not here the list of aborted transactions is empty, not absent.
             results.append((target, FetchedPartition(target.key.partition, partition, aborted=())))
             continue
+        revision += partition.revision
         try:
             partition.check_leader(target.leader_epoch)
             fetched = _read_partition(partition, target, min(target.max_bytes, left), total == 0, limits, read)
@@ -172,13 +178,15 @@ def _read_all(
             )
         except OSError as error:
             failed = True
-            broken.append((partition.log_dir, error))
-            fetched = FetchedPartition(target.key.partition, ErrorCode.kafka_storage_error)
+            if partition.unavailable is None:
+                broken.append((partition.log_dir, error))
+            # A partition that was deleted meanwhile took its files along: no fault of the disk's.
+            fetched = FetchedPartition(target.key.partition, partition.unavailable or ErrorCode.kafka_storage_error)
         failed = failed or fetched.diverging is not None
         results.append((target, fetched))
         total += len(fetched.records)
         left = max(0, left - len(fetched.records))
-    return Found(results, total, failed, broken_disks=tuple(broken))
+    return Found(results, total, failed, broken_disks=tuple(broken), revision=revision)
 
 
 def _find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition | ErrorCode:
