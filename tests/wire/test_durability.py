@@ -1,0 +1,399 @@
+"""What is acknowledged is on the disk where a topic asks for that; slow disks and cold files hold nobody else up."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.apis import Api
+from tests.odradek_process import OdradekProcess
+from tests.raw_wire import RawConnection, decode_response, encode_request
+from tests.record_batches import TestRecord, batch
+from tests.wire.hosted_node import HostedNode
+from tests.wire.plain_requests import (
+    TOPIC_RESOURCE,
+    alter_configs,
+    as_fetched,
+    create_topic,
+    fetch,
+    fetch_fields,
+    filled_values,
+    now_ms,
+    produce,
+    produce_fields,
+    until,
+)
+from tests.wire.tampered_disk import TamperedDisk, leave_alone
+
+TOPIC = "safe"
+LOG_FILE = f"{TOPIC}-0/00000000000000000000.log"
+STALL_S = 0.1
+
+
+@pytest.fixture
+def disk() -> TamperedDisk:
+    return TamperedDisk()
+
+
+@pytest.fixture
+def node(tmp_path: Path, disk: TamperedDisk) -> Iterator[HostedNode]:
+    with HostedNode(tmp_path, disk=disk) as node:
+        yield node
+        disk.interfere = leave_alone
+
+
+class Gate:
+    """Holds an operation on the topic's log until it is opened, and says when somebody stands before it."""
+
+    def __init__(self, operation: str) -> None:
+        self._operation = operation
+        self.reached = threading.Event()
+        self.open = threading.Event()
+
+    def __call__(self, operation: str, path: str) -> None:
+        if operation == self._operation and path.endswith(LOG_FILE):
+            self.reached.set()
+            assert self.open.wait(10)
+
+
+class Slow:
+    """Every write to the topic's log takes its time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.threads: set[str] = set()
+
+    def __call__(self, operation: str, path: str) -> None:
+        if operation == "write" and path.endswith(LOG_FILE):
+            self.threads.add(threading.current_thread().name)
+            time.sleep(self.seconds)
+
+
+# flush.messages and flush.ms
+
+
+def test_with_flush_messages_1_nothing_is_heard_or_read_before_the_sync(node: HostedNode, disk: TamperedDisk) -> None:
+    with RawConnection(node.port) as producer, RawConnection(node.port) as reader:
+        assert create_topic(producer, TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
+        gate = disk.interfere = Gate("sync")
+        answered = threading.Event()
+
+        def send() -> int:
+            offset = produce(producer, TOPIC, b"value").offset
+            answered.set()
+            return offset
+
+        with ThreadPoolExecutor(1) as threads:
+            sent = threads.submit(send)
+            assert gate.reached.wait(5)
+            # Written, but neither acknowledged nor to be read.
+            assert not answered.wait(0.2)
+            found = fetch(reader, TOPIC)
+            assert (found.high_watermark, found.records) == (0, b"")
+            gate.open.set()
+            assert sent.result(5) == 0
+        assert fetch(reader, TOPIC).values == [b"value"]
+
+
+def test_a_long_poll_is_woken_by_the_sync(node: HostedNode) -> None:
+    with RawConnection(node.port) as producer, RawConnection(node.port) as reader:
+        assert create_topic(producer, TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
+        reader.send(Api.FETCH, 12, fetch_fields(TOPIC, 0, max_wait_ms=20_000, min_bytes=300))
+        began = time.monotonic()
+        for _ in range(5):
+            assert produce(producer, TOPIC, b"x" * 50).error is ErrorCode.none
+        found = as_fetched(decode_response(Api.FETCH, 12, reader.receive()))
+        assert len(found.records) >= 300
+        assert time.monotonic() - began < 5
+
+
+def test_many_producers_share_a_sync(node: HostedNode, disk: TamperedDisk) -> None:
+    producers, each = 20, 5
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
+
+    def slow_sync(operation: str, path: str) -> None:
+        if operation == "sync" and path.endswith(LOG_FILE):
+            time.sleep(0.02)
+
+    def run(_: int) -> None:
+        with RawConnection(node.port) as connection:
+            for _ in range(each):
+                assert produce(connection, TOPIC, b"value").error is ErrorCode.none
+
+    syncs = disk.count("sync", LOG_FILE)
+    disk.interfere = slow_sync
+    with ThreadPoolExecutor(producers) as threads:
+        list(threads.map(run, range(producers)))
+    # One each would be a hundred.
+    assert disk.count("sync", LOG_FILE) - syncs <= 25
+
+
+def test_partitions_of_one_request_are_synced_at_the_same_time(node: HostedNode, disk: TamperedDisk) -> None:
+    partitions = 8
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC, partitions=partitions, configs={"flush.messages": "1"}) is ErrorCode.none
+
+        def slow_sync(operation: str, path: str) -> None:
+            if operation == "sync" and path.endswith(".log") and TOPIC in path:
+                time.sleep(0.1)
+
+        disk.interfere = slow_sync
+        records = batch(TestRecord(), timestamp=now_ms())
+        data = [{"index": index, "records": records} for index in range(partitions)]
+        began = time.monotonic()
+        topic_data = [{"name": TOPIC, "partition_data": data}]
+        answer = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 1000, "topic_data": topic_data})
+        assert {one.error_code for one in answer.responses[0].partition_responses} == {ErrorCode.none}
+        assert time.monotonic() - began < 0.1 * partitions / 2
+
+
+@pytest.mark.parametrize("flush_messages", [1, 10])
+def test_syncs_follow_flush_messages(node: HostedNode, disk: TamperedDisk, flush_messages: int) -> None:
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC, configs={"flush.messages": str(flush_messages)}) is ErrorCode.none
+        syncs = disk.count("sync", LOG_FILE)
+        for _ in range(30):
+            produce(connection, TOPIC, b"value")
+        assert disk.count("sync", LOG_FILE) - syncs == 30 // flush_messages
+
+
+def test_flush_messages_changes_on_a_running_topic(node: HostedNode, disk: TamperedDisk) -> None:
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC) is ErrorCode.none
+        produce(connection, TOPIC, b"value")
+        assert disk.count("sync", LOG_FILE) == 0
+        alter_configs(connection, TOPIC_RESOURCE, TOPIC, {"flush.messages": "1"})
+        produce(connection, TOPIC, b"value")
+        assert disk.count("sync", LOG_FILE) == 1
+        alter_configs(connection, TOPIC_RESOURCE, TOPIC, {"flush.messages": None})
+        produce(connection, TOPIC, b"value")
+        assert disk.count("sync", LOG_FILE) == 1
+        assert len(fetch(connection, TOPIC).values) == 3
+
+
+def test_flush_ms(tmp_path: Path, disk: TamperedDisk) -> None:
+    properties = {"log.flush.scheduler.interval.ms": "50", "log.initial.task.delay.ms": "0"}
+    with HostedNode(tmp_path, disk=disk, properties=properties) as node, RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC, configs={"flush.ms": "300"}) is ErrorCode.none
+        began = time.monotonic()
+        assert produce(connection, TOPIC, b"value").error is ErrorCode.none
+        until(lambda: disk.count("sync", LOG_FILE) == 1, what="the sync")
+        assert time.monotonic() - began > 0.25
+        # Nothing new, nothing to sync.
+        time.sleep(0.5)
+        assert disk.count("sync", LOG_FILE) == 1
+
+
+# Slow disks
+
+
+def test_a_slow_disk_moves_its_appends_to_a_thread(node: HostedNode, disk: TamperedDisk) -> None:
+    with RawConnection(node.port) as producer, RawConnection(node.port) as second, RawConnection(node.port) as other:
+        assert create_topic(producer, TOPIC) is ErrorCode.none
+        assert create_topic(producer, "another") is ErrorCode.none
+        slow = disk.interfere = Slow(0.03)
+        # The first slow write is noticed by the loop itself; a throttled disk does not begin with its worst.
+        assert produce(producer, TOPIC, b"0").offset == 0
+        slow.threads.clear()
+        slow.seconds = 0.2
+        node.begin_watch()
+
+        def send(connection: RawConnection, count: int) -> list[int]:
+            return [produce(connection, TOPIC, b"%d" % number).offset for number in range(count)]
+
+        with ThreadPoolExecutor(2) as threads:
+            running = [threads.submit(send, connection, 3) for connection in (producer, second)]
+            worst = 0.0
+            while not all(one.done() for one in running):
+                began = time.monotonic()
+                other.ask(Api.API_VERSIONS, 0)
+                worst = max(worst, time.monotonic() - began)
+            offsets = [one.result() for one in running]
+        assert node.longest_stall_s < STALL_S
+        assert worst < STALL_S
+        assert all("hosted-node" not in name for name in slow.threads)
+        # Each connection's records in their order, none missing, none twice.
+        assert all(rising == sorted(rising) for rising in offsets)
+        assert sorted(offsets[0] + offsets[1]) == list(range(1, 7))
+        assert len(fetch(other, TOPIC).values) == 7
+
+
+def test_pipelined_requests_keep_their_order_on_a_slow_disk(node: HostedNode, disk: TamperedDisk) -> None:
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC) is ErrorCode.none
+        slow = disk.interfere = Slow(0.03)
+        produce(connection, TOPIC, b"first")
+        expected = [b"%d" % number for number in range(20)]
+        for number, value in enumerate(expected):
+            records = batch(TestRecord(value), timestamp=now_ms())
+            connection.send_bytes(encode_request(Api.PRODUCE, 9, number, produce_fields(TOPIC, records)))
+            slow.seconds = 0.0 if number % 3 else 0.025
+        for _ in expected:
+            connection.receive()
+        assert fetch(connection, TOPIC).values == [b"first", *expected]
+
+
+def test_a_disk_that_is_quick_again_is_written_from_the_loop(node: HostedNode, disk: TamperedDisk) -> None:
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC) is ErrorCode.none
+        slow = disk.interfere = Slow(0.03)
+        produce(connection, TOPIC, b"slow")
+        slow.seconds = 0.0
+        slow.threads.clear()
+        deadline = time.monotonic() + 10
+        while "hosted-node" not in slow.threads:
+            assert time.monotonic() < deadline, "the disk is quick, and still not trusted"
+            produce(connection, TOPIC, b"quick")
+
+
+def test_a_slow_disk_leaves_the_other_alone(tmp_path: Path, disk: TamperedDisk) -> None:
+    dirs = [tmp_path / "one", tmp_path / "two"]
+    node = HostedNode(tmp_path, disk=disk, log_dirs=dirs)
+    with node, RawConnection(node.port) as connection, RawConnection(node.port) as other:
+        assert create_topic(connection, TOPIC, partitions=2) is ErrorCode.none
+        (on_two,) = [number for number in range(2) if (dirs[1] / f"{TOPIC}-{number}").exists()]
+
+        def slow(operation: str, path: str) -> None:
+            if operation == "write" and path.startswith(str(dirs[1])) and path.endswith(".log"):
+                time.sleep(0.3)
+
+        disk.interfere = slow
+        produce(connection, TOPIC, b"value", partition=on_two)
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(produce, connection, TOPIC, b"value", partition=on_two)
+            worst = 0.0
+            while not running.done():
+                began = time.monotonic()
+                assert produce(other, TOPIC, b"value", partition=1 - on_two).error is ErrorCode.none
+                worst = max(worst, time.monotonic() - began)
+        assert worst < STALL_S
+        disk.interfere = leave_alone
+
+
+def test_a_slow_sync_holds_up_nobody(node: HostedNode, disk: TamperedDisk) -> None:
+    with RawConnection(node.port) as connection, RawConnection(node.port) as other:
+        assert create_topic(connection, TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
+
+        def slow(operation: str, path: str) -> None:
+            if operation == "sync" and path.endswith(LOG_FILE):
+                time.sleep(0.4)
+
+        disk.interfere = slow
+        node.begin_watch()
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(produce, connection, TOPIC, b"value")
+            while not running.done():
+                other.ask(Api.API_VERSIONS, 0)
+        assert running.result().error is ErrorCode.none
+        assert node.longest_stall_s < STALL_S
+
+
+def test_a_stop_waits_for_writes_on_a_slow_disk(tmp_path: Path, disk: TamperedDisk) -> None:
+    with HostedNode(tmp_path, disk=disk) as node, RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC) is ErrorCode.none
+        slow = disk.interfere = Slow(0.03)
+        produce(connection, TOPIC, b"first")
+        slow.seconds = 0.3
+        connection.send(Api.PRODUCE, 9, _fields(b"second"))
+        time.sleep(0.1)
+    with HostedNode(tmp_path) as again, RawConnection(again.port) as connection:
+        # Whether it got in is open; what is there is whole, and can be added to.
+        until(lambda: produce(connection, TOPIC, b"third").error is ErrorCode.none, what="a leader")
+        values = fetch(connection, TOPIC).values
+        assert values in ([b"first", b"third"], [b"first", b"second", b"third"])
+
+
+def _fields(value: bytes) -> dict[str, object]:
+    return produce_fields(TOPIC, batch(TestRecord(value), timestamp=now_ms()))
+
+
+# Cold files
+
+
+def drop_from_cache(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def test_cold_reads_go_to_a_thread(node: HostedNode, disk: TamperedDisk) -> None:
+    readers: dict[str, set[str]] = {"read": set(), "read_cached": set()}
+
+    def note(operation: str, path: str) -> None:
+        if operation in readers and path.endswith(LOG_FILE):
+            readers[operation].add(threading.current_thread().name)
+
+    values = filled_values(40, 100_000)
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC) is ErrorCode.none
+        for value in values:
+            produce(connection, TOPIC, value)
+        disk.interfere = note
+        assert fetch(connection, TOPIC).values == values
+        assert (readers["read"], readers["read_cached"]) == (set(), {"hosted-node"})
+        drop_from_cache(node.log_dirs[0] / LOG_FILE)
+        for name in readers.values():
+            name.clear()
+        # Warm again after the first look, which a thread took.
+        assert fetch(connection, TOPIC).values == values
+        assert readers["read"]
+        assert "hosted-node" not in readers["read"]
+
+
+def test_a_cold_read_that_takes_long_holds_up_nobody(node: HostedNode, disk: TamperedDisk) -> None:
+    def slow(operation: str, path: str) -> None:
+        if operation == "read" and path.endswith(LOG_FILE):
+            time.sleep(0.5)
+
+    values = filled_values(10, 100_000)
+    with RawConnection(node.port) as connection, RawConnection(node.port) as other:
+        assert create_topic(connection, TOPIC) is ErrorCode.none
+        for value in values:
+            produce(connection, TOPIC, value)
+        drop_from_cache(node.log_dirs[0] / LOG_FILE)
+        disk.interfere = slow
+        node.begin_watch()
+        with ThreadPoolExecutor(1) as threads:
+            running = threads.submit(fetch, connection, TOPIC)
+            while not running.done():
+                assert produce(other, TOPIC, b"meanwhile").error is ErrorCode.none
+        assert running.result().values[: len(values)] == values
+        assert node.longest_stall_s < STALL_S
+
+
+def test_a_large_fetch_from_memory_holds_up_nobody(node: HostedNode) -> None:
+    values = filled_values(50, 1_000_000)
+    with RawConnection(node.port) as connection:
+        assert create_topic(connection, TOPIC) is ErrorCode.none
+        for value in values:
+            produce(connection, TOPIC, value)
+        node.begin_watch()
+        assert len(fetch(connection, TOPIC).values) == 50
+        assert node.longest_stall_s < STALL_S
+
+
+# After kill -9
+
+
+def test_after_kill_nine_a_node_serves_at_once(tmp_path: Path) -> None:
+    node = OdradekProcess(tmp_path).start()
+    try:
+        values = filled_values(200, 10_000)
+        with RawConnection(node.port) as connection:
+            assert create_topic(connection, TOPIC) is ErrorCode.none
+            for value in values:
+                assert produce(connection, TOPIC, value).error is ErrorCode.none
+        node.kill()
+        node.start()
+        assert node.started_in_s < 2
+        with RawConnection(node.port) as connection:
+            assert fetch(connection, TOPIC).values == values
+            assert produce(connection, TOPIC, b"next").offset == len(values)
+    finally:
+        node.kill()
