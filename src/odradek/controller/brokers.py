@@ -90,10 +90,11 @@ class Brokers:
     def _is_somebody_else(self, existing: BrokerImage, registration: Registration, now: float) -> bool:
         """Is the registered broker still alive, and another one than the newcomer?
 
-        A process that holds the same directories holds their locks: the one before it is gone, whatever its session
-        says. Apache Kafka waits for the session to end all the same.
+        A process that holds one of its directories holds its lock: the one before it is gone, whatever its session
+        says. Not all of them need be the same, since disks fail and are mended. Apache Kafka waits for the session to
+        end all the same.
         """
-        if existing.directories and set(existing.directories) == set(registration.directories):
+        if not set(existing.directories).isdisjoint(registration.directories):
             return False
         return self._sessions.is_alive(existing.id, existing.epoch, now)
 

@@ -48,6 +48,12 @@ class TestRegistration:
         assert cluster.register(1, incarnation=2) > 0
         assert cluster.image.brokers[1].incarnation_id == UUID(int=2)
 
+    def test_so_is_one_whose_other_directory_failed_or_was_mended(self) -> None:
+        cluster = Cluster()
+        (directory,) = cluster.image.brokers[1].directories
+        assert cluster.register(1, incarnation=2, directories=(directory, UUID(int=5000))) > 0
+        assert cluster.register(1, incarnation=3, directories=(UUID(int=5000),)) > 0
+
     def test_another_process_has_to_wait_for_the_session_to_end(self) -> None:
         cluster = Cluster()
         with pytest.raises(KafkaError) as raised:
