@@ -136,14 +136,17 @@ class Broker:
         ]
         await self._hold(wanted, are_new=True)
 
-    async def hold_all(self, image: ClusterImage) -> None:
-        """Takes up every partition of the image at start, with the logs that were found on disk."""
+    def begin_with(self, image: ClusterImage) -> None:
+        """The image as it was found at start, before any log is opened: configs changed at run time are in it."""
         self._image = image
         self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
+
+    async def hold_all(self) -> None:
+        """Takes up every partition of the image at start, with the logs that were found on disk."""
         await self.executor.run(lambda: self.moves.settle(self._assigned_directory))
         everything = [
             (topic, index, partition)
-            for topic in image.topics_by_name.values()
+            for topic in self._image.topics_by_name.values()
             for index, partition in topic.partitions.items()
         ]
         await self._hold(everything, are_new=False)

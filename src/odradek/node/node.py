@@ -131,8 +131,9 @@ class Node:
             partition = topic.partitions.get(name.partition)
             return partition is None or broker.node_id not in partition.replicas
 
+        broker.begin_with(image)
         jobs = log_dirs.loading_jobs(
-            lambda topic: broker.config.topic_defaults.with_overrides(image.topic_config(topic)),
+            broker.topic_config,
             now_ms=self._clock.wall_ms(),
             is_stray=is_stray,
             progress=_tell_recovery,
@@ -144,7 +145,7 @@ class Node:
                 self._log_dir_failed(*failure)
         if self.failed.done():
             raise StartError(self.failed.result())
-        await broker.hold_all(image)
+        await broker.hold_all()
 
     async def _bind_listeners(self) -> None:
         config = self._config
