@@ -11,10 +11,12 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, Protocol
 
 from odradek.handlers.context import CLOSE_CONNECTION, RequestContext
+from odradek.handlers.late_answer import LateAnswer
 from odradek.protocol.framing import FrameReader
 from odradek.protocol.headers import (
     RequestHeader,
@@ -87,6 +89,7 @@ class ClientConnection(asyncio.Protocol):
         self._waiting_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
+        self._late: LateAnswer | None = None
         self._is_in = False
         self._handling = False
         self._turn_is_due = False
@@ -125,6 +128,8 @@ class ClientConnection(asyncio.Protocol):
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
+        if self._late is not None:
+            self._late.abandon()
         if self._last_call is not None:
             self._last_call.cancel()
         self._limits.release(self)
@@ -262,11 +267,29 @@ class ClientConnection(asyncio.Protocol):
         if kind is bytes or kind is list:
             # Hot answers come encoded.
             self._answer(answer, context)
+        elif isinstance(answer, LateAnswer):
+            self._handling = True
+            self._late = answer
+            answer.then(partial(self._answer_late, context), self._break_off)
         elif isawaitable(answer):
             self._handling = True
             self._task = asyncio.ensure_future(self._finish(answer, context))
         else:
             self._answer(answer, context)
+
+    def _answer_late(self, context: RequestContext, response: Any) -> None:
+        self._late = None
+        self._handling = False
+        self._limits.active(self)
+        self._answer(response, context)
+        # Whoever gave the answer, a producer's append for one, does not handle the next request of this client.
+        if self._waiting or self._reading_paused or self._ending is not None:
+            self._take_turns()
+
+    def _break_off(self, error: Exception) -> None:
+        self._late = None
+        logger.error("a request that waited failed", exc_info=error)
+        self._hang_up("an internal error")
 
     async def _finish(self, answer: Any, context: RequestContext) -> None:
         try:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from odradek.handlers.apis import Api, load_handler
 from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.handlers.late_answer import LateAnswer, given
 from odradek.net.connection import UnsupportedRequest
 from odradek.protocol.headers import API_VERSIONS_KEY, RequestHeader, response_header
 from odradek.protocol.schemas import Message, Schema, is_large, schema
@@ -51,7 +52,7 @@ class BrokerDispatcher:
             return self._read_and_handle(handle, data, body, context)
         request, _ = context.schema.read_request(data, body)
         answer = handle(request, context, self._broker)
-        if answer.__class__ is bytes or answer.__class__ is list:
+        if answer.__class__ is bytes or answer.__class__ is list or isinstance(answer, LateAnswer):
             return answer
         if isawaitable(answer):
             return self._await_and_write(answer, context)
@@ -63,7 +64,9 @@ class BrokerDispatcher:
         """For a request that may name thousands of things: reading it would hold up the loop."""
         request, _ = await self._broker.executor.run(lambda: context.schema.read_request(data, body))
         answer = handle(request, context, self._broker)
-        if isawaitable(answer):
+        if isinstance(answer, LateAnswer):
+            answer = await given(answer)
+        elif isawaitable(answer):
             answer = await answer
         return await self._write(answer, context) if is_large(answer) else answer
 

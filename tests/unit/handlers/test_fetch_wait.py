@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from odradek.handlers.apis import BROKER_APIS, load_handler
 from odradek.handlers.context import RequestContext
+from odradek.handlers.late_answer import LateAnswer, given
 from odradek.log.partition_log import PartitionLog
 from odradek.protocol.schemas import schema
 from odradek.waiting.fetch_sessions import FetchSessions
@@ -33,8 +34,8 @@ def begin_fetch(broker: FakeBroker, *, min_bytes: int = 1) -> Coroutine[Any, Any
     messages = schema(FETCH, VERSION)
     context = RequestContext(FETCH, VERSION, 1, "test", "PLAINTEXT", "127.0.0.1", messages)
     answer = load_handler(BROKER_APIS[FETCH]).handle(raw_wire.build(messages.request_type, fields), context, broker)
-    assert asyncio.iscoroutine(answer)
-    return answer
+    assert isinstance(answer, LateAnswer)
+    return given(answer)
 
 
 def values(answer: list[bytes]) -> int:

@@ -64,14 +64,40 @@ class Fixture:
 def test_a_reader_is_woken_by_enough_bytes_only(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
-        wait = asyncio.ensure_future(FetchWait([fixture.partition], 150, fixture.partition.revision).wait(10))
-        await asyncio.sleep(0)
+        woken: list[int] = []
+        wait = FetchWait([fixture.partition], 150, lambda: woken.append(fixture.partition.high_watermark))
+        wait.begin(10)
         fixture.append()
-        await asyncio.sleep(0)
-        assert not wait.done()
+        assert not woken
         fixture.append(b"y" * 100)
-        await asyncio.wait_for(wait, 1)
+        fixture.append(b"y" * 100)
+        # Within the append that brought enough, and once only.
+        assert woken == [2]
         assert not fixture.partition.watchers
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_is_woken_by_its_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        woken = asyncio.Event()
+        FetchWait([fixture.partition], 150, woken.set).begin(0.01)
+        await asyncio.wait_for(woken.wait(), 5)
+        assert not fixture.partition.watchers
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_that_left_is_not_woken(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        woken: list[bool] = []
+        wait = FetchWait([fixture.partition], 1, lambda: woken.append(True))
+        wait.begin(10)
+        wait.end()
+        fixture.append()
+        assert not woken
 
     asyncio.run(scenario())
 
@@ -79,10 +105,10 @@ def test_a_reader_is_woken_by_enough_bytes_only(tmp_path: Path) -> None:
 def test_a_reader_hears_of_the_partitions_end(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
-        wait = asyncio.ensure_future(FetchWait([fixture.partition], 1000, fixture.partition.revision).wait(10))
-        await asyncio.sleep(0)
+        woken: list[bool] = []
+        FetchWait([fixture.partition], 1000, lambda: woken.append(True)).begin(10)
         fixture.partition.withdraw(ErrorCode.unknown_topic_or_partition)
-        await asyncio.wait_for(wait, 1)
+        assert woken
         with pytest.raises(KafkaError):
             fixture.partition.check_leader()
 
@@ -95,10 +121,10 @@ def test_with_flush_messages_1_nothing_is_readable_before_the_sync(tmp_path: Pat
         fixture.append()
         assert fixture.partition.needs_sync()
         assert fixture.partition.high_watermark == 0
-        wait = asyncio.ensure_future(FetchWait([fixture.partition], 1_000_000, fixture.partition.revision).wait(10))
+        woken: list[int] = []
+        FetchWait([fixture.partition], 1_000_000, lambda: woken.append(fixture.partition.high_watermark)).begin(10)
         await fixture.partition.durable(1)
-        assert fixture.partition.high_watermark == 1
-        await asyncio.wait_for(wait, 1)
+        assert woken == [1]
 
     asyncio.run(scenario())
 

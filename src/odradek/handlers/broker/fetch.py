@@ -4,6 +4,7 @@ Data comes from the page cache on the event loop, or through a thread where the 
 Differences from Kafka: none known for consumers. Fetches of followers are refused until there is replication.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.handlers.broker.hosted_partition import why_missing
 from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.handlers.late_answer import LateAnswer
 from odradek.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
 from odradek.log.reading import LogRead
 from odradek.partition.partition import Partition
@@ -70,25 +72,73 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
         return _respond(fetch, found, context, broker)
     if not fetch.targets:
         return _respond(fetch, found, context, broker)
-    return _poll(fetch, found, limits, context, broker)
+    return _LongPoll(fetch, found, limits, context, broker)
 
 
-async def _poll(
-    fetch: FetchContext, found: Found, limits: Limits, context: RequestContext, broker: BrokerPort
-) -> list[bytes]:
-    deadline = broker.clock.monotonic() + limits.max_wait_seconds
-    while True:
-        if found.uncached:
-            found = await broker.executor.run(lambda: _read_all(fetch, limits, context, broker, _read_waiting))
-        remaining = deadline - broker.clock.monotonic()
-        if found.failed or found.bytes >= limits.min_bytes or remaining <= 0:
-            return _respond(fetch, found, context, broker)
-        partitions = [p for t in fetch.targets if (p := broker.partition(t.topic, t.key.partition)) is not None]
-        wait = FetchWait(partitions, limits.min_bytes - found.bytes, found.revision)
-        # What was read is read again: it must not lie in memory as long as a client cares to wait.
-        del found
-        await wait.wait(remaining)
-        found = _read_all(fetch, limits, context, broker, _read_cached)
+class _LongPoll(LateAnswer):
+    """A fetch that waits for data. It is answered from within the append that brings enough of it."""
+
+    def __init__(
+        self, fetch: FetchContext, found: Found, limits: Limits, context: RequestContext, broker: BrokerPort
+    ) -> None:
+        super().__init__()
+        self._fetch = fetch
+        self._limits = limits
+        self._context = context
+        self._broker = broker
+        self._deadline = broker.clock.monotonic() + limits.max_wait_seconds
+        self._first: Found | None = found
+        self._wait: FetchWait | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        found, self._first = self._first, None
+        assert found is not None
+        self._judge(found)
+
+    def abandon(self) -> None:
+        super().abandon()
+        if self._wait is not None:
+            self._wait.end()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _look_again(self) -> None:
+        try:
+            self._judge(_read_all(self._fetch, self._limits, self._context, self._broker, _read_cached))
+        except Exception as error:  # noqa: BLE001 - whoever appends is not to hear of a reader's trouble
+            self.break_off(error)
+
+    def _judge(self, found: Found) -> None:
+        """Answers, or reads what is on the disk only, or waits."""
+        while True:
+            if found.uncached:
+                self._reading = asyncio.ensure_future(self._read_in_thread())
+                return
+            remaining = self._deadline - self._broker.clock.monotonic()
+            if found.failed or found.bytes >= self._limits.min_bytes or remaining <= 0:
+                self.give(_respond(self._fetch, found, self._context, self._broker))
+                return
+            targets = self._fetch.targets
+            partitions = [p for t in targets if (p := self._broker.partition(t.topic, t.key.partition)) is not None]
+            wait = FetchWait(partitions, self._limits.min_bytes - found.bytes, self._look_again)
+            if wait.revision == found.revision:
+                # What was read is read again: it must not lie in memory as long as a client cares to wait.
+                self._wait = wait
+                wait.begin(remaining)
+                return
+            # Something came between the reading and this.
+            found = _read_all(self._fetch, self._limits, self._context, self._broker, _read_cached)
+
+    async def _read_in_thread(self) -> None:
+        try:
+            found = await self._broker.executor.run(
+                lambda: _read_all(self._fetch, self._limits, self._context, self._broker, _read_waiting)
+            )
+            if not self.is_over:
+                self._judge(found)
+        except Exception as error:  # noqa: BLE001 - the connection is told
+            self.break_off(error)
 
 
 def _replica_id(request: Message) -> int:
