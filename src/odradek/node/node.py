@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
-from odradek.base.errors import KafkaError, is_disk_failure
+from odradek.base.errors import ErrorCode, KafkaError, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Disk, Executor, Random
 from odradek.config.listeners import Listener as Address
@@ -297,7 +297,12 @@ class Node:
         assert self._quorum is not None
         assert self._membership is not None
         log_dirs = directories.logs
-        offsets = {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
+        partitions = list(self._broker.partitions().values())
+        # Requests that were under way when their connections ended may still be writing; no more are let through.
+        for partition in partitions:
+            partition.withdraw(ErrorCode.not_leader_or_follower)
+        await asyncio.gather(*(partition.settled() for partition in partitions))
+        offsets = {partition.name: partition.high_watermark for partition in partitions}
         for failure in await asyncio.gather(*(self._executor.run(job) for job in log_dirs.closing_jobs())):
             if failure is not None:
                 log_dirs.fail(*failure)

@@ -42,6 +42,11 @@ class GroupSync:
             self._running = asyncio.ensure_future(self._run())
         await done
 
+    @property
+    def running(self) -> asyncio.Task[None] | None:
+        """The sync that is under way, with those that will follow it."""
+        return self._running
+
     async def _run(self) -> None:
         try:
             while self._waiting and self._failure is None:

@@ -210,6 +210,15 @@ class Partition:
         if self.is_leader:
             self._advance_high_watermark(end_offset, UNKNOWN_BYTES)
 
+    async def settled(self) -> None:
+        """Returns once nothing is being written or synced any more: before the log is closed."""
+        while True:
+            tasks = (self._worker, self._sync.running, *self._background)
+            unfinished = [task for task in tasks if task is not None and not task.done()]
+            if not unfinished:
+                return
+            await asyncio.wait(unfinished)
+
     def update_config(self, config: TopicConfig) -> None:
         self.log.update_config(config)
 
