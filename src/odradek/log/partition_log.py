@@ -19,8 +19,10 @@ from odradek.log.durability import Durability
 from odradek.log.index_file import WouldWait
 from odradek.log.leader_epochs import LeaderEpochs
 from odradek.log.partition_metadata import agree_on_topic_id
+from odradek.log.producer_entry import SequencedBatch
 from odradek.log.producer_state import Origin, ProducerState, StagedProducers
 from odradek.log.reading import LogRead
+from odradek.log.recall import is_before, recall_batches
 from odradek.log.recovery import LoadedLog, LogLoader, Progress, rebuild_producers
 from odradek.log.segment import Segment, TimestampedOffset
 from odradek.log.swaps import settle, swap_in
@@ -140,7 +142,7 @@ class PartitionLog:
             patch_offset_and_epoch(data, batch, offset, leader_epoch)
             if batch.producer_id >= 0:
                 if origin is Origin.CLIENT:
-                    duplicate = self.producers.find_duplicate(batch)
+                    duplicate = self._find_duplicate(batch)
                     if duplicate is not None:
                         return Appended(duplicate.first_offset, duplicate.last_offset, True, duplicate.timestamp)
                 if staged is None:
@@ -150,6 +152,17 @@ class PartitionLog:
         if leader_epoch != self.epochs.latest_epoch:
             self.epochs.assign(leader_epoch, first_offset)
         return self._append(data, batches, first_offset, offset, staged, now_ms)
+
+    def _find_duplicate(self, batch: BatchHeader) -> SequencedBatch | None:
+        producers = self.producers
+        found = producers.find_duplicate(batch)
+        if found is None:
+            entry = producers.producers.get(batch.producer_id)
+            if entry is not None and entry.producer_id not in producers.recalled and is_before(batch, entry):
+                producers.recalled.add(entry.producer_id)
+                recall_batches(self.segments, entry)
+                found = producers.find_duplicate(batch)
+        return found
 
     def append_as_follower(
         self, data: bytes | bytearray | memoryview, batches: list[BatchHeader], *, now_ms: int

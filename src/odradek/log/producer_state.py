@@ -160,6 +160,7 @@ class ProducerState:
         "end_offset",
         "expiration_ms",
         "producers",
+        "recalled",
         "snapshots",
         "topic_partition",
     )
@@ -169,6 +170,8 @@ class ProducerState:
         self.snapshots = snapshots
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerEntry] = {}
+        # Those of whom the log's end was asked for more than a snapshot knew.
+        self.recalled: set[int] = set()
         # Open transactions, first offset to producer, in rising order: offsets are only ever added at the end.
         self._ongoing: dict[int, int] = {}
         # Ended ones whose marker may still be above the high watermark: first offset to marker's offset.
@@ -265,6 +268,7 @@ class ProducerState:
 
     def clear(self) -> None:
         self.producers.clear()
+        self.recalled.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
 
