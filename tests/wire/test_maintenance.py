@@ -1,7 +1,6 @@
 """A node's housekeeping, as clients and operators see it: segments and topics come and go, configs change, mistakes are
 told in one line."""
 
-import shutil
 import socket
 import struct
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.apis import Api
-from tests.node_process import NodeProcess
+from tests.node_process import CLUSTER_ID, NodeProcess
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection, decode_response
 from tests.record_batches import TestRecord, batch
@@ -340,40 +339,31 @@ def test_a_second_process_on_the_same_directory_is_refused(node: OdradekProcess,
     assert connection.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
 
 
+def write_meta(log_dir: Path, *, cluster: str = CLUSTER_ID, node: int = 1) -> None:
+    log_dir.mkdir(parents=True)
+    (log_dir / "meta.properties").write_text(f"version=1\ncluster.id={cluster}\nnode.id={node}\n")
+
+
 def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
-    other = OdradekProcess(tmp_path / "other", log_dirs=[tmp_path / "theirs"]).start()
-    other.stop()
-    meta = tmp_path / "theirs" / "meta.properties"
-    meta.write_text(meta.read_text().replace("odradek-test-cluster-1", "their-cluster"))
-    node = OdradekProcess(tmp_path / "node", log_dirs=[tmp_path / "ours", tmp_path / "theirs"])
-    node.log_dirs = [tmp_path / "ours"]
-    node.start()
-    node.stop()
-    node.log_dirs = [tmp_path / "ours", tmp_path / "theirs"]
-    line = run_to_end(node)
-    assert "belongs to cluster their-cluster, not to odradek-test-cluster-1" in line
-    # Neither directory was touched: alone, each still starts its own.
-    node.log_dirs = [tmp_path / "ours"]
-    node.start()
-    node.stop()
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    write_meta(ours)
+    write_meta(theirs, cluster="their-cluster")
+    line = run_to_end(OdradekProcess(tmp_path / "node", log_dirs=[ours, theirs]))
+    assert f"{theirs} belongs to cluster their-cluster, not to {CLUSTER_ID}" in line
+    assert not (theirs / "__cluster_metadata-0").exists()
 
 
 def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
-    node = OdradekProcess(tmp_path).start()
-    node.stop()
-    meta = node.log_dirs[0] / "meta.properties"
-    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
-    assert "belongs to node 7, but this is node 1" in run_to_end(node)
+    write_meta(tmp_path / "data", node=7)
+    assert "belongs to node 7, but this is node 1" in run_to_end(OdradekProcess(tmp_path))
 
 
 def test_a_directory_that_is_not_formatted_is_refused(tmp_path: Path) -> None:
-    node = OdradekProcess(tmp_path).start()
-    node.stop()
-    shutil.rmtree(node.log_dirs[0])
+    node = OdradekProcess(tmp_path)
     node.format_command = lambda: ["true"]  # type: ignore[method-assign]
     line = run_to_end(node)
     assert "meta.properties" in line
-    assert "format" in line
+    assert "odradek format" in line
 
 
 def test_a_port_in_use_is_refused_and_costs_nothing(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ The metadata log's is one of the others unless `metadata.log.dir` names another,
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -26,23 +26,22 @@ class NodeDirectories:
     @classmethod
     def open(cls, disk: Disk, config: NodeConfig, new_id: Callable[[], UUID]) -> "NodeDirectories":
         """Raises LogDirError for what somebody has to put right."""
-        logs = LogDirs.open(disk, config.log_dirs, node_id=config.node_id, cluster_id=None, new_id=new_id)
-        metadata = logs
-        try:
-            if config.metadata_log_dir not in config.log_dirs:
-                metadata = LogDirs.open(
-                    disk,
-                    [config.metadata_log_dir],
-                    node_id=config.node_id,
-                    cluster_id=logs.cluster_id,
-                    new_id=new_id,
-                )
-            if failure := metadata.offline.get(config.metadata_log_dir):
-                raise LogDirError(failed_metadata(config.metadata_log_dir, failure))
-        except LogDirError:
-            for dirs in (logs, metadata):
-                dirs.abandon()
-            raise
+
+        def open_dirs(paths: Sequence[str], cluster_id: str | None) -> LogDirs:
+            return LogDirs.open(disk, paths, node_id=config.node_id, cluster_id=cluster_id, new_id=new_id)
+
+        if config.metadata_log_dir in config.log_dirs:
+            logs = metadata = open_dirs(config.log_dirs, None)
+        else:
+            metadata = open_dirs([config.metadata_log_dir], None)
+            try:
+                logs = open_dirs(config.log_dirs, metadata.cluster_id)
+            except LogDirError:
+                metadata.abandon()
+                raise
+        if failure := metadata.offline.get(config.metadata_log_dir):
+            metadata.abandon()
+            raise LogDirError(failed_metadata(config.metadata_log_dir, failure))
         for directory, error in logs.offline.items():
             logger.error("log dir %s is offline: %s", directory, error)
         logs.producer_id_expiration_ms = config.producer_id_expiration_ms
