@@ -374,10 +374,15 @@ def test_the_last_log_dir_damaged_at_start_is_one_line(tmp_path: Path) -> None:
         node.kill()
 
 
+def release_files(node: HostedNode) -> None:
+    for log in node.logs():
+        log.release_files()
+
+
 def test_running_out_of_descriptors_costs_no_disk(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk, flush_messages=1) as dirs, dirs.connect() as connection:
         assert produce(connection, TOPIC, b"before", partition=dirs.failing).offset == 0
-        dirs.node.call(lambda: [log.release_files() for log in dirs.node.logs()])
+        dirs.node.call(lambda: release_files(dirs.node))
         disk.interfere = failing_under(dirs.second, "open", code=errno.EMFILE)
         assert produce(connection, TOPIC, b"refused", partition=dirs.failing).error is ErrorCode.kafka_storage_error
         assert fetch(connection, TOPIC, partition=dirs.failing).error is ErrorCode.kafka_storage_error
