@@ -5,11 +5,10 @@ from collections.abc import Iterable
 from struct import Struct
 from struct import error as struct_error
 
-from crc32c import crc32c
-
 from odradek.base.ports import Disk
 from odradek.log import names
 from odradek.log.producer_entry import ProducerEntry, SequencedBatch
+from odradek.records.checksum import crc32c
 
 _VERSION = 1
 _HEAD = Struct(">hIi")

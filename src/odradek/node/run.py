@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import gc
 import logging
 import random
 import resource
@@ -66,6 +67,9 @@ async def _serve(config: NodeConfig) -> int:
         await node.stop()
         executor.close()
         return EXIT_MISTAKE
+    # What is there now stays: the collector need never look at it again.
+    gc.freeze()
+    gc.enable()
     print(f"ready bootstrap={node.bootstrap}", flush=True)
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)

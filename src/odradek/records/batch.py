@@ -5,10 +5,10 @@ Nothing here looks at a record: on the hot path a batch is a header and opaque b
 
 from struct import Struct
 
-from crc32c import crc32c
 from typing_extensions import Buffer
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.records.checksum import crc32c
 
 HEADER_SIZE = 61
 # The batch length field counts what follows it: everything but the base offset and itself.

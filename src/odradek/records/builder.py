@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from crc32c import crc32c
 from typing_extensions import Buffer
 
 from odradek.records.batch import (
@@ -21,6 +20,7 @@ from odradek.records.batch import (
     BatchHeader,
     pack_header,
 )
+from odradek.records.checksum import crc32c
 from odradek.records.compression import Compression, compress
 from odradek.records.record import Record
 from odradek.records.varint import varint_size, write_varint
