@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from odradek.config import supported
@@ -74,7 +75,7 @@ def describe_topic(
     config: NodeConfig, topic_overrides: Texts, names: Collection[str] | None = None
 ) -> list[DescribedConfig]:
     return [
-        _described_topic_config(config, definition, topic_overrides)
+        _described_topic_config(config, name, topic_overrides.get(name))
         for name, definition in TOPIC_CONFIGS.items()
         if (names is None or name in names) and (name in topic_overrides or not definition.internal)
     ]
@@ -98,14 +99,16 @@ def _described_broker_config(config: NodeConfig, name: str, value: str | None) -
     )
 
 
-def _described_topic_config(config: NodeConfig, definition: ConfigDefinition, overrides: Texts) -> DescribedConfig:
-    name = definition.name
+@lru_cache(maxsize=1024)
+def _described_topic_config(config: NodeConfig, name: str, override: str | None) -> DescribedConfig:
+    """Remembered, since most topics have most of their configs in common."""
+    definition = TOPIC_CONFIGS[name]
     levels: tuple[LevelValue, ...] = ()
     if synonyms := TOPIC_SYNONYMS.get(name):
         broker_config = synonyms[0].broker_config
         levels = _broker_levels(config, broker_config, broker_synonyms(broker_config), definition.sensitive)
-    if name in overrides:
-        value = _shown(definition, overrides[name])
+    if override is not None:
+        value = _shown(definition, override)
         levels = (LevelValue(name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG), *levels)
     else:
         value = format_value(broker_default(definition, (config.in_force,)))
