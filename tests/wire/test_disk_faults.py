@@ -150,6 +150,35 @@ def test_a_full_log_dir_goes_offline_and_the_other_serves_on(tmp_path: Path, sma
         node.kill()
 
 
+def test_a_move_to_a_disk_without_room_leaves_the_partition_where_it_is(tmp_path: Path, small: SmallFilesystem) -> None:
+    roomy = tmp_path / "roomy"
+    node = OdradekProcess(tmp_path, log_dirs=[roomy, data_dir(small)]).start()
+    try:
+        with RawConnection(node.port) as connection:
+            assert create_topic(connection, TOPIC, partitions=2) is ErrorCode.none
+            (staying,) = partitions_in(roomy)
+            acknowledged, _ = fill_partition(connection, staying, count=200)
+            assert len(acknowledged) == 200
+            moved = [{"name": TOPIC, "partitions": [staying]}]
+            wanted = {"dirs": [{"path": str(data_dir(small)), "topics": moved}]}
+            answer = connection.ask(Api.ALTER_REPLICA_LOG_DIRS, 2, wanted)
+            assert answer.results[0].partitions[0].error_code is ErrorCode.none
+            other = 1 - staying
+            until(
+                lambda: produce(connection, TOPIC, b"x", partition=other).error is ErrorCode.kafka_storage_error,
+                what="the small disk being given up",
+            )
+            assert produce(connection, TOPIC, b"last", partition=staying).offset == 200
+            assert read_all(connection, staying) == [*acknowledged, b"last"]
+        node.stop()
+        small.resize(64)
+        node.start()
+        with RawConnection(node.port) as connection:
+            assert read_all(connection, staying) == [*acknowledged, b"last"]
+    finally:
+        node.kill()
+
+
 def test_the_last_log_dir_full_ends_the_node_with_advice(tmp_path: Path, small: SmallFilesystem) -> None:
     node = OdradekProcess(tmp_path, log_dirs=[data_dir(small)]).start()
     try:

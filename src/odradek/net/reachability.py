@@ -47,7 +47,8 @@ class Reachability:
         transport.close()
 
     def client_connected(self, peer_host: str) -> None:
-        if peer_host in self._judged or len(self._judged) >= PEERS_REMEMBERED_MAX:
+        # Whoever comes before the address is known is judged when it comes again.
+        if not self._addresses or peer_host in self._judged or len(self._judged) >= PEERS_REMEMBERED_MAX:
             return
         self._judged.add(peer_host)
         if reason := unreachable_from(peer_host, self._host, self._addresses):
