@@ -110,7 +110,8 @@ class Partition:
         """Appends from the event loop. The caller waits for `durable` before it acknowledges."""
         before = self._clock.monotonic()
         appended = self._append(data, batches)
-        self._pace.observe(self._clock.monotonic() - before)
+        now = self._clock.monotonic()
+        self._pace.observe(now - before, now)
         self._published(appended, len(data))
         return appended
 
@@ -121,7 +122,7 @@ class Partition:
 
         def publish(result: tuple[Appended, float]) -> None:
             appended, seconds = result
-            self._pace.observe(seconds)
+            self._pace.observe(seconds, self._clock.monotonic())
             self._published(appended, len(data))
 
         return (await self.exclusively(timed, publish))[0]

@@ -1,29 +1,51 @@
-"""One slow write moves a log dir to its thread; only a run of quick ones brings it back."""
+"""One slow write moves a log dir to its thread; only many quick ones, for a while, bring it back."""
 
-from odradek.partition.pace import QUICK_IN_A_ROW, QUICK_SECONDS, SLOW_SECONDS, AppendPace
+from odradek.partition.pace import QUICK_FOR_SECONDS, QUICK_IN_A_ROW, QUICK_SECONDS, SLOW_SECONDS, AppendPace
 
 
 def test_quick_writes_stay_on_the_loop() -> None:
     pace = AppendPace()
-    for _ in range(1000):
-        pace.observe(QUICK_SECONDS)
+    for number in range(1000):
+        pace.observe(SLOW_SECONDS / 2, number)
     assert not pace.slow
 
 
 def test_one_slow_write_is_enough() -> None:
     pace = AppendPace()
-    pace.observe(SLOW_SECONDS)
+    pace.observe(SLOW_SECONDS, 1.0)
     assert pace.slow
 
 
-def test_the_way_back_is_an_unbroken_run() -> None:
+def test_the_way_back_takes_many_quick_writes() -> None:
     pace = AppendPace()
-    pace.observe(SLOW_SECONDS)
+    pace.observe(SLOW_SECONDS, 0.0)
+    later = 10 * QUICK_FOR_SECONDS
     for _ in range(QUICK_IN_A_ROW - 1):
-        pace.observe(QUICK_SECONDS)
-    pace.observe(QUICK_SECONDS * 2)
-    for _ in range(QUICK_IN_A_ROW - 1):
-        pace.observe(QUICK_SECONDS)
+        pace.observe(QUICK_SECONDS, later)
     assert pace.slow
-    pace.observe(QUICK_SECONDS)
+    pace.observe(QUICK_SECONDS, later)
+    assert not pace.slow
+
+
+def test_the_way_back_takes_a_while() -> None:
+    pace = AppendPace()
+    pace.observe(SLOW_SECONDS, 10.0)
+    for _ in range(10 * QUICK_IN_A_ROW):
+        pace.observe(QUICK_SECONDS, 10.0 + QUICK_FOR_SECONDS * 0.99)
+    assert pace.slow
+    pace.observe(QUICK_SECONDS, 10.0 + QUICK_FOR_SECONDS)
+    assert not pace.slow
+
+
+def test_a_write_that_is_not_quick_begins_it_anew() -> None:
+    pace = AppendPace()
+    pace.observe(SLOW_SECONDS, 0.0)
+    later = 10 * QUICK_FOR_SECONDS
+    for _ in range(QUICK_IN_A_ROW - 1):
+        pace.observe(QUICK_SECONDS, later)
+    pace.observe(QUICK_SECONDS * 2, later)
+    for _ in range(QUICK_IN_A_ROW + 1):
+        pace.observe(QUICK_SECONDS, later)
+    assert pace.slow
+    pace.observe(QUICK_SECONDS, later + QUICK_FOR_SECONDS)
     assert not pace.slow
