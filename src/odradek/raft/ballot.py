@@ -1,5 +1,7 @@
 """Votes for one replica in one round, and what they amount to."""
 
+from collections.abc import Set as AbstractSet
+
 from odradek.raft.voter_set import ReplicaKey, VoterSet
 
 
@@ -30,4 +32,9 @@ class Ballot:
 
     @property
     def is_lost(self) -> bool:
-        return len(self.granting) + len(self._keys) - len(self._votes) < self._majority
+        return self.is_lost_without(frozenset())
+
+    def is_lost_without(self, silent_ids: AbstractSet[int]) -> bool:
+        """Whether it cannot be won any more, if these voters will not answer."""
+        expected = [node_id for node_id in self._keys if node_id not in self._votes and node_id not in silent_ids]
+        return len(self.granting) + len(expected) < self._majority

@@ -16,8 +16,7 @@ def on_log_synced(replica: Replica, event: LogSynced) -> None:
 
 def advance(replica: Replica, leader: Leader) -> None:
     """The high watermark, as far as a majority of the voters has the log synced, the leader's own disk included."""
-    own = leader.progress.of(replica.key, replica.now_ms)
-    own.end_offset = replica.log.synced_end_offset
+    leader.progress.of(replica.key, replica.now_ms).end_offset = own_end_offset(replica)
     end_offset = leader.progress.majority_end_offset()
     if end_offset is None or not may_commit(leader, end_offset):
         return
@@ -28,6 +27,11 @@ def advance(replica: Replica, leader: Leader) -> None:
         replica.emit(LeadershipConfirmed(leader.epoch))
     membership.on_high_watermark(replica, leader, end_offset)
     parking.release(replica, leader)
+
+
+def own_end_offset(replica: Replica) -> int:
+    """A leader is no better than its followers: what it has not synced does not count."""
+    return replica.log.synced_end_offset
 
 
 def may_commit(leader: Leader, end_offset: int) -> bool:

@@ -95,9 +95,9 @@ def _advance(replica: Replica) -> None:
         role = replica.role
     if isinstance(role, Candidate) and role.ballot.is_won:
         leadership.begin(replica, role.ballot.granting)
-    elif isinstance(role, Candidate) and role.ballot.is_lost and suspicion.is_hurried(replica):
+    elif isinstance(role, Candidate) and suspicion.is_hopeless(replica, role.ballot):
         role.election_deadline_ms = min(role.election_deadline_ms, suspicion.retry_deadline_ms(replica))
-    elif isinstance(role, Prospective) and role.ballot.is_lost:
+    elif isinstance(role, Prospective) and (role.ballot.is_lost or suspicion.is_hopeless(replica, role.ballot)):
         _give_up(replica, role)
 
 
@@ -156,7 +156,7 @@ def first_role(replica: Replica, epoch: int, leader_id: int | None, voted: Repli
         replica.begin(replica.resigned_role(epoch))
     elif leader_id is not None and endpoints:
         replica.begin(replica.follower_role(epoch, leader_id, endpoints, voted))
-    elif leader_id is None and voted is not None and is_voted_for(voted, replica.key) and replica.is_voter:
+    elif leader_id is None and voted is not None and is_voted_for(voted, replica.key) and replica.is_eligible:
         replica.begin(replica.candidate_role(epoch))
     else:
         replica.begin(replica.unattached_role(epoch, leader_id=leader_id, voted=voted))

@@ -14,7 +14,7 @@ from odradek.raft.roles import Follower, Unattached
 
 
 def poll_unattached(replica: Replica, unattached: Unattached) -> None:
-    if unattached.election_deadline_ms is None and replica.is_voter:
+    if unattached.election_deadline_ms is None and replica.is_eligible:
         # It became a voter by a snapshot that it loaded after its leader was gone.
         unattached.election_deadline_ms = replica.election_deadline_ms()
     if unattached.election_deadline_ms is not None and replica.may_stand:
@@ -49,7 +49,7 @@ def _ask_leader_or_anyone(replica: Replica, follower: Follower) -> None:
 def _ask_anyone(replica: Replica) -> None:
     if not _may_fetch(replica):
         return
-    known_ids = replica.settings.bootstrap_ids or replica.voters.ids
+    known_ids = dict.fromkeys((*replica.settings.bootstrap_ids, *replica.voters.ids))
     node_ids = [node_id for node_id in known_ids if node_id != replica.identity.node_id]
     if not node_ids:
         return

@@ -123,6 +123,8 @@ def on_end_request(replica: Replica, request_id: int, request: EndQuorumEpochReq
         follower = replica.role
         if isinstance(follower, Follower) and follower.leader_id == request.leader_id:
             follower.fetch_deadline_ms = replica.now_ms + _succession_delay_ms(replica, request.preferred_candidates)
+            # The leader itself has said so: whoever wants to follow it need not wait for this replica's patience.
+            follower.has_fetched = False
     replica.respond(request_id, replica.named(EndQuorumEpochResponse(error=error or ErrorCode.none)))
 
 

@@ -57,6 +57,7 @@ class RaftMachine:
         self._replica = Replica(identity, settings, random, durable)
         self._found = durable.quorum_state
         self._timer_ms: int | None = None
+        self._is_ready_to_stop = False
 
     def start(self, now_ms: int) -> tuple[Effect, ...]:
         """Before anything else, once."""
@@ -124,7 +125,8 @@ class RaftMachine:
                 break
         else:
             raise BrokenQuorum(f"node {replica.identity.node_id} does not come to rest")
-        if replica.is_stopping and _is_dispensable(replica):
+        if replica.is_stopping and not self._is_ready_to_stop and _is_dispensable(replica):
+            self._is_ready_to_stop = True
             replica.emit(ReadyToStop())
         if replica.next_wake_ms is not None and replica.next_wake_ms != self._timer_ms:
             replica.emit(SetTimer(replica.next_wake_ms))

@@ -71,7 +71,8 @@ class Replica:
             request_timeout_ms=settings.request_timeout_ms, retry_backoff_ms=settings.retry_backoff_ms
         )
         self.now_ms = 0
-        self.high_watermark = durable.log.start_offset
+        newest = durable.log.latest_snapshot
+        self.high_watermark = durable.log.start_offset if newest is None else newest.end_offset
         """What this replica knows to be committed. Grows only, whatever role it is in."""
         self.is_stopping = False
         self.refused_ids: set[int] = set()
@@ -99,6 +100,12 @@ class Replica:
         return self.voters.is_voter(self.key)
 
     @property
+    def is_eligible(self) -> bool:
+        """A voter, or one whose removal is not known to be committed: it may be the only one that has that record, and
+        without it the others could not elect anybody."""
+        return self.is_voter or self.quorum.voters_before_change(self.high_watermark).is_voter(self.key)
+
+    @property
     def leader_id(self) -> int | None:
         role = self.role
         if isinstance(role, Leader | Resigned):
@@ -122,7 +129,7 @@ class Replica:
     @property
     def may_stand(self) -> bool:
         """For election. Not while a snapshot takes the log's place: a leader's log must not be swapped under it."""
-        return self.is_voter and not self.is_stopping and self.log.loading is None
+        return self.is_eligible and not self.is_stopping and self.log.loading is None
 
     @property
     def registration(self) -> VoterRegistration:
@@ -179,7 +186,7 @@ class Replica:
     def unattached_role(
         self, epoch: int, *, leader_id: int | None = None, voted: ReplicaKey | None = None
     ) -> Unattached:
-        deadline_ms = self.election_deadline_ms() if self.is_voter else None
+        deadline_ms = self.election_deadline_ms() if self.is_eligible else None
         return Unattached(epoch=epoch, leader_id=leader_id, voted=voted, election_deadline_ms=deadline_ms)
 
     def candidate_role(self, epoch: int) -> Candidate:
@@ -218,7 +225,7 @@ class Replica:
         role = self.unattached_role(epoch, leader_id=leader_id, voted=self.voted if epoch == self.epoch else None)
         if deadline_ms is None:
             deadline_ms = self._running_deadline_ms()
-        if deadline_ms is not None and self.is_voter:
+        if deadline_ms is not None and self.is_eligible:
             role.election_deadline_ms = deadline_ms
         self._become(role)
 
@@ -282,7 +289,7 @@ class Replica:
         former = self.role
         if type(role) not in TRANSITIONS[type(former)]:
             raise BrokenQuorum(f"{type(former).__name__} cannot become {type(role).__name__}")
-        if type(role) in VOTERS_ONLY and not self.is_voter:
+        if type(role) in VOTERS_ONLY and not self.is_eligible:
             raise BrokenQuorum(f"an observer cannot become {type(role).__name__}")
         if role.epoch < former.epoch:
             raise BrokenQuorum(f"epoch {role.epoch} is lower than {former.epoch}")

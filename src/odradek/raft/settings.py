@@ -30,7 +30,7 @@ class RaftSettings:
     fetch_snapshot_max_bytes: int = 8 << 20
     auto_join: bool = False
     bootstrap_ids: tuple[int, ...] = ()
-    """Whom to ask for the leader; negative where only an address is known. Empty: the voters themselves."""
+    """Whom to ask for the leader besides the voters; negative where only an address is known."""
     fast_detection: bool = True
     """A leader whose port refuses connections is taken for dead at once, if a majority finds it so. Off: as Kafka."""
 

@@ -7,6 +7,7 @@ timeouts hold.
 
 from typing import Final
 
+from odradek.raft.ballot import Ballot
 from odradek.raft.events import ConnectionRefused, ConnectionUp
 from odradek.raft.replica import Replica
 from odradek.raft.roles import Follower, Prospective
@@ -35,6 +36,11 @@ def is_leader_refused(replica: Replica) -> bool:
 def is_hurried(replica: Replica) -> bool:
     """The last leader is gone for sure: elections that fail are repeated soon."""
     return replica.settings.fast_detection and replica.last_leader_id in replica.refused_ids
+
+
+def is_hopeless(replica: Replica, ballot: Ballot) -> bool:
+    """With the voters that still listen there is nothing to be won: better soon again than after the whole timeout."""
+    return is_hurried(replica) and ballot.is_lost_without(replica.refused_ids)
 
 
 def retry_deadline_ms(replica: Replica) -> int:

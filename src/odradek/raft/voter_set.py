@@ -126,6 +126,11 @@ class QuorumHistory:
         """-1: the quorum comes from what the directory was formatted with. None: it comes from the configuration."""
         return self._entries[-1].offset if self._entries else None
 
+    def voters_before_change(self, offset: int) -> VoterSet:
+        """Those that the changes from this offset on found."""
+        index = bisect_right(self._entries, offset - 1, key=lambda entry: entry.offset)
+        return self._entries[index - 1].voters if index > 0 else self._static
+
     def note(self, messages: Iterable[ControlMessage], first_offset: int) -> None:
         for offset, message in enumerate(messages, first_offset):
             last = QuorumAt(offset, self.kraft_version, self.voters)

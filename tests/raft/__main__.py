@@ -1,0 +1,88 @@
+"""Many seeds at once, one seed again, or the planted bugs: `python -m tests.raft --help`."""
+
+import argparse
+import sys
+import time
+
+from odradek.raft.errors import BrokenQuorum
+from tests.raft import transcripts
+from tests.raft.bugs import BUGS, Bug, planted
+from tests.raft.checker import Violation
+from tests.raft.scenario import Scenario
+from tests.raft.timeline import Timeline
+
+_CLEAN = Bug()
+
+
+def failure_of(seed: int, bug: Bug = _CLEAN, timeline: Timeline | None = None) -> str | None:
+    with planted(bug):
+        scenario = Scenario(seed, host_type=bug.host_type)
+        if timeline is not None:
+            scenario.world.watchers.append(timeline)
+        try:
+            scenario.run()
+        except (Violation, BrokenQuorum) as violation:
+            return f"{type(violation).__name__} at {scenario.world.now_ms} ms: {violation}"
+    return None
+
+
+def run_seeds(first: int, count: int) -> int:
+    start = time.monotonic()
+    for done, seed in enumerate(range(first, first + count), 1):
+        failure = failure_of(seed)
+        if failure is not None:
+            print(f"\nseed {seed}: {failure}\nagain: python -m tests.raft replay {seed}")
+            return 1
+        if done % 50 == 0 or done == count:
+            per_second = done / (time.monotonic() - start)
+            print(f"\r{done} of {count} seeds, {per_second:.0f} per second", end="", file=sys.stderr)
+    print(f"\n{count} seeds from {first} on: no violation")
+    return 0
+
+
+def replay(seed: int, bug_name: str | None, last_lines: int) -> int:
+    timeline = Timeline()
+    failure = failure_of(seed, BUGS[bug_name] if bug_name else _CLEAN, timeline)
+    print("\n".join(timeline.lines[-last_lines:]))
+    print(failure or "no violation")
+    return 1 if failure else 0
+
+
+def find_bugs(seeds: int) -> int:
+    """The first seed that finds each of them."""
+    missed = 0
+    for name, bug in BUGS.items():
+        found = next(((seed, failure) for seed in range(seeds) if (failure := failure_of(seed, bug))), None)
+        print(f"{name}: " + (f"seed {found[0]}: {found[1]}" if found else f"not found in {seeds} seeds"), flush=True)
+        missed += found is None
+    return missed
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.raft", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    seeds = commands.add_parser("seeds", help="run many seeds, stop at the first that fails")
+    seeds.add_argument("count", type=int)
+    seeds.add_argument("--first", type=int, default=0)
+    again = commands.add_parser("replay", help="one seed with its timeline")
+    again.add_argument("seed", type=int)
+    again.add_argument("--bug", choices=sorted(BUGS))
+    again.add_argument("--lines", type=int, default=60)
+    bugs = commands.add_parser("bugs", help="search for every planted bug")
+    bugs.add_argument("--seeds", type=int, default=500)
+    commands.add_parser("transcripts", help="write tests/golden/raft anew")
+    arguments = parser.parse_args()
+    match arguments.command:
+        case "seeds":
+            return run_seeds(arguments.first, arguments.count)
+        case "replay":
+            return replay(arguments.seed, arguments.bug, arguments.lines)
+        case "bugs":
+            return find_bugs(arguments.seeds)
+        case _:
+            transcripts.record()
+            return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

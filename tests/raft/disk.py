@@ -1,0 +1,124 @@
+"""A replica's disk in the simulation: what is written, what of it is synced, and what a crash leaves.
+
+A killed process loses nothing that it wrote. A power loss takes any number of the last changes that were not synced.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+from zlib import crc32
+
+from odradek.metadata.snapshot import SnapshotId
+from odradek.raft.batch import Batch
+from odradek.raft.log_view import EpochStart, LogView
+from odradek.raft.quorum_state import QuorumState
+from odradek.raft.replica import Durable
+from odradek.raft.voter_set import QuorumHistory, VoterSet
+from odradek.raft.voters import Quorum
+
+EMPTY = SnapshotId(0, 0)
+
+
+def digest_after(digest: int, batch: Batch) -> int:
+    """Of a whole log up to and with this batch: equal digests stand for equal logs."""
+    return crc32(f"{batch.base_offset},{batch.last_offset},{batch.epoch},{batch.control}".encode() + batch.data, digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a replicated machine whose state is the digest of everything it applied."""
+
+    digest: int
+    quorum: Quorum
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    number: int
+    truncated_to: int | None = None
+    appended: tuple[Batch, ...] = ()
+
+    def apply(self, log: list[Batch]) -> None:
+        if self.truncated_to is not None:
+            while log and log[-1].last_offset >= self.truncated_to:
+                log.pop()
+        log.extend(self.appended)
+
+
+@dataclass(slots=True)
+class Disk:
+    static_voters: VoterSet
+    formatted_with: Quorum = field(default_factory=Quorum)
+    quorum_state: QuorumState = field(default_factory=QuorumState)
+    base: SnapshotId = EMPTY
+    """Where the log begins: at the end of this snapshot."""
+    snapshots: dict[SnapshotId, Snapshot] = field(default_factory=dict)
+    log: list[Batch] = field(default_factory=list)
+    synced: list[Batch] = field(default_factory=list)
+    unsynced: list[Change] = field(default_factory=list)
+    pieces: dict[SnapshotId, bytearray] = field(default_factory=dict)
+
+    def write(self, change: Change) -> None:
+        change.apply(self.log)
+        self.unsynced.append(change)
+
+    def sync(self, number: int) -> list[Change]:
+        """Returns what became durable by it."""
+        done = [change for change in self.unsynced if change.number <= number]
+        self.unsynced = [change for change in self.unsynced if change.number > number]
+        for change in done:
+            change.apply(self.synced)
+        return done
+
+    def load(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> None:
+        """Atomically, as a rename does it."""
+        self.base = snapshot_id
+        self.snapshots[snapshot_id] = snapshot
+        self.log.clear()
+        self.synced.clear()
+        self.unsynced.clear()
+        self.pieces.clear()
+
+    def advance_start(self, snapshot_id: SnapshotId) -> None:
+        self.base = snapshot_id
+        self.snapshots = {one: snapshot for one, snapshot in self.snapshots.items() if one >= snapshot_id}
+        self.log = [batch for batch in self.log if batch.base_offset >= snapshot_id.end_offset]
+        self.synced = [batch for batch in self.synced if batch.base_offset >= snapshot_id.end_offset]
+
+    def lose_power(self, random: Random) -> list[Change]:
+        """Returns the changes that came through though nobody had waited for them."""
+        kept = random.randrange(len(self.unsynced) + 1) if self.unsynced else 0
+        survivors = self.unsynced[:kept]
+        for change in survivors:
+            change.apply(self.synced)
+        self.unsynced.clear()
+        self.log = list(self.synced)
+        self.pieces.clear()
+        return survivors
+
+    @property
+    def end_offset(self) -> int:
+        return self.log[-1].last_offset + 1 if self.log else self.base.end_offset
+
+    def read(self, start_offset: int, end_offset: int, max_batches: int) -> tuple[Batch, ...]:
+        found = [batch for batch in self.log if start_offset <= batch.base_offset and batch.last_offset < end_offset]
+        return tuple(found[:max_batches])
+
+    def recover(self) -> Durable:
+        """What a replica starts from. A log that ends before the newest snapshot gives way to it."""
+        newest = max(self.snapshots, default=EMPTY)
+        if self.end_offset < newest.end_offset:
+            self.load(newest, self.snapshots[newest])
+        view = LogView()
+        quorum = QuorumHistory(self.static_voters)
+        if self.base != EMPTY:
+            view.loaded(self.base, len(self.snapshots[self.base].data))
+            quorum.load(self.snapshots[self.base].quorum, self.base.end_offset)
+        elif self.formatted_with.kraft_version > 0:
+            quorum.load(self.formatted_with, 0)
+        view.snapshots = {one: len(snapshot.data) for one, snapshot in self.snapshots.items()}
+        for batch in self.log:
+            view.synced(view.append(batch))
+            quorum.note(batch.control, batch.base_offset)
+        assert view.epochs[0] == EpochStart(self.base.epoch, self.base.end_offset)
+        return Durable(quorum_state=self.quorum_state, log=view, quorum=quorum)

@@ -1,0 +1,50 @@
+"""The raft-level simulation in its short form. The long one: `python -m tests.raft seeds 2000`."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.raft.__main__ import failure_of
+from tests.raft.bugs import BUGS
+from tests.raft.timeline import Timeline
+
+SEEDS = 120
+BLOCK = 20
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_clean_seeds(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        failure = failure_of(seed)
+        assert failure is None, f"seed {seed}: {failure}; again: python -m tests.raft replay {seed}"
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_planted_bugs_are_found(name: str) -> None:
+    """With the seed that found it first; `python -m tests.raft bugs` looks for new ones."""
+    bug = BUGS[name]
+    failure = failure_of(bug.seed, bug)
+    assert failure is not None
+    assert bug.invariant in failure
+
+
+def trace_hash(seed: int) -> str:
+    timeline = Timeline()
+    failure_of(seed, timeline=timeline)
+    return hashlib.sha256("\n".join(timeline.lines).encode()).hexdigest()
+
+
+def test_a_run_is_a_function_of_its_seed() -> None:
+    assert trace_hash(7) == trace_hash(7) != trace_hash(8)
+    code = "from tests.raft.test_seeds import trace_hash; print(trace_hash(7))"
+    root = Path(__file__).parent.parent.parent
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        printed = subprocess.run(
+            [sys.executable, "-c", code], cwd=root, env=environment, check=True, capture_output=True, text=True
+        ).stdout
+        assert printed.strip() == trace_hash(7)

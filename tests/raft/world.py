@@ -1,0 +1,491 @@
+"""A quorum of pure machines under a seeded scheduler: messages that are lost, late, doubled and overtake each other,
+disks that take their time, and crashes that lose what was not synced. A run is a function of its seed."""
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Protocol
+from uuid import UUID
+
+from odradek.metadata.snapshot import SnapshotId
+from odradek.raft import effects, events, messages
+from odradek.raft.machine import RaftMachine
+from odradek.raft.quorum_state import QuorumState
+from odradek.raft.settings import Identity, RaftSettings
+from odradek.raft.voter_set import ReplicaKey, VoterSet
+from odradek.raft.voters import Quorum
+from odradek.records.control import KRaftVersionRange, VoterEndpoint, VoterRegistration
+from tests.raft.checker import Checker
+from tests.raft.disk import Change, Disk, Snapshot, digest_after
+
+SETTINGS = RaftSettings(
+    election_timeout_ms=200,
+    fetch_timeout_ms=400,
+    election_backoff_max_ms=200,
+    request_timeout_ms=400,
+    retry_backoff_ms=20,
+    fetch_max_wait_ms=100,
+    fetch_snapshot_max_bytes=24,
+)
+"""A fifth of Kafka's, so that a short run holds many elections."""
+BATCHES_PER_FETCH = 4
+KRAFT_VERSIONS = KRaftVersionRange(min_supported_version=0, max_supported_version=1)
+
+
+def directory_of(node_id: int) -> UUID:
+    return UUID(int=1000 + node_id)
+
+
+def key_of(node_id: int) -> ReplicaKey:
+    return ReplicaKey(node_id, directory_of(node_id))
+
+
+def registration(node_id: int, *, with_directory: bool) -> VoterRegistration:
+    return VoterRegistration(
+        voter_id=node_id,
+        voter_directory_id=directory_of(node_id) if with_directory else None,
+        endpoints=(VoterEndpoint(name="CONTROLLER", host="localhost", port=9000 + node_id),),
+        kraft_version_feature=KRAFT_VERSIONS,
+    )
+
+
+@dataclass(slots=True)
+class Network:
+    """Of one run. Times in ms."""
+
+    delay_max_ms: int = 4
+    slow_rate: float = 0.0
+    """Messages that take up to `slow_max_ms`."""
+    slow_max_ms: int = 300
+    loss_rate: float = 0.0
+    doubling_rate: float = 0.0
+    cut: set[tuple[int, int]] = field(default_factory=set)
+    """From whom to whom nothing passes."""
+
+
+class Watcher(Protocol):
+    """Reads along. It must not touch anything."""
+
+    def happened(self, now_ms: int, text: str) -> None: ...
+
+    def heard(self, now_ms: int, node_id: int, event: events.Event) -> None: ...
+
+    def did(self, now_ms: int, node_id: int, effect: effects.Effect) -> None: ...
+
+    def said(self, now_ms: int, source: int, destination: int, message: messages.Request | messages.Response) -> None:
+        """As it leaves."""
+
+
+class Host:
+    """What a node does for its machine: carries out effects in their order, and tells it what came of them."""
+
+    def __init__(self, world: "World", node_id: int, disk: Disk) -> None:
+        self.world = world
+        self.node_id = node_id
+        self.disk = disk
+        self.machine: RaftMachine | None = None
+        self.life = 0
+        """Callbacks of a former life are void."""
+        self.leading_epoch: int | None = None
+        self.applied_offset = 0
+        self.applied_digest = 0
+        self.sync_delay_max_ms = 6
+        self._todo: deque[effects.Effect] = deque()
+        self._is_persisting = False
+        self._is_syncing = False
+        self._timer = 0
+        self._open: dict[int, tuple[int, int, messages.Request]] = {}
+        """Requests that were received: from whom, its correlation id, and what."""
+
+    @property
+    def is_running(self) -> bool:
+        return self.machine is not None
+
+    # Life and death
+
+    def start(self) -> None:
+        self.life += 1
+        base = self.disk.base
+        durable = self.disk.recover()
+        if self.disk.base != base:
+            self._report_loaded(self.disk.base, self.disk.snapshots[self.disk.base])
+        self._todo.clear()
+        self._open.clear()
+        self._is_persisting = self._is_syncing = False
+        self.leading_epoch = None
+        newest = max(self.disk.snapshots, default=None)
+        self.applied_offset = 0 if newest is None else newest.end_offset
+        self.applied_digest = 0 if newest is None else self.disk.snapshots[newest].digest
+        self.world.checker.restarted(self.node_id)
+        identity = Identity(
+            node_id=self.node_id,
+            directory_id=directory_of(self.node_id),
+            cluster_id="cluster",
+            endpoints=registration(self.node_id, with_directory=True).endpoints,
+            kraft_versions=KRAFT_VERSIONS,
+        )
+        random = Random(self.world.random.randrange(1 << 30))
+        self.machine = RaftMachine(identity, self.world.settings, random, durable)
+        self.carry_out(self.machine.start(self.world.now_ms))
+
+    def crash(self, *, loses_power: bool) -> None:
+        self.machine = None
+        self.life += 1
+        if self._is_persisting and self.world.random.random() < 0.5:
+            # The write that was under way has reached the disk after all.
+            effect = self._todo[0]
+            assert isinstance(effect, effects.PersistQuorumState)
+            self._persisted(effect.state)
+        survivors = self.disk.lose_power(self.world.random) if loses_power else self.disk.sync(1 << 60)
+        self.world.checker.synced(self.node_id, survivors)
+        self.world.checker.crashed(self.node_id)
+
+    def hear(self, event: events.Event) -> None:
+        if self.machine is not None:
+            for watcher in self.world.watchers:
+                watcher.heard(self.world.now_ms, self.node_id, event)
+            self.carry_out(self.machine.step(event, self.world.now_ms))
+
+    def receive(self, source: int, correlation_id: int, message: messages.Request) -> None:
+        if self.machine is None:
+            return
+        if isinstance(message, messages.ApiVersionsRequest):
+            answer = messages.ApiVersionsResponse(kraft_versions=KRAFT_VERSIONS)
+            self.world.send_response(self.node_id, source, correlation_id, answer)
+            return
+        request_id = self.world.next_number()
+        self._open[request_id] = (source, correlation_id, message)
+        self.hear(events.RequestReceived(request_id, message))
+
+    # Effects
+
+    def carry_out(self, wanted: tuple[effects.Effect, ...]) -> None:
+        for effect in wanted:
+            if isinstance(effect, effects.SetTimer):
+                self._set_timer(effect.at_ms)
+            else:
+                self._todo.append(effect)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while self._todo and not self._is_persisting:
+            effect = self._todo[0]
+            if isinstance(effect, effects.PersistQuorumState):
+                self.persist(effect)
+            else:
+                self._todo.popleft()
+                self._carry_out_one(effect)
+
+    def persist(self, effect: effects.PersistQuorumState) -> None:
+        """Nothing else is done until it is durable."""
+        self._is_persisting = True
+        self.later(self.world.random.randrange(self.sync_delay_max_ms), lambda: self._on_persisted(effect))
+
+    def _on_persisted(self, effect: effects.PersistQuorumState) -> None:
+        self._persisted(effect.state)
+        self._todo.popleft()
+        self._is_persisting = False
+        self._go_on()
+
+    def _persisted(self, state: QuorumState) -> None:
+        self.disk.quorum_state = state
+        self.world.checker.persisted(self.node_id, state)
+
+    def _set_timer(self, at_ms: int) -> None:
+        self._timer += 1
+        timer = self._timer
+        self.later(at_ms - self.world.now_ms, lambda: timer == self._timer and self.hear(events.TimePassed()))
+
+    def later(self, delay_ms: int, action: Callable[[], object]) -> None:
+        life = self.life
+        self.world.after(delay_ms, lambda: life == self.life and action())
+
+    def _carry_out_one(self, effect: effects.Effect) -> None:
+        for watcher in self.world.watchers:
+            watcher.did(self.world.now_ms, self.node_id, effect)
+        match effect:
+            case effects.Send():
+                self.world.send_request(self.node_id, effect.destination, effect.correlation_id, effect.message)
+            case effects.Respond(request_id, message):
+                self._respond(request_id, message)
+            case effects.RespondWithRecords():
+                batches = self.disk.read(effect.start_offset, effect.end_offset, BATCHES_PER_FETCH)
+                self._respond(effect.request_id, replace(effect.message, batches=batches))
+            case effects.RespondWithSnapshot():
+                self._respond_with_snapshot(effect)
+            case effects.Append(change, batches):
+                self._write(Change(change, appended=batches))
+            case effects.Truncate(change, end_offset):
+                self._write(Change(change, truncated_to=end_offset))
+            case effects.WriteSnapshotPiece():
+                piece = self.disk.pieces.setdefault(effect.snapshot_id, bytearray())
+                piece[effect.position :] = effect.data
+            case effects.AbandonSnapshot(snapshot_id):
+                self.disk.pieces.pop(snapshot_id, None)
+            case effects.LoadSnapshot(_, snapshot_id):
+                delay_max_ms = self.world.random.choice((3, 200)) * self.sync_delay_max_ms
+                delay_ms = self.world.random.randrange(min(delay_max_ms, 1500))
+                self.later(delay_ms, lambda: self._load(snapshot_id))
+            case effects.HighWatermarkMoved(offset):
+                self._apply(offset)
+            case effects.BecameLeader(epoch):
+                self.leading_epoch = epoch
+            case effects.LostLeadership():
+                self.leading_epoch = None
+            case effects.ReadyToStop():
+                self.later(0, lambda: self.world.crash(self.node_id))
+
+    def _respond(self, request_id: int, message: messages.Response) -> None:
+        source, correlation_id, asked = self._open.pop(request_id)
+        self.world.send_response(self.node_id, source, correlation_id, message, asked)
+
+    def _respond_with_snapshot(self, effect: effects.RespondWithSnapshot) -> None:
+        message = effect.message
+        assert message.snapshot_id is not None
+        data = self.disk.snapshots[message.snapshot_id].data
+        piece = data[message.position : message.position + effect.max_bytes]
+        self._respond(effect.request_id, replace(message, data=piece))
+
+    def _write(self, change: Change) -> None:
+        self.world.checker.wrote(self.node_id, change, self.leading_epoch, self.world.now_ms)
+        self.disk.write(change)
+        self._sync_soon()
+
+    def _sync_soon(self) -> None:
+        if not self._is_syncing and self.disk.unsynced:
+            self._is_syncing = True
+            number = self.disk.unsynced[-1].number
+            self.later(1 + self.world.random.randrange(self.sync_delay_max_ms), lambda: self._on_synced(number))
+
+    def _on_synced(self, number: int) -> None:
+        self._is_syncing = False
+        self.world.checker.synced(self.node_id, self.disk.sync(number))
+        self._sync_soon()
+        self.hear(events.LogSynced(number))
+
+    def _load(self, snapshot_id: SnapshotId) -> None:
+        snapshot = self.world.snapshot_of(bytes(self.disk.pieces[snapshot_id]))
+        self._report_loaded(snapshot_id, snapshot)
+        self.disk.load(snapshot_id, snapshot)
+        self.applied_offset, self.applied_digest = snapshot_id.end_offset, snapshot.digest
+        self.hear(events.SnapshotLoaded(snapshot_id, len(snapshot.data), snapshot.quorum))
+
+    def _report_loaded(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> None:
+        voter_ids = self.world.voter_ids_of(snapshot.quorum)
+        self.world.checker.snapshot_loaded(self.node_id, snapshot_id, snapshot.digest, voter_ids)
+
+    # The replicated machine: a digest of all records
+
+    def _apply(self, offset: int) -> None:
+        for batch in self.disk.log:
+            if self.applied_offset <= batch.base_offset and batch.last_offset < offset:
+                self.applied_digest = digest_after(self.applied_digest, batch)
+                self.applied_offset = batch.last_offset + 1
+        if self.applied_offset != offset:
+            # Only a snapshot can be ahead of the log, and it was applied as a whole.
+            assert self.applied_offset > offset
+            return
+        self.world.checker.told(self.node_id, offset, self.applied_digest, self.leading_epoch)
+
+    def take_snapshot(self) -> None:
+        epoch = next((one.epoch for one in self.disk.log if one.last_offset == self.applied_offset - 1), None)
+        if self.machine is None or epoch is None:
+            return
+        snapshot_id = SnapshotId(self.applied_offset, epoch)
+        quorum = self.machine.quorum_at(snapshot_id.end_offset)
+        snapshot = self.world.new_snapshot(self.applied_digest, quorum)
+        self.world.checker.snapshot_taken(self.node_id, snapshot_id, snapshot.digest)
+        self.disk.snapshots[snapshot_id] = snapshot
+        self.hear(events.SnapshotTaken(snapshot_id, len(snapshot.data)))
+
+    def clean(self) -> None:
+        """The log before the newest snapshot goes; what is on its way to the disk is waited for."""
+        newest = max(self.disk.snapshots, default=None)
+        if newest is not None and newest > self.disk.base and not self.disk.unsynced:
+            self.disk.advance_start(newest)
+            self.hear(events.LogStartAdvanced(newest))
+
+
+class World:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        voters: int,
+        observers: int = 0,
+        kraft_version: int = 0,
+        settings: RaftSettings = SETTINGS,
+        host_type: type[Host] = Host,
+    ) -> None:
+        self.random = Random(seed)
+        self.settings = settings
+        self.now_ms = 0
+        self.network = Network()
+        self._queue: list[tuple[int, int, Callable[[], object]]] = []
+        self._number = 0
+        self._snapshots: dict[bytes, Snapshot] = {}
+        self.watchers: list[Watcher] = []
+        self.on_vote_granted: Callable[[int, messages.Request | None], None] = lambda voter, asked: None
+        """For those who want to strike at the worst moment."""
+        self.admin_answers: list[messages.Response] = []
+        ids = list(range(1, voters + observers + 1))
+        self._static_ids = frozenset(ids[:voters])
+        self.checker = Checker(
+            ids,
+            self._static_ids,
+            fetch_timeout_ms=settings.fetch_timeout_ms,
+            request_timeout_ms=settings.request_timeout_ms,
+        )
+        is_dynamic = kraft_version > 0
+        first = VoterSet.of(registration(node_id, with_directory=is_dynamic) for node_id in ids[:voters])
+        formatted_with = Quorum(kraft_version, first.voters) if is_dynamic else Quorum()
+        self.settings = replace(settings, bootstrap_ids=tuple(ids[:voters]))
+        static = VoterSet() if is_dynamic else first
+        self.hosts = {node_id: host_type(self, node_id, Disk(static, formatted_with)) for node_id in ids}
+
+    # Time
+
+    def after(self, delay_ms: int, action: Callable[[], object]) -> None:
+        heapq.heappush(self._queue, (self.now_ms + max(0, delay_ms), self.next_number(), action))
+
+    def next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def run(self, until_ms: int, is_done: Callable[[], bool] = lambda: False) -> bool:
+        while self._queue and self._queue[0][0] <= until_ms:
+            self.now_ms, _, action = heapq.heappop(self._queue)
+            action()
+            if is_done():
+                return True
+        self.now_ms = until_ms
+        return is_done()
+
+    # Messages
+
+    def send_request(self, source: int, destination: int, correlation_id: int, message: messages.Request) -> None:
+        for watcher in self.watchers:
+            watcher.said(self.now_ms, source, destination, message)
+        self.checker.said(source, message, asked=None, correlation_id=correlation_id, now_ms=self.now_ms)
+        host = self.hosts[destination]
+        if not host.is_running and (source, destination) not in self.network.cut:
+            failure = events.RequestFailed(destination, correlation_id)
+            self._deliver(source, lambda: self.hosts[source].hear(failure))
+            return
+
+        def arrive() -> None:
+            if host.is_running:
+                self.checker.heard(destination, message, correlation_id, self.now_ms)
+                host.receive(source, correlation_id, message)
+
+        self._transmit(source, destination, arrive)
+
+    def send_response(
+        self,
+        source: int,
+        destination: int,
+        correlation_id: int,
+        message: messages.Response,
+        asked: messages.Request | None = None,
+    ) -> None:
+        for watcher in self.watchers:
+            watcher.said(self.now_ms, source, destination, message)
+        self.checker.said(source, message, asked=asked, correlation_id=correlation_id, now_ms=self.now_ms)
+        if isinstance(message, messages.VoteResponse) and message.vote_granted:
+            self.on_vote_granted(source, asked)
+        if destination not in self.hosts:
+            self.admin_answers.append(message)
+            return
+        host, life = self.hosts[destination], self.hosts[destination].life
+
+        def arrive() -> None:
+            # A connection ends with the process that made it.
+            if host.is_running and host.life == life:
+                self.checker.heard(destination, message, correlation_id, self.now_ms)
+                host.hear(events.ResponseReceived(source, correlation_id, message))
+
+        self._transmit(source, destination, arrive)
+
+    def _transmit(self, source: int, destination: int, arrive: Callable[[], None]) -> None:
+        network = self.network
+        if (source, destination) in network.cut or self.random.random() < network.loss_rate:
+            return
+        copies = 2 if self.random.random() < network.doubling_rate else 1
+        for _ in range(copies):
+            self._deliver(source, lambda: (source, destination) not in self.network.cut and arrive())
+
+    def _deliver(self, source: int, arrive: Callable[[], object]) -> None:
+        network = self.network
+        is_slow = self.random.random() < network.slow_rate
+        self.after(1 + self.random.randrange(network.slow_max_ms if is_slow else network.delay_max_ms), arrive)
+
+    def ask(self, node_id: int, message: messages.Request) -> None:
+        """As an administrator."""
+        host = self.hosts[node_id]
+        self.after(0, lambda: host.receive(-1, 0, message))
+
+    # Nodes
+
+    def start_all(self) -> None:
+        for host in self.hosts.values():
+            if not host.is_running:
+                self.start(host.node_id)
+
+    def start(self, node_id: int) -> None:
+        self.hosts[node_id].start()
+        self.note(f"node {node_id} starts")
+        for other, host in self.hosts.items():
+            if other != node_id:
+                self._connect_soon(other, node_id)
+                if not host.is_running:
+                    self._connect_soon(node_id, other)
+
+    def crash(self, node_id: int, *, loses_power: bool = False) -> None:
+        if not self.hosts[node_id].is_running:
+            return
+        self.note(f"node {node_id} {'loses power' if loses_power else 'is killed'}")
+        self.hosts[node_id].crash(loses_power=loses_power)
+        for other in self.hosts:
+            if other != node_id and not loses_power:
+                self._connect_soon(other, node_id)
+
+    def _connect_soon(self, source: int, destination: int) -> None:
+        self.after(1 + self.random.randrange(4), lambda: self.connect(source, destination))
+
+    def connect(self, source: int, destination: int) -> None:
+        """What is not cut answers: by accepting, or by refusing."""
+        if {(source, destination), (destination, source)} & self.network.cut:
+            return
+        if self.hosts[destination].is_running:
+            self.checker.connected(source, destination)
+            self.hosts[source].hear(events.ConnectionUp(destination))
+        else:
+            self.refuse(source, destination)
+
+    def refuse(self, source: int, destination: int) -> None:
+        self.checker.refused(source, destination)
+        self.hosts[source].hear(events.ConnectionRefused(destination))
+
+    def leader(self) -> Host | None:
+        """Of the highest epoch."""
+        leading = [host for host in self.hosts.values() if host.is_running and host.leading_epoch is not None]
+        return max(leading, key=lambda host: host.leading_epoch or 0, default=None)
+
+    # Snapshots, by their content
+
+    def new_snapshot(self, digest: int, quorum: Quorum) -> Snapshot:
+        data = f"{self.next_number():08}:{digest:010}:{'x' * self.random.randrange(60)}".encode()
+        self._snapshots[data] = Snapshot(digest, quorum, data)
+        return self._snapshots[data]
+
+    def snapshot_of(self, data: bytes) -> Snapshot:
+        return self._snapshots[data]
+
+    def voter_ids_of(self, quorum: Quorum) -> frozenset[int]:
+        return frozenset(voter.voter_id for voter in quorum.voters) if quorum.kraft_version else self._static_ids
+
+    def note(self, text: str) -> None:
+        for watcher in self.watchers:
+            watcher.happened(self.now_ms, text)
