@@ -4,10 +4,11 @@ Nothing is tiered, so that local and remote ones are answered as Kafka does for 
 Searching by time may read from disk and happens in a thread.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH
@@ -39,6 +40,8 @@ _READ_UNCOMMITTED: Final = 0
 _READ_COMMITTED: Final = 1
 
 _UNKNOWN: Final = -1
+# Partitions that are looked up before others have their turn.
+_IN_ONE_GO_MAX: Final = 1000
 
 _Key = tuple[str, int]
 
@@ -84,18 +87,43 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     if isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
         return _response({_key(one): _Answer(ErrorCode.unknown_server_error) for one in questions}, context)
     times_asked = Counter(map(_key, questions))
+    repeated = {key for key, times in times_asked.items() if times > 1}
+    if len(questions) > _IN_ONE_GO_MAX:
+        return _look_up_in_slices(questions, repeated, asker, context, broker)
+    outcomes = _look_up_all(questions, repeated, asker, broker)
+    if all(isinstance(outcome, _Answer) for outcome in outcomes.values()):
+        return _response(cast(dict[_Key, _Answer], outcomes), context)
+    return _search_and_respond(outcomes, asker, context, broker)
+
+
+def _look_up_all(
+    questions: Sequence[_Question], repeated: Collection[_Key], asker: _Asker, broker: BrokerPort
+) -> dict[_Key, _Answer | _Search]:
     outcomes: dict[_Key, _Answer | _Search] = {}
     for question in questions:
+        key = _key(question)
         try:
-            if times_asked[_key(question)] > 1:
+            if key in repeated:
                 raise KafkaError(ErrorCode.invalid_request)
-            outcomes[_key(question)] = _look_up(question, asker, broker)
+            outcomes[key] = _look_up(question, asker, broker)
         except KafkaError as error:
-            outcomes[_key(question)] = _Answer(error.code)
-    answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, _Answer)}
-    if len(answers) == len(outcomes):
-        return _response(answers, context)
-    return _search_and_respond(outcomes, asker, context, broker)
+            outcomes[key] = _Answer(error.code)
+    return outcomes
+
+
+async def _look_up_in_slices(
+    questions: Sequence[_Question],
+    repeated: Collection[_Key],
+    asker: _Asker,
+    context: RequestContext,
+    broker: BrokerPort,
+) -> Message:
+    """Thousands of partitions: other connections have their turn between them."""
+    outcomes: dict[_Key, _Answer | _Search] = {}
+    for start in range(0, len(questions), _IN_ONE_GO_MAX):
+        outcomes |= _look_up_all(questions[start : start + _IN_ONE_GO_MAX], repeated, asker, broker)
+        await asyncio.sleep(0)
+    return await _search_and_respond(outcomes, asker, context, broker)
 
 
 def _key(question: _Question) -> _Key:
