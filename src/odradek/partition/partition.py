@@ -8,7 +8,7 @@ It must not know requests, sockets or other partitions.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -28,6 +28,12 @@ _Job = tuple[Callable[[], Any], Callable[[Any], None] | None, "asyncio.Future[An
 
 # Something changed, and a watcher has to look for itself.
 UNKNOWN_BYTES: Final = 0
+
+
+class FreshBatch(NamedTuple):
+    first_offset: int
+    end_offset: int
+    data: memoryview
 
 
 class Watcher(Protocol):
@@ -61,6 +67,8 @@ class Partition:
         self.watchers: Final[dict[Watcher, None]] = {}
         # Grows with everything that watchers are told: who saw an older one has missed something.
         self.revision = 0
+        # The batch that watchers are being told of: who waited for just this one need not ask the file for it.
+        self.fresh: FreshBatch | None = None
         self._pace = pace
         self._clock: Final = clock
         self._executor: Final = executor
@@ -112,7 +120,7 @@ class Partition:
         appended = self._append(data, batches)
         now = self._clock.monotonic()
         self._pace.observe(now - before, now)
-        self._published(appended, len(data))
+        self._published(appended, data)
         return appended
 
     async def append_in_turn(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
@@ -123,7 +131,7 @@ class Partition:
         def publish(result: tuple[Appended, float]) -> None:
             appended, seconds = result
             self._pace.observe(seconds, self._clock.monotonic())
-            self._published(appended, len(data))
+            self._published(appended, data)
 
         return (await self.exclusively(timed, publish))[0]
 
@@ -157,13 +165,15 @@ class Partition:
                     done.set_result(result)
         self._busy = False
 
-    def _published(self, appended: Appended, added_bytes: int) -> None:
+    def _published(self, appended: Appended, data: memoryview) -> None:
         if appended.duplicate:
             return
         if appended.rolled_at >= 0:
             self._sync_in_background(appended.last_offset + 1)
         if self.log.config.flush_messages > 1:
-            self._advance_high_watermark(appended.last_offset + 1, added_bytes)
+            self.fresh = FreshBatch(appended.first_offset, appended.last_offset + 1, data)
+            self._advance_high_watermark(appended.last_offset + 1, len(data))
+            self.fresh = None
 
     def needs_sync(self) -> bool:
         """Whether what was appended has to be on the disk before it is acknowledged."""

@@ -33,6 +33,13 @@ class FrameReader:
     def receive(self, data: bytes) -> list[bytearray]:
         """The frames that `data` completes, without their prefixes, each in memory of its own that may be patched."""
         if not self._held:
+            if len(data) > _PREFIX_BYTES:
+                (length,) = _LENGTH.unpack_from(data)
+                if length == len(data) - _PREFIX_BYTES <= self._limit:
+                    # One whole frame, as most requests come.
+                    frame = bytearray(data)
+                    del frame[:_PREFIX_BYTES]
+                    return [frame]
             return self._cut(data)
         self._held += len(data)
         if self._held < self._wanted:

@@ -67,6 +67,8 @@ def write_unsigned_varint(value: int) -> bytes:
 
 def skip_tagged_fields(buffer: bytearray, offset: int) -> int:
     """The offset behind a section of tagged fields, none of which is of interest."""
+    if offset < len(buffer) and buffer[offset] == 0:
+        return offset + 1
     count, offset = read_unsigned_varint(buffer, offset)
     if count > len(buffer):
         raise InvalidHeader("more tagged fields than bytes")

@@ -106,3 +106,19 @@ def test_nobody_watches_afterwards(broker: FakeBroker) -> None:
 
     broker.add_topic("orders")
     asyncio.run(scenario())
+
+
+def test_who_waited_gets_the_bytes_that_are_in_the_file(broker: FakeBroker) -> None:
+    async def scenario() -> None:
+        partition = broker.partition("orders", 0)
+        assert partition is not None
+        waiting = asyncio.ensure_future(begin_fetch(broker))
+        await asyncio.sleep(0)
+        broker.append("orders", TestRecord(b"fresh"))
+        told = b"".join(await asyncio.wait_for(waiting, 1))
+        in_the_file = partition.log.read(0, 1 << 20, end_offset_exclusive=1).data
+        assert in_the_file in told
+        assert partition.fresh is None
+
+    broker.add_topic("orders")
+    asyncio.run(scenario())

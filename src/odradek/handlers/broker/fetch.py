@@ -31,6 +31,8 @@ from odradek.protocol.schemas import Message
 from odradek.waiting.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget, PartitionKey
 from odradek.waiting.fetch_wait import FetchWait
 
+# More than this is read in a thread, even if all of it is in memory: copying it would hold up the loop.
+ON_LOOP_BYTES_MAX = 8 << 20
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 CONSUMER_REPLICA_ID = -1
@@ -50,7 +52,7 @@ class Found(NamedTuple):
     bytes: int
     # An error is answered at once, however long the client would wait for data.
     failed: bool
-    # Some data is not in the page cache: the pass has to be made in a thread.
+    # Some data is not in the page cache, or there is very much of it: the pass has to be made in a thread.
     uncached: bool = False
     broken_disks: tuple[tuple[str, OSError], ...] = ()
     # Of all partitions, before they were read: see `FetchWait`.
@@ -236,6 +238,8 @@ def _read_all(
         results.append((target, fetched))
         total += len(fetched.records)
         left = max(0, left - len(fetched.records))
+        if total > ON_LOOP_BYTES_MAX and read is _read_cached:
+            return Found([], 0, failed=False, uncached=True)
     return Found(results, total, failed, broken_disks=tuple(broken), revision=revision)
 
 
@@ -337,6 +341,9 @@ def _diverging(partition: Partition, target: FetchTarget) -> EpochEnd | None:
 
 
 def _read_cached(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
+    fresh = partition.fresh
+    if fresh is not None and (fresh.first_offset, fresh.end_offset) == (offset, end) and min_one:
+        return LogRead(bytes(fresh.data), end, -1, -1)
     return partition.log.read_cached(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
 
 
