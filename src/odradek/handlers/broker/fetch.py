@@ -344,7 +344,12 @@ def _read_cached(partition: Partition, offset: int, max_bytes: int, end: int, mi
     fresh = partition.fresh
     if fresh is not None and (fresh.first_offset, fresh.end_offset) == (offset, end) and min_one:
         return LogRead(bytes(fresh.data), end, -1, -1)
-    return partition.log.read_cached(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
+    on_loop_bytes = min(max_bytes, ON_LOOP_BYTES_MAX)
+    found = partition.log.read_cached(offset, on_loop_bytes, end_offset_exclusive=end, min_one_message=min_one)
+    if on_loop_bytes < max_bytes and found is not None and found.next_offset < end:
+        # There is more in memory than the loop has time to copy.
+        return None
+    return found
 
 
 def _read_waiting(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
