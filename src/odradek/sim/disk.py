@@ -98,16 +98,26 @@ class FileNode:
 
 
 class Survival(Enum):
-    NOTHING = 4
-    EVERYTHING = 2
+    """What is left of a file's unsynced writes."""
+
+    NOTHING = "nothing"
+    EVERYTHING = "everything"
     # The first writes, and of the next one the first sectors.
-    TORN = 3
+    TORN = "torn"
     # Sectors that happened to be written back, zeros between them.
-    SCATTERED = 1
+    SCATTERED = "scattered"
+
+
+_SURVIVAL_WEIGHTS: Final = {
+    Survival.NOTHING: 3,
+    Survival.EVERYTHING: 2,
+    Survival.TORN: 3,
+    Survival.SCATTERED: 3,
+}
 
 
 def _surviving(changes: list[_Write | _Resize], random: Random) -> list[_Write | _Resize]:
-    kind = random.choices(list(Survival), [kind.value for kind in Survival])[0]
+    (kind,) = random.choices(list(_SURVIVAL_WEIGHTS), list(_SURVIVAL_WEIGHTS.values()))
     if kind is Survival.NOTHING:
         return []
     if kind is Survival.EVERYTHING:
@@ -115,8 +125,7 @@ def _surviving(changes: list[_Write | _Resize], random: Random) -> list[_Write |
     if kind is Survival.SCATTERED:
         return [part for change in changes for part in _sectors(change) if random.random() < 0.5]
     count = random.randrange(len(changes))
-    torn = changes[count]
-    parts = list(_sectors(torn))
+    parts = list(_sectors(changes[count]))
     return [*changes[:count], *parts[: random.randrange(len(parts) + 1)]]
 
 

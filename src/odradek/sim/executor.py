@@ -17,6 +17,9 @@ from odradek.sim.process import Process, ProcessDied
 T = TypeVar("T")
 
 _DISPATCH_SECONDS: Final = 0.0001
+# Now and then a thread has to wait for a processor, and everything else goes on.
+_LATE_PROBABILITY: Final = 0.1
+_LATE_SECONDS: Final = 0.01
 
 
 class _Job:
@@ -57,7 +60,8 @@ class VirtualExecutor:
             # As with real threads: what has begun cannot be taken back, what has not can.
             if not job.done.cancelled():
                 lane.free_workers -= 1
-                seconds = self._random.expovariate(1 / _DISPATCH_SECONDS)
+                is_late = self._random.random() < _LATE_PROBABILITY
+                seconds = self._random.expovariate(1 / (_LATE_SECONDS if is_late else _DISPATCH_SECONDS))
                 self._process.scheduler.call_at(self._process.now + seconds, self._take_effect, job)
 
     def _take_effect(self, job: _Job) -> None:

@@ -81,7 +81,7 @@ class Process(Runnable):
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever it is, it must not end the other processes
-            self.loop.call_exception_handler({"message": f"error in {callback!r}", "exception": error})
+            self.loop.call_exception_handler({"message": "error in a callback", "exception": error})
         finally:
             asyncio._set_running_loop(None)
             self.scheduler.running = None

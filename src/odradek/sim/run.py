@@ -89,16 +89,16 @@ class _Run:
         self._scenario: Final = scenario
         self._cluster: Final = Cluster(world, self._nodes, self.workload.clients)
         self._ends_with_restart: Final = random.random() < 0.3
+        self._is_verified = False
 
     def violations(self) -> list[Violation]:
         try:
             stuck = self._play()
         except Livelock as livelock:
             stuck = [Violation(LIVENESS, str(livelock), self._world.now)]
-        found = list(stuck)
-        if not stuck:
-            found += check_records(self.workload.history, VERIFIER)
+        found = [*check_records(self.workload.history, VERIFIER if self._is_verified else None)]
         found += check_metadata(self.workload.history)
+        found += stuck
         found += [Violation(UNEXPECTED, f"{name}: {what}", self._world.now) for name, what in self._world.unexpected]
         return found
 
@@ -119,8 +119,9 @@ class _Run:
         workload.finish()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
             return [self._stuck(f"still waiting: {', '.join(workload.unfinished)}")]
+        stuck = []
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: not workload.behind):
-            return [self._stuck(f"readers are behind: {', '.join(workload.behind)}")]
+            stuck.append(self._stuck(f"readers are behind: {', '.join(workload.behind)}"))
         if self._ends_with_restart:
             for node in self._nodes:
                 node.stop()
@@ -129,8 +130,9 @@ class _Run:
                 node.start()
         workload.verify()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
-            return [self._stuck("not everything can be read")]
-        return []
+            return [*stuck, self._stuck("not everything can be read")]
+        self._is_verified = True
+        return stuck
 
     def _stuck(self, what: str) -> Violation:
         return Violation(LIVENESS, what, self._world.now)

@@ -1,6 +1,7 @@
 """The clients of one run: producers, readers, somebody who sends rubbish, an administrator; and the final reader."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from odradek.base.ids import TopicPartition
@@ -15,7 +16,7 @@ from odradek.sim.machine import Ports
 from odradek.sim.world import World
 
 VERIFIER: Final = "verifier"
-_ADMIN_TOPICS: Final = ("alpha", "beta")
+_ADMIN_TOPICS: Final = {"admin1": ("alpha", "beta"), "admin2": ("gamma", "delta")}
 
 Work = Callable[[ClusterClient], Awaitable[None]]
 
@@ -44,7 +45,8 @@ class Workload:
             self._works[f"reader{number}"] = self._follower(partition)
         self._works["prober"] = self._prober(self._random.choice(self.partitions))
         self._works["spoiler"] = self._spoiler(self._random.choice(self.partitions))
-        self._works["admin"] = self._administrator()
+        for name, topics in _ADMIN_TOPICS.items():
+            self._works[name] = self._administrator(topics)
 
     @property
     def clients(self) -> list[str]:
@@ -96,7 +98,7 @@ class Workload:
             for partition in self.partitions:
                 await _insist(client, Reader(client, self.history, partition, uses_session=False).read_all)
             admin = Admin(client, self.history)
-            for topic in _ADMIN_TOPICS:
+            for topic in chain.from_iterable(_ADMIN_TOPICS.values()):
                 await _insist(client, lambda topic=topic: admin.look(topic))  # type: ignore[misc]
 
         self._run(VERIFIER, work, ends=True)
@@ -150,13 +152,13 @@ class Workload:
 
         return work
 
-    def _administrator(self) -> Work:
+    def _administrator(self, topics: Sequence[str]) -> Work:
         interval_seconds = self._random.choice((0.2, 1.0))
 
         async def work(client: ClusterClient) -> None:
             admin = Admin(client, self.history)
             self._admins.append(admin)
-            await admin.change_topics(list(_ADMIN_TOPICS), interval_seconds)
+            await admin.change_topics(topics, interval_seconds)
 
         return work
 

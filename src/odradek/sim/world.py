@@ -87,8 +87,10 @@ def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
     logger.setLevel(logging.INFO)
     logger.propagate = False
     logger.handlers = [_TraceHandler(world)]
-    # The collector runs when it likes, and finalizers with it: not while a run has to be repeatable.
+    # The collector runs when it likes, and finalizers with it: not while a run has to be repeatable. What was there
+    # before need not be looked at after it.
     gc.disable()
+    gc.freeze()
     try:
         yield world
     finally:
@@ -97,7 +99,8 @@ def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             world.close()
-            gc.enable()
             gc.collect()
+            gc.unfreeze()
+            gc.enable()
         sys.unraisablehook = unraisable
         logger.level, logger.propagate, logger.handlers = before

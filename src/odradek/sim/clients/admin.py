@@ -1,7 +1,7 @@
 """An administrator of topics that nobody else touches: it creates, grows, configures, deletes and looks."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode
@@ -43,7 +43,7 @@ class Admin:
             except ConnectionLost:
                 await self._client.back_off()
 
-    async def change_topics(self, topics: list[str], interval_seconds: float) -> None:
+    async def change_topics(self, topics: Sequence[str], interval_seconds: float) -> None:
         """One random change or look after the other."""
         random = self._client.random
         while not self.is_finishing:

@@ -62,6 +62,7 @@ class Producer:
         self._unanswered: Final[deque[_Batch]] = deque()
         self._producer_id = -1
         self._sequence = 0
+        self._sends_left = 0
         self._count = 0
         self.is_finishing = False
 
@@ -77,6 +78,12 @@ class Producer:
                 client.forget_leader(self._partition)
                 await client.back_off()
 
+    def _renew(self) -> None:
+        """Now and then a producer is closed, and another one takes its place."""
+        if not self._unanswered and self._sends_left <= 0:
+            self._producer_id = -1
+            raise ConnectionLost("a new producer")
+
     async def _get_producer_id(self) -> None:
         client = self._client
         wire = await client.any_wire()
@@ -89,6 +96,7 @@ class Producer:
             raise ConnectionLost(f"no producer id: {response.error_code.name}")
         self._producer_id = response.producer_id
         self._sequence = 0
+        self._sends_left = client.random.randrange(10, 100)
         self._history.producer_ids.append((client.name, response.producer_id))
         client.note(f"is producer {response.producer_id}")
 
@@ -108,7 +116,8 @@ class Producer:
                     raise ConnectionLost(broken.result())
                 if self._unanswered and client.now - self._unanswered[0].sent_at > client.timeout_seconds:
                     raise ConnectionLost("no answer in time")
-                if not self.is_finishing and len(self._unanswered) < self._in_flight_max:
+                self._renew()
+                if not self.is_finishing and self._sends_left > 0 and len(self._unanswered) < self._in_flight_max:
                     batch = self._new_batch()
                     self._unanswered.append(batch)
                     self._ask(wire, leader, batch, broken)
@@ -164,6 +173,7 @@ class Producer:
             base_sequence=self._sequence,
         )
         self._sequence += count
+        self._sends_left -= 1
         send = Send(
             producer=client.name,
             is_idempotent=True,

@@ -1,0 +1,327 @@
+"""Bugs switched on by name: a checker is worth what it catches.
+
+Each replaces one piece of the node while a run lasts. They are put in from here: the node knows nothing of them.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from odradek.base.errors import KafkaError
+from odradek.controller.producer_ids import ProducerIds
+from odradek.log import recovery
+from odradek.log.batch_file import BatchFile
+from odradek.log.durability import Durability
+from odradek.log.partition_log import Appended, PartitionLog
+from odradek.log.producer_state import ProducerState
+from odradek.log.recovery import LogLoader
+from odradek.metadata.decision import Decision
+from odradek.node.metadata_log import MetadataLog
+from odradek.node.quorum_of_one import QuorumOfOne
+from odradek.partition.group_sync import GroupSync
+from odradek.partition.partition import Partition
+from odradek.protocol.framing import FrameReader
+from odradek.sim.disk_port import VirtualDiskPort
+from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES, Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedBug:
+    name: str
+    what: str
+    scenario: Scenario
+    """In which it is to be found."""
+    owner: Any
+    attribute: str
+    breaks: Callable[[Any], Any]
+    """Makes the broken piece from the sound one."""
+
+
+@contextmanager
+def planted(bug: PlantedBug | None) -> Iterator[None]:
+    if bug is None:
+        yield
+        return
+    # As it stands in the class: a property stays one.
+    sound = vars(bug.owner)[bug.attribute]
+    setattr(bug.owner, bug.attribute, bug.breaks(sound))
+    try:
+        yield
+    finally:
+        setattr(bug.owner, bug.attribute, sound)
+
+
+# ---- records
+
+
+def _append_later(sound: Any) -> Any:
+    owed: dict[Partition, int] = {}
+
+    def append(self: Partition, data: Any, batches: Any) -> Any:
+        if self.log.producers.find_duplicate(batches[0]) is not None:
+            return sound(self, data, batches)
+        copy = memoryview(bytearray(data))
+        count = batches[0].last_offset_delta + 1
+        first = self.log.log_end_offset + owed.get(self, 0)
+        owed[self] = owed.get(self, 0) + count
+
+        def pay() -> None:
+            owed[self] -= count
+            with contextlib.suppress(KafkaError, OSError):
+                sound(self, copy, batches)
+
+        asyncio.get_running_loop().call_later(0.05, pay)
+        return Appended(first, first + count - 1)
+
+    return append
+
+
+def _sync_later(sound: Any) -> Any:
+    async def durable(self: Partition, end_offset: int) -> None:
+        self._background.add(asyncio.ensure_future(sound(self, end_offset)))
+
+    return durable
+
+
+def _publish_at_once(sound: Any) -> Any:
+    def published(self: Partition, appended: Appended, added_bytes: int) -> None:
+        sound(self, appended, added_bytes)
+        self._advance_high_watermark(appended.last_offset + 1, added_bytes)
+
+    return published
+
+
+def _claim_what_came_meanwhile(sound: Any) -> Any:
+    async def run(self: GroupSync) -> None:
+        while self._waiting:
+            target = self._end_offset()
+            await self._executor.run(lambda target=target: self._sync(target))  # type: ignore[misc]
+            # The end as it is now, not as it was when the sync began.
+            self._synced_to = self._end_offset()
+            self._synced(self._synced_to)
+            self._release(lambda _: True, None)
+        self._running = None
+
+    return run
+
+
+def _keep_torn_tail(sound: Any) -> Any:
+    def truncate(self: BatchFile, size: int) -> None:
+        if size:
+            return
+        sound(self, size)
+
+    return truncate
+
+
+def _forget_producers(sound: Any) -> Any:
+    def load(self: LogLoader, log_start_offset: int, log_end_offset: int) -> ProducerState:
+        producers = self._new_producers()
+        producers.end_offset = log_end_offset
+        return producers
+
+    return load
+
+
+def _skip_directory(sound: Any) -> Any:
+    def sync_batches(self: Durability, segments: Any, directory: str, target: int) -> None:
+        for segment in segments:
+            if segment.base_offset < target:
+                segment.sync()
+
+    return sync_batches
+
+
+def _recover_from_the_end(sound: Any) -> Any:
+    return property(lambda self: self.log_end_offset)
+
+
+def _forget_the_beginning(sound: Any) -> Any:
+    def receive(self: FrameReader, data: bytes) -> list[bytearray]:
+        self._pieces.clear()
+        self._held = 0
+        frames: list[bytearray] = self._cut(data)
+        return frames
+
+    return receive
+
+
+# ---- metadata
+
+
+def _snapshot_of_what_is_not_committed(sound: Any) -> Any:
+    async def maintain(self: QuorumOfOne) -> None:
+        committed, self._committed = self._committed, self._controller.image
+        running = asyncio.ensure_future(sound(self))
+        await asyncio.sleep(0)
+        self._committed = committed
+        await running
+
+    return maintain
+
+
+def _allocate_without_record(sound: Any) -> Any:
+    def allocate(self: ProducerIds, broker_id: int, broker_epoch: int) -> Any:
+        decision = sound(self, broker_id, broker_epoch)
+        return Decision((), decision.response)
+
+    return allocate
+
+
+def _answer_before_commit(sound: Any) -> Any:
+    async def settled(self: QuorumOfOne) -> None:
+        await asyncio.sleep(0)
+
+    return settled
+
+
+def _rename_unsynced(sound: Any) -> Any:
+    def write_atomically(self: VirtualDiskPort, path: str, data: bytes) -> None:
+        file = self.open(path + ".tmp", create=True)
+        file.truncate(0)
+        file.write_at(0, data)
+        self.rename(path + ".tmp", path)
+
+    return write_atomically
+
+
+def _nothing(sound: Any) -> Any:
+    return lambda *arguments, **options: None
+
+
+BUGS: Final = {
+    bug.name: bug
+    for bug in (
+        PlantedBug(
+            name="acknowledged-before-the-append",
+            what="the producer hears at once, the log a moment later",
+            scenario=PROCESS_CRASHES,
+            owner=Partition,
+            attribute="append",
+            breaks=_append_later,
+        ),
+        PlantedBug(
+            name="acknowledged-before-the-sync",
+            what="flush.messages=1 is not waited for",
+            scenario=POWER_LOSS,
+            owner=Partition,
+            attribute="durable",
+            breaks=_sync_later,
+        ),
+        PlantedBug(
+            name="high-watermark-before-the-sync",
+            what="readers see what may still be lost",
+            scenario=POWER_LOSS,
+            owner=Partition,
+            attribute="_published",
+            breaks=_publish_at_once,
+        ),
+        PlantedBug(
+            name="sync-claims-later-appends",
+            what="what was appended while a sync ran counts as synced",
+            scenario=POWER_LOSS,
+            owner=GroupSync,
+            attribute="_run",
+            breaks=_claim_what_came_meanwhile,
+        ),
+        PlantedBug(
+            name="torn-tail-kept",
+            what="recovery does not cut the log behind its last whole batch",
+            scenario=POWER_LOSS,
+            owner=BatchFile,
+            attribute="truncate",
+            breaks=_keep_torn_tail,
+        ),
+        PlantedBug(
+            name="checksum-not-checked",
+            what="recovery takes a batch whose bytes were not all written",
+            scenario=POWER_LOSS,
+            owner=recovery,
+            attribute="check_crc",
+            breaks=_nothing,
+        ),
+        PlantedBug(
+            name="producers-forgotten",
+            what="a restart forgets who had sent what",
+            scenario=PROCESS_CRASHES,
+            owner=LogLoader,
+            attribute="_load_producers",
+            breaks=_forget_producers,
+        ),
+        PlantedBug(
+            name="duplicates-taken",
+            what="sequence numbers are not looked at",
+            scenario=PROCESS_CRASHES,
+            owner=PartitionLog,
+            attribute="_find_duplicate",
+            breaks=_nothing,
+        ),
+        PlantedBug(
+            name="directory-not-synced",
+            what="a new segment's name is not made durable with its bytes",
+            scenario=POWER_LOSS,
+            owner=Durability,
+            attribute="_sync_batches",
+            breaks=_skip_directory,
+        ),
+        PlantedBug(
+            name="recovery-point-too-high",
+            what="what was never synced is not looked at after a crash",
+            scenario=POWER_LOSS,
+            owner=PartitionLog,
+            attribute="recovery_point",
+            breaks=_recover_from_the_end,
+        ),
+        PlantedBug(
+            name="frames-cut-short",
+            what="a request that comes in two pieces loses the first",
+            scenario=PROCESS_CRASHES,
+            owner=FrameReader,
+            attribute="receive",
+            breaks=_forget_the_beginning,
+        ),
+        PlantedBug(
+            name="metadata-not-synced",
+            what="changes of metadata are answered while they are only in memory",
+            scenario=POWER_LOSS,
+            owner=MetadataLog,
+            attribute="flush",
+            breaks=_nothing,
+        ),
+        PlantedBug(
+            name="metadata-answered-early",
+            what="changes of metadata are answered before they are committed",
+            scenario=PROCESS_CRASHES,
+            owner=QuorumOfOne,
+            attribute="_settled",
+            breaks=_answer_before_commit,
+        ),
+        PlantedBug(
+            name="snapshot-of-the-uncommitted",
+            what="a metadata snapshot holds what a crash may take back",
+            scenario=POWER_LOSS,
+            owner=QuorumOfOne,
+            attribute="_maintain",
+            breaks=_snapshot_of_what_is_not_committed,
+        ),
+        PlantedBug(
+            name="producer-ids-not-recorded",
+            what="a restart gives the same producer ids again",
+            scenario=PROCESS_CRASHES,
+            owner=ProducerIds,
+            attribute="allocate",
+            breaks=_allocate_without_record,
+        ),
+        PlantedBug(
+            name="renamed-before-the-sync",
+            what="a checkpoint takes the place of the old one before its bytes are on the disk",
+            scenario=POWER_LOSS,
+            owner=VirtualDiskPort,
+            attribute="write_atomically",
+            breaks=_rename_unsynced,
+        ),
+    )
+}
