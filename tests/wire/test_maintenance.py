@@ -407,6 +407,7 @@ def test_an_advertised_address_that_nobody_reaches_is_warned_of(tmp_path: Path, 
 def test_a_client_from_elsewhere_that_is_sent_to_its_own_machine_is_warned_of(tmp_path: Path) -> None:
     address = _address_of_this_machine()
     node = OdradekProcess(tmp_path)
+    node.port = _port_free_on_all_addresses()
     node.properties = {
         "listeners": f"PLAINTEXT://0.0.0.0:{node.port},CONTROLLER://127.0.0.1:{node.controller_port}",
         "advertised.listeners": f"PLAINTEXT://localhost:{node.port}",
@@ -423,6 +424,13 @@ def test_a_client_from_elsewhere_that_is_sent_to_its_own_machine_is_warned_of(tm
         assert "a client at 127.0.0.1" not in node.output_file.read_text()
     finally:
         node.kill()
+
+
+def _port_free_on_all_addresses() -> int:
+    """A connection that has just ended may still hold a port of another loopback address."""
+    with socket.socket() as holder:
+        holder.bind(("0.0.0.0", 0))
+        return int(holder.getsockname()[1])
 
 
 def _address_of_this_machine() -> str:
