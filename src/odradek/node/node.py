@@ -6,7 +6,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from odradek.config.listeners import Listener as Address
 from odradek.config.node_config import NodeConfig
 from odradek.handlers.apis import BROKER_APIS
 from odradek.log.log_dir import LogDirError
-from odradek.log.log_dirs import LoadProgress, LogDirs
+from odradek.log.log_dirs import DirFailure, LoadProgress, LogDirs
 from odradek.metadata.image import ClusterImage
 from odradek.net.dispatch import BrokerDispatcher
 from odradek.net.limits import NodeConnectionLimits, limits_by_address, limits_by_name
@@ -138,7 +138,7 @@ class Node:
             is_stray=is_stray,
             progress=_tell_recovery,
         )
-        for failure in await asyncio.gather(*(self._executor.run(job) for job in jobs)):
+        for failure in await self._load(jobs, self._config.num_recovery_threads_per_data_dir * len(log_dirs.online)):
             if failure is not None and not is_disk_failure(failure.error):
                 raise StartError(f"{failure.directory}: {failure.error.strerror}: raise the limit (ulimit -n 100000)")
             if failure is not None:
@@ -146,6 +146,17 @@ class Node:
         if self.failed.done():
             raise StartError(self.failed.result())
         await broker.hold_all()
+
+    async def _load(self, jobs: Iterable[Callable[[], DirFailure | None]], at_once: int) -> list[DirFailure | None]:
+        waiting = iter(jobs)
+        results: list[DirFailure | None] = []
+
+        async def one_after_the_other() -> None:
+            for job in waiting:
+                results.append(await self._executor.run(job))
+
+        await asyncio.gather(*(one_after_the_other() for _ in range(at_once)))
+        return results
 
     async def _bind_listeners(self) -> None:
         config = self._config
