@@ -1,8 +1,10 @@
 """Many seeds at once, one seed again, or the planted bugs: `python -m tests.raft --help`."""
 
 import argparse
+import json
 import sys
 import time
+from pathlib import Path
 
 from odradek.raft.errors import BrokenQuorum
 from tests.raft import transcripts
@@ -11,6 +13,8 @@ from tests.raft.checker import Violation
 from tests.raft.scenario import Scenario
 from tests.raft.timeline import Timeline
 
+FOUND_BY = Path(__file__).parent / "found_by.json"
+"""For every planted bug the first seed that finds it, and what is seen broken: CI replays these."""
 _CLEAN = Bug()
 
 
@@ -49,13 +53,23 @@ def replay(seed: int, bug_name: str | None, last_lines: int) -> int:
 
 
 def find_bugs(seeds: int) -> int:
-    """The first seed that finds each of them."""
-    missed = 0
+    """Writes down the first seed that finds each of them."""
+    found: dict[str, tuple[int, str]] = {}
     for name, bug in BUGS.items():
-        found = next(((seed, failure) for seed in range(seeds) if (failure := failure_of(seed, bug))), None)
-        print(f"{name}: " + (f"seed {found[0]}: {found[1]}" if found else f"not found in {seeds} seeds"), flush=True)
-        missed += found is None
-    return missed
+        for seed in range(seeds):
+            failure = failure_of(seed, bug)
+            if failure is not None:
+                found[name] = (seed, invariant_of(failure))
+                print(f"{name}: seed {seed}: {failure}", flush=True)
+                break
+        else:
+            print(f"{name}: not found in {seeds} seeds", flush=True)
+    FOUND_BY.write_text(json.dumps(found, indent=2) + "\n")
+    return len(BUGS) - len(found)
+
+
+def invariant_of(failure: str) -> str:
+    return failure.split(": ")[1]
 
 
 def main() -> int:
@@ -68,7 +82,7 @@ def main() -> int:
     again.add_argument("seed", type=int)
     again.add_argument("--bug", choices=sorted(BUGS))
     again.add_argument("--lines", type=int, default=60)
-    bugs = commands.add_parser("bugs", help="search for every planted bug")
+    bugs = commands.add_parser("bugs", help="search for every planted bug, and write down who found it")
     bugs.add_argument("--seeds", type=int, default=500)
     commands.add_parser("transcripts", help="write tests/golden/raft anew")
     arguments = parser.parse_args()

@@ -25,10 +25,6 @@ from tests.raft.world import Host
 class Bug:
     patches: tuple[tuple[Any, str, Any], ...] = ()
     host_type: type[Host] = Host
-    seed: int = 0
-    """The first that finds it: what CI replays."""
-    invariant: str = ""
-    """What is seen broken with that seed."""
 
 
 @contextmanager
@@ -140,92 +136,31 @@ def _always(value: object) -> Callable[..., object]:
 
 
 BUGS: dict[str, Bug] = {
-    "unsynced vote": Bug(host_type=HastyHost, seed=0, invariant="an epoch is synced before it leaves"),
-    "epoch not persisted": Bug(
-        ((Replica, "_election_state", _without_epoch),), seed=0, invariant="an epoch is synced before it leaves"
-    ),
-    "vote forgotten in a crash": Bug(
-        ((election, "first_role", _forget_vote),), seed=24, invariant="one vote per epoch"
-    ),
-    "restarted leader leads on": Bug(
-        ((election, "first_role", _lead_on),), seed=4, invariant="progress once the faults are gone"
-    ),
-    "commit without a majority": Bug(
-        ((ReplicationProgress, "majority_end_offset", _one_too_few),),
-        seed=0,
-        invariant="what is committed is on a majority",
-    ),
-    "observers counted": Bug(
-        ((ReplicationProgress, "majority_end_offset", _with_observers),),
-        seed=3,
-        invariant="what is committed is on a majority",
-    ),
+    "unsynced vote": Bug(host_type=HastyHost),
+    "epoch not persisted": Bug(((Replica, "_election_state", _without_epoch),)),
+    "vote forgotten in a crash": Bug(((election, "first_role", _forget_vote),)),
+    "restarted leader leads on": Bug(((election, "first_role", _lead_on),)),
+    "commit without a majority": Bug(((ReplicationProgress, "majority_end_offset", _one_too_few),)),
+    "observers counted": Bug(((ReplicationProgress, "majority_end_offset", _with_observers),)),
     "older epochs committed by counting": Bug(
-        ((committing, "may_commit", lambda leader, end: end > (leader.high_watermark or 0)),),
-        seed=0,
-        invariant="only records of the own epoch commit by counting",
+        ((committing, "may_commit", lambda leader, end: end > (leader.high_watermark or 0)),)
     ),
-    "leader counts what it has not synced": Bug(
-        ((committing, "own_end_offset", lambda one: one.log.end_offset),),
-        seed=1,
-        invariant="what is committed is on a majority",
-    ),
-    "fetch before sync": Bug(
-        ((LogView, "is_synced", property(lambda log: log.loading is None)),),
-        seed=0,
-        invariant="a log is synced before the Fetch that acknowledges it",
-    ),
-    "candidate claims what it has not synced": Bug(
-        ((LogView, "synced_end", LogView.end),), seed=11, invariant="a candidate claims what it has synced"
-    ),
-    "vote for a shorter log": Bug(
-        ((OffsetAndEpoch, "freshness", (0, 0)),), seed=5, invariant="a leader has all that is committed"
-    ),
-    "stale epoch accepted": Bug(
-        ((epochs, "refusal_to_claimant", _unfenced),), seed=7, invariant="a vote is synced before it leaves"
-    ),
+    "leader counts what it has not synced": Bug(((committing, "own_end_offset", lambda one: one.log.end_offset),)),
+    "fetch before sync": Bug(((LogView, "is_synced", property(lambda log: log.loading is None)),)),
+    "candidate claims what it has not synced": Bug(((LogView, "synced_end", LogView.end),)),
+    "vote for a shorter log": Bug(((OffsetAndEpoch, "freshness", (0, 0)),)),
+    "stale epoch accepted": Bug(((epochs, "refusal_to_claimant", _unfenced),)),
     "truncation below the high watermark": Bug(
-        ((LogView, "truncation_point", _cut_an_epoch_more), (fetching, "check_truncation", _always(None))),
-        seed=0,
-        invariant="what is committed stays",
+        ((LogView, "truncation_point", _cut_an_epoch_more), (fetching, "check_truncation", _always(None)))
     ),
-    "late answers believed": Bug(
-        ((Requests, "answered", _always(True)),), seed=7, invariant="no epoch without a majority's pre-votes"
-    ),
-    "pre-vote ignored": Bug(
-        ((election, "stand", _stand_without_pre_vote),), seed=0, invariant="no epoch without a majority's pre-votes"
-    ),
-    "pre-vote beside a live leader": Bug(
-        ((election, "_is_content", _always(False)),), seed=0, invariant="a leader that answers is not deposed"
-    ),
-    "refusal by hearsay": Bug(
-        ((suspicion, "is_leader_refused", lambda one: one.settings.fast_detection),),
-        seed=0,
-        invariant="a leader that answers is not deposed",
-    ),
-    "snapshot ahead of the high watermark": Bug(
-        ((snapshots, "check_snapshot", _always(None)),),
-        host_type=EagerHost,
-        seed=1,
-        invariant="a snapshot equals the log it replaces",
-    ),
-    "two changes of voters at once": Bug(
-        ((membership, "refusal_to_change", _only_version),), seed=8, invariant="one change of the voters at a time"
-    ),
-    "change of voters before the epoch's first commit": Bug(
-        ((membership, "refusal_to_change", _before_own_commit),),
-        seed=28,
-        invariant="one change of the voters at a time",
-    ),
-    "new voters not counted": Bug(
-        ((ReplicationProgress, "follow", _always(None)),), seed=9, invariant="what is committed is on a majority"
-    ),
-    "removed leader counts itself": Bug(
-        ((ReplicationProgress, "follow", _keep_own_voice),), seed=9, invariant="what is committed is on a majority"
-    ),
-    "deserted leader stays": Bug(
-        ((RaftSettings, "check_quorum_timeout_ms", 1 << 40),),
-        seed=0,
-        invariant="a leader without a majority resigns",
-    ),
+    "late answers believed": Bug(((Requests, "answered", _always(True)),)),
+    "pre-vote ignored": Bug(((election, "stand", _stand_without_pre_vote),)),
+    "pre-vote beside a live leader": Bug(((election, "_is_content", _always(False)),)),
+    "refusal by hearsay": Bug(((suspicion, "is_leader_refused", lambda one: one.settings.fast_detection),)),
+    "snapshot ahead of the high watermark": Bug(((snapshots, "check_snapshot", _always(None)),), host_type=EagerHost),
+    "two changes of voters at once": Bug(((membership, "refusal_to_change", _only_version),)),
+    "change of voters before the epoch's first commit": Bug(((membership, "refusal_to_change", _before_own_commit),)),
+    "new voters not counted": Bug(((ReplicationProgress, "follow", _always(None)),)),
+    "removed leader counts itself": Bug(((ReplicationProgress, "follow", _keep_own_voice),)),
+    "deserted leader stays": Bug(((RaftSettings, "check_quorum_timeout_ms", 1 << 40),)),
 }

@@ -42,7 +42,8 @@ def _ask_leader_or_anyone(replica: Replica, follower: Follower) -> None:
         # There may be another leader by now: somebody else may know.
         _ask_anyone(replica)
     elif _may_fetch(replica):
-        request = snapshots.next_piece_request(replica, follower) or _fetch_request(replica)
+        max_wait_ms = replica.settings.fetch_max_wait_ms
+        request = snapshots.next_piece_request(replica, follower) or _fetch_request(replica, max_wait_ms)
         replica.send_if_ready(follower.leader_id, follower.leader_endpoints, request)
 
 
@@ -56,7 +57,9 @@ def _ask_anyone(replica: Replica) -> None:
     first = replica.random.randrange(len(node_ids))
     for node_id in (*node_ids[first:], *node_ids[:first]):
         if replica.requests.is_ready(node_id, replica.now_ms):
-            replica.send_if_ready(node_id, replica.voters.endpoints(node_id), _fetch_request(replica))
+            # No long wait, neither there nor here: somebody silent must not keep it from a leader that answers.
+            timeout_ms = replica.settings.discovery_timeout_ms
+            replica.send_if_ready(node_id, replica.voters.endpoints(node_id), _fetch_request(replica, 0), timeout_ms)
             return
     replica.wake_at(min(replica.requests.ready_at_ms(node_id, replica.now_ms) for node_id in node_ids))
 
@@ -70,7 +73,7 @@ def _may_fetch(replica: Replica) -> bool:
     return replica.log.is_synced
 
 
-def _fetch_request(replica: Replica) -> FetchRequest:
+def _fetch_request(replica: Replica, max_wait_ms: int) -> FetchRequest:
     return FetchRequest(
         cluster_id=replica.identity.cluster_id,
         replica=replica.key,
@@ -79,7 +82,7 @@ def _fetch_request(replica: Replica) -> FetchRequest:
         last_fetched_epoch=replica.log.last_epoch,
         high_watermark=replica.high_watermark,
         max_bytes=replica.settings.fetch_max_bytes,
-        max_wait_ms=replica.settings.fetch_max_wait_ms,
+        max_wait_ms=max_wait_ms,
     )
 
 

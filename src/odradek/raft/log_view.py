@@ -146,13 +146,14 @@ class LogView:
 
     def synced(self, change: int) -> None:
         while self._unsynced and self._unsynced[0][0] <= change:
-            self.synced_end_offset = self._unsynced.popleft()[1]
+            self.synced_end_offset = max(self.start_offset, self._unsynced.popleft()[1])
 
     def advance_start(self, snapshot_id: SnapshotId) -> None:
-        """Records before the end of the snapshot are gone, and older snapshots too."""
+        """Records before the end of the snapshot are gone, and older snapshots too. The snapshot is durable."""
         if snapshot_id not in self.snapshots or self.epoch_before(snapshot_id.end_offset) != snapshot_id.epoch:
             raise BrokenQuorum(f"the log cannot begin at the end of {snapshot_id}, which it does not have")
         self.start_offset = snapshot_id.end_offset
+        self.synced_end_offset = max(self.synced_end_offset, snapshot_id.end_offset)
         later = [start for start in self.epochs[1:] if start.offset >= snapshot_id.end_offset]
         self.epochs = [EpochStart(snapshot_id.epoch, snapshot_id.end_offset), *later]
         self.snapshots = {one: size for one, size in self.snapshots.items() if one >= snapshot_id}

@@ -158,15 +158,20 @@ class Replica:
         leader_id = NOBODY if self.leader_id is None else self.leader_id
         return replace(response, leader_id=leader_id, leader_epoch=self.epoch, leader_endpoints=self.leader_endpoints)
 
-    def send_if_ready(self, destination: int, endpoints: tuple[VoterEndpoint, ...], message: Request) -> bool:
+    def send_if_ready(
+        self,
+        destination: int,
+        endpoints: tuple[VoterEndpoint, ...],
+        message: Request,
+        timeout_ms: int | None = None,
+    ) -> bool:
         """False while an earlier request is under way or a pause lasts; the replica then wakes when that ends."""
-        if not self.requests.is_ready(destination, self.now_ms):
-            self.wake_at(self.requests.ready_at_ms(destination, self.now_ms))
-            return False
-        correlation_id = self.requests.sent(destination, self.now_ms)
-        self.emit(Send(destination, endpoints, correlation_id, message))
-        self.wake_at(self.now_ms + self.settings.request_timeout_ms)
-        return True
+        is_ready = self.requests.is_ready(destination, self.now_ms)
+        if is_ready:
+            correlation_id = self.requests.sent(destination, self.now_ms, timeout_ms)
+            self.emit(Send(destination, endpoints, correlation_id, message))
+        self.wake_at(self.requests.ready_at_ms(destination, self.now_ms))
+        return is_ready
 
     def wake_at(self, at_ms: int) -> None:
         at_ms = max(at_ms, self.now_ms + 1)

@@ -45,10 +45,11 @@ class Requests:
         self._waiting = {node: waiting for node, waiting in self._waiting.items() if waiting.deadline_ms > now_ms}
         return max((waiting.deadline_ms for waiting in self._waiting.values()), default=None)
 
-    def sent(self, destination: int, now_ms: int) -> int:
+    def sent(self, destination: int, now_ms: int, timeout_ms: int | None = None) -> int:
         self._last_correlation_id += 1
         self._pausing.pop(destination, None)
-        self._waiting[destination] = _Waiting(self._last_correlation_id, now_ms + self._request_timeout_ms)
+        deadline_ms = now_ms + (self._request_timeout_ms if timeout_ms is None else timeout_ms)
+        self._waiting[destination] = _Waiting(self._last_correlation_id, deadline_ms)
         return self._last_correlation_id
 
     def answered(self, destination: int, correlation_id: int) -> bool:

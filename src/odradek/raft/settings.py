@@ -40,5 +40,10 @@ class RaftSettings:
         return self.fetch_timeout_ms * 3 // 2
 
     @property
+    def discovery_timeout_ms(self) -> int:
+        """For an answer of somebody who may know the leader: several can be asked within a follower's patience."""
+        return self.fetch_timeout_ms // 8
+
+    @property
     def begin_epoch_interval_ms(self) -> int:
         return self.fetch_timeout_ms // 2

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from uuid import UUID
 
+from odradek.raft.errors import BrokenQuorum
 from odradek.raft.voters import Quorum
 from odradek.records.control import ControlMessage, KRaftVersion, VoterEndpoint, VoterRegistration, Voters
 
@@ -84,8 +85,7 @@ class VoterSet:
 
     def has_overlapping_majority(self, other: "VoterSet") -> bool:
         """Any majority of one shares a voter with any majority of the other."""
-        common = len(set(self.keys) & set(other.keys))
-        return len(self) - common < self.majority and len(other) - common < other.majority
+        return self.majority + other.majority > len(set(self.keys) | set(other.keys))
 
 
 def key_of(voter: VoterRegistration) -> ReplicaKey:
@@ -104,6 +104,8 @@ class QuorumAt:
     offset: int
     kraft_version: int
     voters: VoterSet
+    is_decided: bool = False
+    """The voters were decided by a leader, not only configured, maybe differently on each node."""
 
 
 class QuorumHistory:
@@ -133,17 +135,21 @@ class QuorumHistory:
 
     def note(self, messages: Iterable[ControlMessage], first_offset: int) -> None:
         for offset, message in enumerate(messages, first_offset):
-            last = QuorumAt(offset, self.kraft_version, self.voters)
+            last = self._entries[-1] if self._entries else QuorumAt(-1, 0, self._static)
             if isinstance(message, KRaftVersion):
-                self._entries.append(replace(last, kraft_version=message.kraft_version))
+                self._entries.append(replace(last, offset=offset, kraft_version=message.kraft_version))
             elif isinstance(message, Voters):
-                self._entries.append(replace(last, voters=VoterSet.of(message.voters)))
+                voters = VoterSet.of(message.voters)
+                if last.is_decided and not last.voters.has_overlapping_majority(voters):
+                    raise BrokenQuorum(f"voters {voters.ids} cannot follow voters {last.voters.ids}")
+                self._entries.append(QuorumAt(offset, last.kraft_version, voters, is_decided=True))
 
     def load(self, quorum: Quorum, end_offset: int) -> None:
         """From a snapshot that ends there."""
         self._entries.clear()
         if quorum.kraft_version > 0:
-            self._entries.append(QuorumAt(end_offset - 1, quorum.kraft_version, VoterSet.of(quorum.voters)))
+            voters = VoterSet.of(quorum.voters)
+            self._entries.append(QuorumAt(end_offset - 1, quorum.kraft_version, voters, is_decided=end_offset > 0))
 
     def truncate(self, end_offset: int) -> None:
         while self._entries and self._entries[-1].offset >= end_offset:
