@@ -1,9 +1,9 @@
-"""A node in a thread of this process, on a disk with which a test can tamper, its event loop watched for stalls."""
+"""A node in a thread of this process, on a disk with which a test can tamper."""
 
 import asyncio
+import os
 import random
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,9 +24,9 @@ from tests.odradek_process import OdradekProcess
 
 T = TypeVar("T")
 
+THREAD_NAME = "hosted-node"
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0
-TICK_S = 0.005
 
 
 class HostedNode:
@@ -49,12 +49,15 @@ class HostedNode:
         self.disk = disk or HostDisk()
         self.node: Node
         self.failure: str | None = None
-        self.longest_stall_s = 0.0
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
         self._start_error: BaseException | None = None
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="hosted-node", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+
+    @property
+    def pid(self) -> int:
+        return os.getpid()
 
     def __enter__(self) -> Self:
         if not (self.log_dirs[0] / "meta.properties").exists():
@@ -85,12 +88,6 @@ class HostedNode:
         assert self.node._broker is not None
         return list(self.node._broker.log_dirs.logs())
 
-    def begin_watch(self) -> None:
-        self.call(self._forget_stalls)
-
-    def _forget_stalls(self) -> None:
-        self.longest_stall_s = 0.0
-
     def _run(self) -> None:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             try:
@@ -108,25 +105,12 @@ class HostedNode:
         )
         try:
             await self.node.start()
-            watch = asyncio.ensure_future(self._watch())
             self._ready.set()
             stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
             await asyncio.wait((stopping, self.node.failed), return_when=asyncio.FIRST_COMPLETED)
             if self.node.failed.done():
                 self.failure = self.node.failed.result()
-            for task in (stopping, watch):
-                task.cancel()
+            stopping.cancel()
         finally:
             await self.node.stop()
             executor.close()
-
-    async def _watch(self) -> None:
-        """Time that the thread waited for a processor is taken off: a busy machine is not a stalled loop."""
-        schedule = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
-        waited_ns = 0
-        while True:
-            due = time.monotonic() + TICK_S
-            await asyncio.sleep(TICK_S)
-            late_s = time.monotonic() - due
-            before_ns, waited_ns = waited_ns, int(schedule.read_text().split()[1])
-            self.longest_stall_s = max(self.longest_stall_s, late_s - (waited_ns - before_ns) / 1e9)

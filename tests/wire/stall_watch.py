@@ -1,32 +1,41 @@
 """Watches a node's event loop from outside while a test misbehaves: how long does a small question wait at worst?
 
-`python -m tests.wire.stall_watch PORT PID` asks every two milliseconds, from a process of its own so that the test's
-work does not count, until its standard input is closed, and then prints the longest wait. Time that the node's main
-thread, or the asker, spent waiting for a processor is taken off: a busy machine is not a stalled loop.
+`python -m tests.wire.stall_watch PORT PID` asks every few milliseconds, from a process of its own so that the test's
+work does not count, until its standard input is closed, and then prints the longest wait. Time that a thread of the
+node's, or the asker, spent waiting for a processor is taken off: a busy machine is not a stalled loop. All threads,
+because one that holds the interpreter and is not let run keeps the loop waiting, too.
 """
 
+import os
 import select
 import subprocess
 import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from tests.components import ROOT
-from tests.node_process import NodeProcess
 from tests.raw_wire import RawConnection, encode_request
 
 STALL_MS = 100
-PAUSE_S = 0.002
+PAUSE_S = 0.004
 API_VERSIONS = 18
 STARTED = "watching\n"
+
+
+class Watched(Protocol):
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def pid(self) -> int: ...
 
 
 class StallWatch:
     """Around what must not stall the node."""
 
-    def __init__(self, node: NodeProcess) -> None:
+    def __init__(self, node: Watched) -> None:
         self._node = node
         self._process: subprocess.Popen[str]
 
@@ -60,19 +69,26 @@ def watch(port: int, pid: int) -> float:
         connection.receive()
         print(STARTED, end="", flush=True)
         while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
-            idle = _run_queue_seconds(str(pid)) + _run_queue_seconds("self")
+            idle = _seconds_without_processor(pid)
             began = time.monotonic()
             connection.send_bytes(question)
             connection.receive()
             waited = time.monotonic() - began
-            idle = _run_queue_seconds(str(pid)) + _run_queue_seconds("self") - idle
-            longest_s = max(longest_s, waited - idle)
+            longest_s = max(longest_s, waited - (_seconds_without_processor(pid) - idle))
     return longest_s * 1000
 
 
-def _run_queue_seconds(process: str) -> float:
-    """How long its main thread has waited for a processor so far."""
-    return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+def _seconds_without_processor(pid: int) -> float:
+    """How long the node's threads and this process have waited to be let run so far."""
+    tasks = [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
+    return sum(_run_queue_seconds(task) for task in ["/proc/self", *tasks])
+
+
+def _run_queue_seconds(task: str) -> float:
+    try:
+        return int(Path(task, "schedstat").read_text().split()[1]) / 1e9
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from tests.apis import Api
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection, decode_response, encode_request
 from tests.record_batches import TestRecord, batch
-from tests.wire.hosted_node import HostedNode
+from tests.wire.hosted_node import THREAD_NAME, HostedNode
 from tests.wire.plain_requests import (
     TOPIC_RESOURCE,
     alter_configs,
@@ -33,7 +33,6 @@ from tests.wire.tampered_disk import TamperedDisk, leave_alone
 
 TOPIC = "safe"
 LOG_FILE = f"{TOPIC}-0/00000000000000000000.log"
-STALL_S = 0.1
 
 
 @pytest.fixture
@@ -210,22 +209,14 @@ def test_a_slow_disk_moves_its_appends_to_a_thread(node: HostedNode, disk: Tampe
         assert produce(producer, TOPIC, b"0").offset == 0
         slow.threads.clear()
         slow.seconds = 0.2
-        node.begin_watch()
 
         def send(connection: RawConnection, count: int) -> list[int]:
             return [produce(connection, TOPIC, b"%d" % number).offset for number in range(count)]
 
-        with ThreadPoolExecutor(2) as threads:
+        with StallWatch(node), ThreadPoolExecutor(2) as threads:
             running = [threads.submit(send, connection, 3) for connection in (producer, second)]
-            worst = 0.0
-            while not all(one.done() for one in running):
-                began = time.monotonic()
-                other.ask(Api.API_VERSIONS, 0)
-                worst = max(worst, time.monotonic() - began)
             offsets = [one.result() for one in running]
-        assert node.longest_stall_s < STALL_S
-        assert worst < STALL_S
-        assert all("hosted-node" not in name for name in slow.threads)
+        assert all(THREAD_NAME not in name for name in slow.threads)
         # Each connection's records in their order, none missing, none twice.
         assert all(rising == sorted(rising) for rising in offsets)
         assert sorted(offsets[0] + offsets[1]) == list(range(1, 7))
@@ -255,7 +246,7 @@ def test_a_disk_that_is_quick_again_is_written_from_the_loop(node: HostedNode, d
         slow.seconds = 0.0
         slow.threads.clear()
         deadline = time.monotonic() + 30
-        while "hosted-node" not in slow.threads:
+        while THREAD_NAME not in slow.threads:
             assert time.monotonic() < deadline, "the disk is quick, and still not trusted"
             produce(connection, TOPIC, b"quick")
 
@@ -275,17 +266,17 @@ def test_a_slow_disk_leaves_the_other_alone(tmp_path: Path, disk: TamperedDisk) 
         produce(connection, TOPIC, b"value", partition=on_two)
         with ThreadPoolExecutor(1) as threads:
             running = threads.submit(produce, connection, TOPIC, b"value", partition=on_two)
-            worst = 0.0
+            written = 0
             while not running.done():
-                began = time.monotonic()
                 assert produce(other, TOPIC, b"value", partition=1 - on_two).error is ErrorCode.none
-                worst = max(worst, time.monotonic() - began)
-        assert worst < STALL_S
+                written += 1
+        # Between two writes of the slow disk the other one took many.
+        assert written > 20
         disk.interfere = leave_alone
 
 
 def test_a_slow_sync_holds_up_nobody(node: HostedNode, disk: TamperedDisk) -> None:
-    with RawConnection(node.port) as connection, RawConnection(node.port) as other:
+    with RawConnection(node.port) as connection:
         assert create_topic(connection, TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
 
         def slow(operation: str, path: str) -> None:
@@ -293,13 +284,8 @@ def test_a_slow_sync_holds_up_nobody(node: HostedNode, disk: TamperedDisk) -> No
                 time.sleep(0.4)
 
         disk.interfere = slow
-        node.begin_watch()
-        with ThreadPoolExecutor(1) as threads:
-            running = threads.submit(produce, connection, TOPIC, b"value")
-            while not running.done():
-                other.ask(Api.API_VERSIONS, 0)
-        assert running.result().error is ErrorCode.none
-        assert node.longest_stall_s < STALL_S
+        with StallWatch(node):
+            assert produce(connection, TOPIC, b"value").error is ErrorCode.none
 
 
 def test_a_stop_waits_for_writes_on_a_slow_disk(tmp_path: Path, disk: TamperedDisk) -> None:
@@ -354,14 +340,14 @@ def test_cold_reads_go_to_a_thread(node: HostedNode, disk: TamperedDisk) -> None
             produce(connection, TOPIC, value)
         disk.interfere = note
         assert fetch(connection, TOPIC).values == values
-        assert (readers["read"], readers["read_cached"]) == (set(), {"hosted-node"})
+        assert (readers["read"], readers["read_cached"]) == (set(), {THREAD_NAME})
         drop_from_cache(node.log_dirs[0] / LOG_FILE)
         for name in readers.values():
             name.clear()
         # Warm again after the first look, which a thread took.
         assert fetch(connection, TOPIC).values == values
         assert readers["read"]
-        assert "hosted-node" not in readers["read"]
+        assert THREAD_NAME not in readers["read"]
 
 
 def test_a_cold_read_that_takes_long_holds_up_nobody(node: HostedNode, disk: TamperedDisk) -> None:
@@ -376,13 +362,11 @@ def test_a_cold_read_that_takes_long_holds_up_nobody(node: HostedNode, disk: Tam
             produce(connection, TOPIC, value)
         drop_from_cache(node.log_dirs[0] / LOG_FILE)
         disk.interfere = slow
-        node.begin_watch()
-        with ThreadPoolExecutor(1) as threads:
+        with StallWatch(node), ThreadPoolExecutor(1) as threads:
             running = threads.submit(fetch, connection, TOPIC)
             while not running.done():
                 assert produce(other, TOPIC, b"meanwhile").error is ErrorCode.none
         assert running.result().values[: len(values)] == values
-        assert node.longest_stall_s < STALL_S
 
 
 @pytest.mark.parametrize("partitions", [1, 50])
@@ -417,7 +401,8 @@ def test_after_kill_nine_a_node_serves_at_once(tmp_path: Path) -> None:
                 assert produce(connection, TOPIC, value).error is ErrorCode.none
         node.kill()
         node.start()
-        assert node.started_in_s < 2
+        # A third of a second on an idle machine; waiting for the old session to end would take nine.
+        assert node.started_in_s < 4
         with RawConnection(node.port) as connection:
             assert fetch(connection, TOPIC).values == values
             assert produce(connection, TOPIC, b"next").offset == len(values)

@@ -8,8 +8,7 @@ showed one such write has its appends done by a thread, until a while of quick o
 from typing import Final
 
 SLOW_SECONDS: Final = 0.02
-QUICK_SECONDS: Final = 0.002
-# Both have to come together: small writes come by the hundred between two pauses of a throttled disk.
+# Both without a slow one among them: small writes come by the hundred between two pauses of a throttled disk.
 QUICK_IN_A_ROW: Final = 200
 QUICK_FOR_SECONDS: Final = 1.0
 
@@ -24,14 +23,11 @@ class AppendPace:
 
     def observe(self, seconds: float, now: float) -> None:
         """A write that took so long has just ended."""
-        if not self.slow:
-            if seconds < SLOW_SECONDS:
-                return
+        if seconds >= SLOW_SECONDS:
             self.slow = True
-        elif seconds <= QUICK_SECONDS:
+            self._quick_in_a_row = 0
+            self._quick_since = now
+        elif self.slow:
             self._quick_in_a_row += 1
             if self._quick_in_a_row >= QUICK_IN_A_ROW and now - self._quick_since >= QUICK_FOR_SECONDS:
                 self.slow = False
-            return
-        self._quick_in_a_row = 0
-        self._quick_since = now
