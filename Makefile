@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench pipeline clean
+.PHONY: help run test check sim bench pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ check: $(VENV)/.installed-check ## format, lint, types and import contracts
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+sim: $(VENV)/.installed-fast ## real nodes on a virtual machine, with faults (SEEDS=1000; ARGS="--seed 7 --trace")
+	@$(BIN)/python -m odradek.sim $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)

@@ -123,7 +123,8 @@ def _surviving(changes: list[_Write | _Resize], random: Random) -> list[_Write |
     if kind is Survival.EVERYTHING:
         return changes
     if kind is Survival.SCATTERED:
-        return [part for change in changes for part in _sectors(change) if random.random() < 0.5]
+        share = random.choice((0.5, 0.8, 0.95))
+        return [part for change in changes for part in _sectors(change) if random.random() < share]
     count = random.randrange(len(changes))
     parts = list(_sectors(changes[count]))
     return [*changes[:count], *parts[: random.randrange(len(parts) + 1)]]

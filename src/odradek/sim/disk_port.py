@@ -57,6 +57,8 @@ class VirtualDiskPort:
     def enter(self, what: str, path: str, kind: str | None = None) -> None:
         process = self.process
         process.disk_fuse.burn()
+        if kind == "sync":
+            process.sync_fuse.burn()
         if not process.is_alive:
             raise ProcessDied
         process.trace.minor(process.name, f"disk: {what} {path}")

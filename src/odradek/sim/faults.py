@@ -9,7 +9,6 @@ from random import Random
 from typing import Final
 
 from odradek.sim.node_host import NodeHost
-from odradek.sim.process import Fuse
 from odradek.sim.world import World
 
 # A process that is to die within so many of its next steps dies at the latest after this time.
@@ -69,16 +68,17 @@ def schedule(faults: Sequence[Fault], cluster: Cluster) -> None:
 # ---- processes
 
 
-def _die(fault: Fault, cluster: Cluster, fuse_of: Callable[[NodeHost], Fuse], *, power_lost: bool) -> None:
+def _die(fault: Fault, cluster: Cluster) -> None:
     """Somewhere in the next steps of the process, which may be in the middle of anything."""
     node, scheduler = cluster.nodes[fault.node], cluster.world.scheduler
     process = node.machine.process
     if process is None or not process.is_alive:
         return
+    what, _, where = fault.kind.partition("-at-")
 
     def end() -> None:
         if process.is_alive:
-            if power_lost:
+            if what == "power-loss":
                 node.machine.lose_power()
             else:
                 node.machine.kill()
@@ -88,34 +88,9 @@ def _die(fault: Fault, cluster: Cluster, fuse_of: Callable[[NodeHost], Fuse], *,
         node.machine.switch_on()
         node.start()
 
-    fuse_of(node).light(int(fault.amount), end)
+    fuses = {"step": process.turn_fuse, "disk": process.disk_fuse, "sync": process.sync_fuse}
+    fuses[where].light(int(fault.amount), end)
     scheduler.call_after(_FUSE_SECONDS_MAX, end)
-
-
-def _turns(node: NodeHost) -> Fuse:
-    assert node.machine.process is not None
-    return node.machine.process.turn_fuse
-
-
-def _disk_operations(node: NodeHost) -> Fuse:
-    assert node.machine.process is not None
-    return node.machine.process.disk_fuse
-
-
-def _crash(fault: Fault, cluster: Cluster) -> None:
-    _die(fault, cluster, _turns, power_lost=False)
-
-
-def _crash_in_disk(fault: Fault, cluster: Cluster) -> None:
-    _die(fault, cluster, _disk_operations, power_lost=False)
-
-
-def _lose_power(fault: Fault, cluster: Cluster) -> None:
-    _die(fault, cluster, _turns, power_lost=True)
-
-
-def _lose_power_in_disk(fault: Fault, cluster: Cluster) -> None:
-    _die(fault, cluster, _disk_operations, power_lost=True)
 
 
 def _restart(fault: Fault, cluster: Cluster) -> None:
@@ -198,10 +173,12 @@ def _fail_disk(fault: Fault, cluster: Cluster) -> None:
 
 
 _STRIKES: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
-    "crash": _crash,
-    "crash-in-disk": _crash_in_disk,
-    "power-loss": _lose_power,
-    "power-loss-in-disk": _lose_power_in_disk,
+    "crash-at-step": _die,
+    "crash-at-disk": _die,
+    "crash-at-sync": _die,
+    "power-loss-at-step": _die,
+    "power-loss-at-disk": _die,
+    "power-loss-at-sync": _die,
     "restart": _restart,
     "pause": _pause,
     "clock-jump": _jump_clock,
@@ -216,10 +193,12 @@ _STRIKES: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
 
 # How much of what a fault of each kind brings.
 _AMOUNTS: Final[Mapping[str, Callable[[Random], float]]] = {
-    "crash": lambda random: random.randrange(1, 60),
-    "power-loss": lambda random: random.randrange(1, 60),
-    "crash-in-disk": lambda random: random.randrange(1, 40),
-    "power-loss-in-disk": lambda random: random.randrange(1, 40),
+    "crash-at-step": lambda random: random.randrange(1, 60),
+    "crash-at-disk": lambda random: random.randrange(1, 40),
+    "crash-at-sync": lambda random: random.randrange(1, 8),
+    "power-loss-at-step": lambda random: random.randrange(1, 60),
+    "power-loss-at-disk": lambda random: random.randrange(1, 40),
+    "power-loss-at-sync": lambda random: random.randrange(1, 8),
     "clock-jump": lambda random: random.uniform(-30, 30),
     "delay": lambda random: random.uniform(0.01, 0.3),
     "slow-disk": lambda random: random.choice((0.001, 0.01, 0.05)),

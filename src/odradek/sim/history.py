@@ -51,8 +51,8 @@ class Read:
     records: tuple[tuple[int, bytes], ...]
     high_watermark: int
     log_start_offset: int
-    follows_on: bool = False
-    """Whether this reader goes through the partition from its begin, each read from where the last one ended."""
+    is_damaged: bool = False
+    """Whether a checksum was wrong; `records` are those before it."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -87,9 +87,9 @@ def _sync_later(sound: Any) -> Any:
 
 
 def _publish_at_once(sound: Any) -> Any:
-    def published(self: Partition, appended: Appended, added_bytes: int) -> None:
-        sound(self, appended, added_bytes)
-        self._advance_high_watermark(appended.last_offset + 1, added_bytes)
+    def published(self: Partition, appended: Appended, data: Any) -> None:
+        sound(self, appended, data)
+        self._advance_high_watermark(appended.last_offset + 1, 1)
 
     return published
 

@@ -55,6 +55,7 @@ class Process(Runnable):
         self.paused_until = 0.0
         self.turn_fuse: Final = Fuse()
         self.disk_fuse: Final = Fuse()
+        self.sync_fuse: Final = Fuse()
         self.exit_code: int | None = None
         # Errors that nobody caught, or that the program itself called unexpected.
         self.unexpected: Final[list[str]] = []

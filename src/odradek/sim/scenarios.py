@@ -13,11 +13,19 @@ class Scenario:
     """Drawn from evenly; a kind named twice comes twice as often."""
     topic_configs: tuple[tuple[str, str], ...] = ()
     fault_seconds: float = 8.0
-    faults_max: int = 6
+    faults_max: int = 8
 
 
 _NETWORK: Final = ("block", "block-back", "reset", "reset", "delay")
-_PROCESS: Final = ("crash", "crash", "crash", "crash-in-disk", "crash-in-disk", "restart", "pause")
+_PROCESS: Final = (
+    "crash-at-step",
+    "crash-at-step",
+    "crash-at-disk",
+    "crash-at-disk",
+    "crash-at-sync",
+    "restart",
+    "pause",
+)
 
 PROCESS_CRASHES: Final = Scenario(
     name="process-crashes",
@@ -29,8 +37,8 @@ POWER_LOSS: Final = Scenario(
     promise="C: power is lost, for topics that are synced before they acknowledge",
     # No syncs that fail: what such a disk holds after a later loss of power is nobody's promise.
     fault_kinds=(
-        *("power-loss", "power-loss", "power-loss", "power-loss-in-disk", "power-loss-in-disk"),
-        *("crash", "crash-in-disk", "restart", "reset", "block", "delay", "slow-disk"),
+        *("power-loss-at-step", "power-loss-at-disk", "power-loss-at-disk", "power-loss-at-sync", "power-loss-at-sync"),
+        *("crash-at-step", "crash-at-disk", "crash-at-sync", "restart", "reset", "block", "delay", "slow-disk"),
     ),
     topic_configs=(("flush.messages", "1"),),
 )

@@ -6,8 +6,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from random import Random
-from typing import Final
+from typing import Final, TextIO
 
 from odradek.sim.machine import Machine
 from odradek.sim.network import Network
@@ -77,6 +78,21 @@ class _TraceHandler(logging.Handler):
             running.trace.minor(running.name, f"says: {record.getMessage()}")
 
 
+def _warned(
+    world: World,
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A coroutine that was never awaited is a mistake, unless its process died before it could be."""
+    running = world.scheduler.running
+    if isinstance(running, Process) and running.is_alive:
+        running.note_unexpected(f"{category.__name__}: {message}")
+
+
 @contextmanager
 def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
     """A world that is alone in this process while it lasts."""
@@ -91,16 +107,17 @@ def simulated_world(seed: int, *, keep_trace: bool = False) -> Iterator[World]:
     # before need not be looked at after it.
     gc.disable()
     gc.freeze()
-    try:
-        yield world
-    finally:
-        # Coroutines of the dead still want to wait for something on their way out, or were never begun.
-        sys.unraisablehook = lambda _: None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = partial(_warned, world)
+        try:
+            yield world
+        finally:
+            # Coroutines of the dead still want to wait for something on their way out.
+            sys.unraisablehook = lambda _: None
             world.close()
             gc.collect()
             gc.unfreeze()
             gc.enable()
-        sys.unraisablehook = unraisable
-        logger.level, logger.propagate, logger.handlers = before
+            sys.unraisablehook = unraisable
+            logger.level, logger.propagate, logger.handlers = before

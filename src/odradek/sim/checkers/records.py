@@ -10,6 +10,7 @@ from odradek.sim.history import EndOffset, History, Outcome, Read, Send
 
 ACKNOWLEDGED: Final = "1 acknowledged is readable"
 ONE_VALUE: Final = "2 one value for one offset"
+INTACT: Final = "2 the same bytes"
 NEVER_APPEARS: Final = "3 refused never appears"
 AT_MOST_ONCE: Final = "3 unknown appears at most once"
 IN_ORDER: Final = "4 idempotent, in order"
@@ -128,6 +129,10 @@ def check_real_time(partition: TopicPartition, sends: Iterable[Send]) -> Iterato
 
 def check_reads(partition: TopicPartition, reads: Iterable[Read]) -> Iterator[Violation]:
     for read in reads:
+        if read.is_damaged:
+            yield Violation(
+                INTACT, f"{read.reader} reads damaged bytes from {partition} {read.asked_offset}", read.ended
+            )
         if not read.records:
             continue
         last = read.records[-1][0]

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import check_crc, parse_batches
@@ -37,7 +37,7 @@ class Reader:
         """From offset 0 on, for ever."""
         while True:
             try:
-                records = await self._read(self.position, follows_on=True)
+                records = await self._read(self.position)
                 if records:
                     self.position = records[-1][0] + 1
             except ConnectionLost as lost:
@@ -52,7 +52,7 @@ class Reader:
             try:
                 end_offset = await self.end_offset()
                 if end_offset:
-                    await self._read(self._client.random.randrange(end_offset), follows_on=False)
+                    await self._read(self._client.random.randrange(end_offset))
             except ConnectionLost:
                 self._client.forget_leader(self._partition)
 
@@ -61,7 +61,7 @@ class Reader:
         end_offset = await self.end_offset()
         self.position = 0
         while self.position < end_offset:
-            records = await self._read(self.position, follows_on=True)
+            records = await self._read(self.position)
             if records:
                 self.position = records[-1][0] + 1
 
@@ -93,7 +93,7 @@ class Reader:
         )
         return int(answer.offset)
 
-    async def _read(self, offset: int, *, follows_on: bool) -> list[tuple[int, bytes]]:
+    async def _read(self, offset: int) -> list[tuple[int, bytes]]:
         client = self._client
         leader = await client.leader(self._partition)
         wire = await client.wire(leader.host, leader.port)
@@ -125,7 +125,7 @@ class Reader:
                     OutOfRange(partition=self._partition, asked_offset=offset, began=began, ended=client.now)
                 )
             raise ConnectionLost(f"no records: {answer.error_code.name}")
-        found = _decode(answer.records)
+        found, is_damaged = _decode(answer.records)
         wanted = [one for one in found if one[0] >= offset]
         self._history.reads.append(
             Read(
@@ -137,9 +137,11 @@ class Reader:
                 records=tuple(found),
                 high_watermark=answer.high_watermark,
                 log_start_offset=getattr(answer, "log_start_offset", -1),
-                follows_on=follows_on,
+                is_damaged=is_damaged,
             )
         )
+        if is_damaged and not wanted:
+            raise ConnectionLost("what comes next is damaged")
         if wanted:
             client.note(f"reads {self._partition} from {wanted[0][0]} to {wanted[-1][0]}")
         return wanted
@@ -179,10 +181,13 @@ class Reader:
         self._session_epoch = 0
 
 
-def _decode(data: bytes | None) -> list[tuple[int, bytes]]:
+def _decode(data: bytes | None) -> tuple[list[tuple[int, bytes]], bool]:
+    """The records, and whether they end at one that is damaged."""
     found: list[tuple[int, bytes]] = []
-    if data:
-        for header in parse_batches(data):
-            check_crc(data, header)
-            found += [(record.offset, record.value or b"") for record in decode_batch(data, header)]
-    return found
+    try:
+        for header in parse_batches(data or b""):
+            check_crc(data or b"", header)
+            found += [(record.offset, record.value or b"") for record in decode_batch(data or b"", header)]
+    except KafkaError:
+        return found, True
+    return found, False

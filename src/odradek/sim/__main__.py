@@ -1,0 +1,191 @@
+"""`python -m odradek.sim`: many seeds, or one of them again.
+
+Prints how fast it goes; of a seed that fails, what was false, the command that repeats it, and how it came about, with
+the fewest faults that still make it fail.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from odradek.sim.planted import BUGS, planted
+from odradek.sim.report import describe, replay_command
+from odradek.sim.run import Result, run_seed
+from odradek.sim.scenarios import SCENARIOS, Scenario
+from odradek.sim.shrink import shrink
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+_REPORT_SECONDS: Final = 10.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    if options.list:
+        _list()
+        return EXIT_OK
+    if options.seed is not None:
+        return _repeat(options)
+    return _explore(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m odradek.sim", description="Runs real nodes on a virtual machine.")
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="run this seed only")
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="by default each seed has one of them")
+    parser.add_argument("--faults", help="with --seed: only those at these places, as 0,3; or none")
+    parser.add_argument("--trace", action="store_true", help="with --seed: print every event")
+    parser.add_argument("--plant", choices=sorted(BUGS), metavar="BUG", help="a bug to be found; --list names them")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes (default: %(default)s)")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
+    parser.add_argument("--list", action="store_true", help="name scenarios and bugs that can be planted")
+    return parser
+
+
+def _list() -> None:
+    print("scenarios:")
+    for scenario in SCENARIOS.values():
+        print(f"  {scenario.name:32} {scenario.promise}")
+    print("bugs that can be planted:")
+    for bug in BUGS.values():
+        print(f"  {bug.name:32} {bug.what} ({bug.scenario.name})")
+
+
+def scenario_of(seed: int, name: str | None, bug: str | None) -> Scenario:
+    if name is not None:
+        return SCENARIOS[name]
+    if bug is not None:
+        return BUGS[bug].scenario
+    return list(SCENARIOS.values())[seed % len(SCENARIOS)]
+
+
+def run_one(
+    seed: int,
+    scenario_name: str | None,
+    bug: str | None,
+    *,
+    only_faults: Sequence[int] | None = None,
+    keep_trace: bool = False,
+) -> Result:
+    with planted(BUGS[bug] if bug else None):
+        return run_seed(seed, scenario_of(seed, scenario_name, bug), only_faults=only_faults, keep_trace=keep_trace)
+
+
+# ---- one seed
+
+
+def _repeat(options: argparse.Namespace) -> int:
+    faults = None
+    if options.faults is not None:
+        faults = [] if options.faults == "none" else [int(place) for place in options.faults.split(",")]
+    result = run_one(options.seed, options.scenario, options.plant, only_faults=faults, keep_trace=True)
+    if options.trace:
+        for event in result.events:
+            print(event)
+    print(f"seed {result.seed}, {result.scenario}: {'passed' if result.passed else 'FAILED'}")
+    print("\n".join(describe(result, faults)))
+    print(f"trace {result.trace_hash}, {result.simulated_seconds:.1f} simulated seconds")
+    return EXIT_OK if result.passed else EXIT_FAILED
+
+
+# ---- many seeds
+
+
+def _explore(options: argparse.Namespace) -> int:
+    seeds = range(options.first, options.first + options.seeds)
+    began = time.perf_counter()
+    simulated_seconds = 0.0
+    done = 0
+    failed: list[Result] = []
+    with _progress(options.seeds) as advance:
+        for result in _results(seeds, options):
+            done += 1
+            simulated_seconds += result.simulated_seconds
+            seconds = time.perf_counter() - began
+            if not result.passed:
+                failed.append(result)
+            pace = f"{done / seconds:.1f} seeds/s, {simulated_seconds / seconds:.0f} simulated s/s"
+            advance(f"{pace}, {len(failed)} failed")
+            if failed and not options.keep_going:
+                break
+    print(f"{done} seeds in {time.perf_counter() - began:.1f} s: {pace}, {len(failed)} failed")
+    for result in failed:
+        print(f"seed {result.seed}, {result.scenario}: {result.violations[0]}".splitlines()[0])
+    if not failed:
+        return EXIT_OK
+    _explain(min(failed, key=lambda result: result.seed), options)
+    return EXIT_FAILED
+
+
+def _results(seeds: Sequence[int], options: argparse.Namespace) -> Iterator[Result]:
+    """In the order in which they come; seeds are begun in their own."""
+    run = partial(run_one, scenario_name=options.scenario, bug=options.plant)
+    if options.jobs <= 1:
+        yield from map(run, seeds)
+        return
+    waiting = iter(seeds)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        running: set[Future[Result]] = {pool.submit(run, seed) for seed in islice(waiting, options.jobs * 2)}
+        try:
+            while running:
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                running |= {pool.submit(run, seed) for seed in islice(waiting, len(finished))}
+                for future in finished:
+                    yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _explain(result: Result, options: argparse.Namespace) -> None:
+    def run(faults: Sequence[int]) -> Result:
+        return run_one(result.seed, result.scenario, options.plant, only_faults=faults)
+
+    print(f"\nseed {result.seed} with fewer faults …", flush=True)
+    kept, runs = shrink(result, run)
+    again = run_one(result.seed, result.scenario, options.plant, only_faults=kept, keep_trace=True)
+    print(f"{len(kept)} of {len(result.faults)} faults are enough ({runs} runs)")
+    print("\n".join(describe(again, kept)))
+    print(f"again:  {replay_command(result, kept, options.plant)}")
+    print(f"whole:  {replay_command(result, None, options.plant)}")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[str], None]]:
+    """A bar for a person, a line now and then for a file."""
+    if not sys.stderr.isatty():
+        yield _lines(total)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda text: bar.update(task, advance=1, description=text)
+
+
+def _lines(total: int) -> Callable[[str], None]:
+    count = 0
+    last = time.perf_counter()
+
+    def advance(text: str) -> None:
+        nonlocal count, last
+        count += 1
+        if time.perf_counter() - last > _REPORT_SECONDS:
+            last = time.perf_counter()
+            print(f"{count}/{total}: {text}", file=sys.stderr, flush=True)
+
+    return advance
+
+
+if __name__ == "__main__":
+    sys.exit(main())

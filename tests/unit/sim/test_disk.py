@@ -1,0 +1,248 @@
+import errno
+from collections.abc import Callable
+
+import pytest
+
+from odradek.sim.disk import FileNode, VirtualDisk
+from odradek.sim.disk_port import VirtualDiskPort
+from odradek.sim.machine import Machine
+from odradek.sim.world import World
+
+
+@pytest.fixture
+def machine(world: World) -> Machine:
+    return world.add_machine("one")
+
+
+@pytest.fixture
+def disk(machine: Machine) -> VirtualDiskPort:
+    port = machine.new_process().disk
+    port.make_dirs("/data/logs")
+    return port
+
+
+def contents(disk: VirtualDisk) -> dict[str, bytes]:
+    return {path: node.cached.read(0, node.cached.size) for path, node in disk.files()}
+
+
+def test_files(disk: VirtualDiskPort) -> None:
+    file = disk.open("/data/a", create=True)
+    file.write_at(3, b"defg")
+    file.append([b"hi", b"j"])
+    assert file.read(0, 100) == b"\0\0\0defghij"
+    file.write_at(0, b"abc")
+    assert disk.read_bytes("/data/a") == b"abcdefghij"
+    file.truncate(4)
+    assert (file.size(), disk.size("/data/a")) == (4, 4)
+    file.truncate(6)
+    assert file.read(0, 100) == b"abcd\0\0"
+    file.close()
+    with pytest.raises(OSError, match="closed"):
+        file.read(0, 1)
+
+
+def test_a_long_file_of_which_little_is_written_takes_no_room(disk: VirtualDiskPort) -> None:
+    file = disk.open("/data/a", create=True)
+    file.truncate(1 << 40)
+    file.write_at(10, b"x")
+    assert file.read(9, 3) == b"\0x\0"
+    assert file.read((1 << 40) - 2, 10) == b"\0\0"
+
+
+def test_names(disk: VirtualDiskPort) -> None:
+    disk.open("/data/a", create=True).write_at(0, b"1")
+    disk.rename("/data/a", "/data/b")
+    assert sorted(disk.list_dir("/data")) == ["b", "logs"]
+    assert (disk.exists("/data/a"), disk.is_dir("/data/logs"), disk.is_dir("/data/b")) == (False, True, False)
+    disk.rename("/data/logs", "/data/old")
+    disk.open("/data/old/x", create=True)
+    disk.remove_tree("/data/old")
+    disk.remove("/data/b")
+    assert disk.list_dir("/data") == []
+
+
+def test_what_is_not_there(disk: VirtualDiskPort) -> None:
+    attempts: list[Callable[[], object]] = [
+        lambda: disk.open("/data/none"),
+        lambda: disk.read_bytes("/data/none"),
+        lambda: disk.list_dir("/none"),
+        lambda: disk.remove("/data/none"),
+        lambda: disk.rename("/data/none", "/data/other"),
+        lambda: disk.open("/none/a", create=True),
+    ]
+    for attempt in attempts:
+        with pytest.raises(FileNotFoundError):
+            attempt()
+
+
+def test_an_open_file_outlives_its_name(disk: VirtualDiskPort) -> None:
+    file = disk.open("/data/a", create=True)
+    disk.remove("/data/a")
+    file.write_at(0, b"still")
+    assert file.read(0, 10) == b"still"
+    assert not disk.exists("/data/a")
+
+
+def test_a_killed_process_leaves_the_page_cache_and_frees_its_locks(machine: Machine, disk: VirtualDiskPort) -> None:
+    disk.open("/data/a", create=True).write_at(0, b"unsynced")
+    disk.lock("/data/.lock")
+    other = machine.new_process().disk
+    with pytest.raises(BlockingIOError):
+        other.lock("/data/.lock")
+    disk.process.kill()
+    assert other.read_bytes("/data/a") == b"unsynced"
+    other.lock("/data/.lock").release()
+    other.lock("/data/.lock")
+
+
+def power_losses(seed: int, prepare: Callable[[VirtualDiskPort], None]) -> dict[str, bytes]:
+    world = World(seed)
+    machine = world.add_machine("one")
+    port = machine.new_process().disk
+    port.make_dirs("/data")
+    prepare(port)
+    machine.lose_power()
+    return contents(machine.disk)
+
+
+def outcomes(prepare: Callable[[VirtualDiskPort], None]) -> list[dict[str, bytes]]:
+    return [power_losses(seed, prepare) for seed in range(60)]
+
+
+def test_what_was_synced_survives_a_power_loss_with_its_name(world: World) -> None:
+    def prepare(disk: VirtualDiskPort) -> None:
+        file = disk.open("/data/a", create=True)
+        file.write_at(0, b"synced")
+        file.sync()
+        disk.sync_dir("/data")
+
+    assert all(left == {"/data/a": b"synced"} for left in outcomes(prepare))
+
+
+def test_what_was_not_synced_is_lost_in_many_ways() -> None:
+    body = b"x" * 2000
+
+    def prepare(disk: VirtualDiskPort) -> None:
+        file = disk.open("/data/a", create=True)
+        file.write_at(0, b"synced")
+        file.sync()
+        disk.sync_dir("/data")
+        file.write_at(6, body)
+        file.write_at(2006, b"end")
+
+    left = [one["/data/a"] for one in outcomes(prepare)]
+    assert all(one.startswith(b"synced") for one in left)
+    assert b"synced" in left
+    assert b"synced" + body + b"end" in left
+    assert any(6 < len(one) < 2006 and b"\0" not in one for one in left), "torn at a sector"
+    assert any(b"\0" in one for one in left), "a hole"
+    assert all((len(one) - 512) % 512 == 0 for one in left if 512 <= len(one) < 2006)
+
+
+def test_a_name_that_was_not_synced_may_be_gone() -> None:
+    def prepare(disk: VirtualDiskPort) -> None:
+        file = disk.open("/data/a", create=True)
+        file.write_at(0, b"synced")
+        file.sync()
+
+    left = outcomes(prepare)
+    assert {} in left
+    assert {"/data/a": b"synced"} in left
+
+
+def test_a_rename_takes_effect_as_a_whole_or_not_at_all() -> None:
+    def prepare(disk: VirtualDiskPort) -> None:
+        disk.write_atomically("/data/a", b"old")
+        file = disk.open("/data/b", create=True)
+        file.write_at(0, b"new")
+        file.sync()
+        disk.sync_dir("/data")
+        disk.rename("/data/b", "/data/a", durable=False)
+
+    left = outcomes(prepare)
+    before, after = {"/data/a": b"old", "/data/b": b"new"}, {"/data/a": b"new"}
+    assert all(one in (before, after) for one in left)
+    assert before in left
+    assert after in left
+
+
+def test_written_atomically_is_durable() -> None:
+    def prepare(disk: VirtualDiskPort) -> None:
+        disk.write_atomically("/data/a", b"first")
+        disk.write_atomically("/data/a", b"second")
+
+    assert all(one == {"/data/a": b"second"} for one in outcomes(prepare))
+
+
+def test_a_full_disk_takes_a_part_and_then_nothing(machine: Machine, disk: VirtualDiskPort) -> None:
+    file = disk.open("/data/a", create=True)
+    machine.disk_condition.room_bytes = 5
+    with pytest.raises(OSError) as raised:
+        file.write_at(0, b"0123456789")
+    assert raised.value.errno == errno.ENOSPC
+    assert file.read(0, 100) == b"01234"
+    file.write_at(0, b"abcde")
+    with pytest.raises(OSError):
+        file.append([b"x"])
+    assert file.read(0, 100) == b"abcde"
+    with pytest.raises(OSError):
+        disk.open("/data/b", create=True)
+    assert disk.usage("/data").usable_bytes == 0
+    machine.disk_condition.become_well()
+    file.append([b"f"])
+    assert file.read(0, 100) == b"abcdef"
+
+
+@pytest.mark.parametrize(
+    ("kind", "attempt"),
+    [
+        ("read", lambda disk: disk.read_bytes("/data/a")),
+        ("write", lambda disk: disk.open("/data/a").write_at(0, b"x")),
+        ("sync", lambda disk: disk.open("/data/a").sync()),
+        ("sync", lambda disk: disk.sync_dir("/data")),
+    ],
+)
+def test_a_failing_disk(
+    machine: Machine, disk: VirtualDiskPort, kind: str, attempt: Callable[[VirtualDiskPort], object]
+) -> None:
+    disk.open("/data/a", create=True)
+    disk.make_dirs("/elsewhere")
+    machine.disk_condition.failing[kind] = "/data"
+    with pytest.raises(OSError) as raised:
+        attempt(disk)
+    assert raised.value.errno == errno.EIO
+    assert machine.disk_condition.has_failed
+    disk.open("/elsewhere/a", create=True).sync()
+
+
+def test_after_a_failed_sync_the_bytes_are_never_written(machine: Machine, disk: VirtualDiskPort) -> None:
+    file = disk.open("/data/a", create=True)
+    disk.sync_dir("/data")
+    file.write_at(0, b"doomed")
+    machine.disk_condition.failing["sync"] = "/data"
+    with pytest.raises(OSError):
+        file.sync()
+    machine.disk_condition.become_well()
+    with pytest.raises(OSError):
+        file.sync()
+    # Somebody who opens the file anew is told that all is well, and it is not.
+    disk.open("/data/a").sync()
+    assert disk.read_bytes("/data/a") == b"doomed"
+    machine.lose_power()
+    assert contents(machine.disk) == {"/data/a": b""}
+
+
+def test_some_reads_are_not_in_the_cache(disk: VirtualDiskPort) -> None:
+    file = disk.open("/data/a", create=True)
+    file.write_at(0, b"x")
+    found = [file.read_cached(0, 1) for _ in range(1000)]
+    assert set(found) == {b"x", None}
+    assert found.count(None) < 100
+
+
+def test_a_bit_that_flips_stays_flipped() -> None:
+    node = FileNode()
+    node.write(0, b"\0\0", 0)
+    node.sync()
+    node.flip_bit(1, 3)
+    assert node.cached.read(0, 2) == node.durable.read(0, 2) == b"\0\x08"
