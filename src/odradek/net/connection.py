@@ -35,6 +35,9 @@ WAITING_BYTES_MAX: Final = 1 << 20
 HANDLED_IN_A_ROW_MAX: Final = 16
 # A client that has hung up may have sent requests that want no answer: they are handled, within this time.
 LAST_REQUESTS_SECONDS_MAX: Final = 10.0
+# Two answers of length, header and body; a third takes them along. With all of them the client would have nothing to do
+# until the last is made.
+HELD_BACK_PARTS_MAX: Final = 6
 # An answer from this size on is sent at once, and what was held back before it.
 HELD_BACK_BYTES_MAX: Final = 16_384
 # Below this, copying the parts together costs less than handing them over one by one.
@@ -206,7 +209,7 @@ class ClientConnection(asyncio.Protocol):
         handled = 0
         if not self._is_in:
             return
-        # Answers to requests that came together leave together: a call of the system less for each.
+        # Answers to requests that came together leave a few together: a call of the system less for each.
         held_back: list[bytes] = []
         self._held_back = held_back
         try:
@@ -342,7 +345,7 @@ class ClientConnection(asyncio.Protocol):
         held_back = self._held_back
         if held_back is None:
             self._send([_LENGTH.pack(size), *parts])
-        elif size < HELD_BACK_BYTES_MAX and not self._handling:
+        elif len(held_back) < HELD_BACK_PARTS_MAX and size < HELD_BACK_BYTES_MAX and not self._handling:
             held_back += (_LENGTH.pack(size), *parts)
         else:
             self._send([*held_back, _LENGTH.pack(size), *parts])
