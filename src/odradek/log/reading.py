@@ -26,6 +26,9 @@ class LogRead(NamedTuple):
 
 def floor_slot(segments: Sequence[Segment], offset: int) -> int:
     """Which segment is the last that begins at the offset or before it; the first if none does."""
+    if offset >= segments[-1].base_offset:
+        # Where nearly everybody reads.
+        return len(segments) - 1
     return max(0, bisect_right(segments, offset, key=base_offset_of) - 1)
 
 
@@ -36,9 +39,7 @@ def read_batches(
 
     Raises WouldWait if `cached`, and something is not in memory.
     """
-    slot = len(segments) - 1
-    if offset < segments[slot].base_offset:
-        slot = floor_slot(segments, offset)
+    slot = floor_slot(segments, offset)
     while offset < end_offset and slot < len(segments):
         segment = segments[slot]
         slot += 1
