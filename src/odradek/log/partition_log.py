@@ -103,6 +103,9 @@ class PartitionLog:
             progress=progress,
         ).load()
         log = cls(disk, directory, topic_partition, topic_id, config, loaded)
+        if config.flush_messages <= 1 and log.recovery_point < log.log_end_offset:
+            # What the last run had no time to sync will be served: then it must not be lost either.
+            log.flush()
         log.release_files()
         return log
 

@@ -148,13 +148,16 @@ class LogLoader:
         for slot, segment in enumerate(unflushed):
             size_before = segment.size
             report = None if self._progress is None else self._report_from(scanned, bytes_to_scan, self._progress)
-            recover_segment(segment, producers, self._epochs, report)
+            end_offset = recover_segment(segment, producers, self._epochs, report)
             scanned += size_before
             if report is not None:
                 report(size_before)
-            if segment.size < size_before:
+            following = unflushed[slot + 1 :]
+            # A power loss may also leave less than was written, ending with a whole batch. Compaction does so, too.
+            is_short = bool(following) and not self._config.compact and following[0].base_offset != end_offset
+            if segment.size < size_before or is_short:
                 # Nothing behind a hole was ever acknowledged.
-                for later in unflushed[slot + 1 :]:
+                for later in following:
                     later.remove_files()
                 del self._segments[first + slot + 1 :]
                 break
@@ -212,8 +215,8 @@ def recover_segment(
     producers: ProducerState,
     epochs: LeaderEpochs,
     report: Callable[[int], None] | None = None,
-) -> None:
-    """Writes the segment's indexes anew and cuts it behind its last whole batch.
+) -> int:
+    """Writes the segment's indexes anew and cuts it behind its last whole batch. Returns the offset after that.
 
     `producers` stand at the segment's begin and are brought to its end, where a snapshot is left: no later recovery
     has to read this segment again. `report` hears the position every now and then.
@@ -243,6 +246,7 @@ def recover_segment(
     segment.log.truncate(valid_bytes)
     segment.finish()
     producers.take_snapshot(sync=False)
+    return next_offset
 
 
 def _check_offsets(segment: Segment, header: BatchHeader, next_offset: int) -> None:

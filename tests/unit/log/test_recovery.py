@@ -344,3 +344,41 @@ def test_any_life_of_a_log(tmp_path_factory: pytest.TempPathFactory, steps: list
         assert found_producers[producer_id].transaction_first_offset == entry.transaction_first_offset
     assert reopened.aborted_transactions(0, reopened.log_end_offset) == expected_aborted
     assert reopened.last_stable_offset(reopened.log_end_offset) == stable
+
+
+def test_what_is_served_after_a_kill_is_synced_where_readers_see_only_what_is(tmp_path: Path) -> None:
+    box = LogBox(tmp_path, config=config(flush_messages=1))
+    box.append(batch(3))
+    log = box.reopen_after_kill()
+    assert (log.recovery_point, log.log_end_offset) == (3, 3)
+    box = LogBox(tmp_path / "unsynced")
+    box.append(batch(3))
+    log = box.reopen_after_kill()
+    assert (log.recovery_point, log.log_end_offset) == (0, 3)
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_segment_that_lost_whole_batches_ends_the_log(tmp_path: Path, left: int) -> None:
+    box = LogBox(tmp_path)
+    for _ in range(3):
+        for _ in range(2):
+            box.append(batch(3))
+        box.log.roll(NOW_MS)
+    middle = box.log.segments[1].log.path
+    box.log.release_files()
+    os.truncate(middle, left * len(batch(3)))
+    log = box.open()
+    assert log.log_end_offset == 6 + left * 3
+    assert [segment.base_offset for segment in log.segments] == [0, 6]
+    assert box.append(batch(1)).first_offset == log.log_end_offset - 1
+
+
+def test_a_compacted_segment_may_end_before_the_next_begins(tmp_path: Path) -> None:
+    box = LogBox(tmp_path, config=config(compact=True, delete=False))
+    for _ in range(2):
+        for _ in range(2):
+            box.append(batch(3))
+        box.log.roll(NOW_MS)
+    box.log.release_files()
+    os.truncate(box.log.segments[0].log.path, len(batch(3)))
+    assert box.open().log_end_offset == 12
