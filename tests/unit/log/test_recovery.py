@@ -100,9 +100,9 @@ def test_only_what_was_not_flushed_is_scanned(tmp_path: Path, monkeypatch: pytes
     scanned: list[int] = []
     real = recovery.recover_segment
 
-    def noted(segment: Segment, *rest: Any) -> None:
+    def noted(segment: Segment, *rest: Any) -> int:
         scanned.append(segment.base_offset)
-        real(segment, *rest)
+        return real(segment, *rest)
 
     monkeypatch.setattr(recovery, "recover_segment", noted)
     box.open(recovery_point=segments[2] + 1)
