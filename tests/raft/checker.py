@@ -77,11 +77,13 @@ class Witness:
     content_until_ms: int = -1
     """A leader has answered it: until then it must not help to depose that leader."""
     last_fetch: tuple[int, int] | None = None
-    """Correlation id and time of the last Fetch it sent."""
+    """Correlation id of the last Fetch it sent, and until when it waits for the answer."""
     led_since: tuple[int, int] = (-1, -1)
     """Epoch and time of the first record as leader."""
     voters_since: tuple[int, int] = (-1, -1)
     """Offset of its last set of voters, and when it was first seen."""
+    paused_until_ms: int = -1
+    """It could not look at the time before."""
     fetches: dict[int, int] = field(default_factory=dict)
     """When which replica fetched from it last."""
     refused: set[int] = field(default_factory=set)
@@ -179,7 +181,9 @@ class Checker:
             # Those who are voters now may not have been when the leader looked last.
             witness.voters_since = (offset, now_ms)
         times = sorted((now_ms if voter == node else witness.fetches.get(voter, -1) for voter in voters), reverse=True)
-        followed_ms = max(witness.led_since[1], witness.voters_since[1], times[len(voters) // 2])
+        followed_ms = max(
+            witness.led_since[1], witness.voters_since[1], witness.paused_until_ms, times[len(voters) // 2]
+        )
         if now_ms - followed_ms > 3 * self._fetch_timeout_ms:
             raise Violation("a leader without a majority resigns", f"node {node} writes on in epoch {epoch}")
 
@@ -216,7 +220,9 @@ class Checker:
             case messages.FetchRequest():
                 self._said_epoch(node, message.current_leader_epoch)
                 self._acknowledged(node, message)
-                self._nodes[node].last_fetch = (correlation_id, now_ms)
+                # Who only looks for a leader neither waits nor is waited for as long.
+                patience_ms = self._fetch_timeout_ms // 8 if message.max_wait_ms == 0 else self._request_timeout_ms
+                self._nodes[node].last_fetch = (correlation_id, now_ms + patience_ms)
             case messages.FetchResponse() if message.high_watermark >= 0:
                 self._said_high_watermark(node, message.leader_epoch, message.high_watermark)
         if isinstance(message, messages.LeaderNaming) and message.leader_epoch >= 0:
@@ -290,12 +296,19 @@ class Checker:
         if isinstance(message, messages.FetchRequest | messages.FetchSnapshotRequest):
             witness.fetches[message.replica.node_id] = now_ms
         if isinstance(message, messages.FetchResponse) and witness.last_fetch is not None:
-            fetch_id, sent_ms = witness.last_fetch
-            is_awaited = fetch_id == correlation_id and now_ms - sent_ms < self._request_timeout_ms
+            fetch_id, deadline_ms = witness.last_fetch
+            if fetch_id != correlation_id:
+                return
+            # A second copy of it finds nobody waiting.
+            witness.last_fetch = None
+            is_in_time = now_ms < deadline_ms
             is_of_leader = message.leader_epoch == witness.state.leader_epoch and not message.error
             is_believed = message.leader_id not in witness.refused
-            if is_awaited and is_of_leader and is_believed and witness.state.leader_id == message.leader_id >= 0:
+            if is_in_time and is_of_leader and is_believed and witness.state.leader_id == message.leader_id >= 0:
                 witness.content_until_ms = now_ms + self._fetch_timeout_ms
+
+    def paused(self, node: int, until_ms: int) -> None:
+        self._nodes[node].paused_until_ms = until_ms
 
     def refused(self, node: int, other: int) -> None:
         self._nodes[node].refused.add(other)

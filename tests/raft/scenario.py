@@ -90,6 +90,7 @@ class Scenario:
                 self._cut_one_way,
                 self._split,
                 self._slow_disk,
+                self._pause,
                 self._snapshot,
                 self._snapshot,
                 self._resign,
@@ -165,9 +166,14 @@ class Scenario:
         host.sync_delay_max_ms = self.random.choice((50, 300))
         self.world.after(self.random.randrange(100, 1000), lambda: setattr(host, "sync_delay_max_ms", 6))
 
+    def _pause(self) -> None:
+        """A process that is stopped for a while, and does not know it afterwards."""
+        host = self.world.hosts[self._target()]
+        self.world.pause(host.node_id, self.random.choice((100, 700, 1500)))
+
     def _snapshot(self) -> None:
         host = self.world.hosts[self._target()]
-        if host.is_running:
+        if host.is_running and host.paused_until_ms <= self.world.now_ms:
             host.take_snapshot()
             if self.random.random() < 0.7:
                 host.clean()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from odradek.raft import events, messages
+from odradek.raft.roles import TRANSITIONS
 from tests.raft.timeline import Timeline
 from tests.raft.world import SETTINGS, Host, World, key_of, registration
 
@@ -174,7 +175,17 @@ def transcript(play: Callable[[], Play]) -> str:
     return "\n".join([f"# {about}", *play().timeline.lines]) + "\n"
 
 
+def table_of_roles() -> str:
+    """Every transition there is, as the machine's own table has it."""
+    lines = ["# Roles, and what leads from one to another. An observer is only ever Unattached or Follower."]
+    for source, targets in TRANSITIONS.items():
+        lines.append(f"{source.__name__}")
+        lines += [f"    -> {target.__name__:<12} {reason}" for target, reason in targets.items()]
+    return "\n".join(lines) + "\n"
+
+
 def record() -> None:
     GOLDEN.mkdir(parents=True, exist_ok=True)
+    (GOLDEN / "roles.txt").write_text(table_of_roles())
     for play in PLAYS:
         (GOLDEN / f"{play.__name__}.txt").write_text(transcript(play))

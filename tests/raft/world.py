@@ -92,6 +92,7 @@ class Host:
         self.applied_offset = 0
         self.applied_digest = 0
         self.sync_delay_max_ms = 6
+        self.paused_until_ms = 0
         self._todo: deque[effects.Effect] = deque()
         self._is_persisting = False
         self._is_syncing = False
@@ -115,6 +116,7 @@ class Host:
         self._open.clear()
         self._is_persisting = self._is_syncing = False
         self.leading_epoch = None
+        self.paused_until_ms = 0
         newest = max(self.disk.snapshots, default=None)
         self.applied_offset = 0 if newest is None else newest.end_offset
         self.applied_digest = 0 if newest is None else self.disk.snapshots[newest].digest
@@ -143,18 +145,22 @@ class Host:
         self.world.checker.crashed(self.node_id)
 
     def hear(self, event: events.Event) -> None:
-        if self.machine is not None:
+        life = self.life
+        if self.machine is not None and not self._is_paused(lambda: life == self.life and self.hear(event)):
+            if isinstance(event, events.ResponseReceived):
+                self.world.checker.heard(self.node_id, event.message, event.correlation_id, self.world.now_ms)
             for watcher in self.world.watchers:
                 watcher.heard(self.world.now_ms, self.node_id, event)
             self.carry_out(self.machine.step(event, self.world.now_ms))
 
     def receive(self, source: int, correlation_id: int, message: messages.Request) -> None:
-        if self.machine is None:
+        if self.machine is None or self._is_paused(lambda: self.receive(source, correlation_id, message)):
             return
         if isinstance(message, messages.ApiVersionsRequest):
             answer = messages.ApiVersionsResponse(kraft_versions=KRAFT_VERSIONS)
             self.world.send_response(self.node_id, source, correlation_id, answer)
             return
+        self.world.checker.heard(self.node_id, message, correlation_id, self.world.now_ms)
         request_id = self.world.next_number()
         self._open[request_id] = (source, correlation_id, message)
         self.hear(events.RequestReceived(request_id, message))
@@ -199,8 +205,21 @@ class Host:
         self.later(at_ms - self.world.now_ms, lambda: timer == self._timer and self.hear(events.TimePassed()))
 
     def later(self, delay_ms: int, action: Callable[[], object]) -> None:
+        """In this life, and not while the process is stopped."""
         life = self.life
-        self.world.after(delay_ms, lambda: life == self.life and action())
+
+        def run() -> None:
+            if life == self.life and not self._is_paused(run):
+                action()
+
+        self.world.after(delay_ms, run)
+
+    def _is_paused(self, then: Callable[[], object]) -> bool:
+        """What comes meanwhile is heard when the process goes on."""
+        remaining_ms = self.paused_until_ms - self.world.now_ms
+        if remaining_ms > 0:
+            self.world.after(remaining_ms, then)
+        return remaining_ms > 0
 
     def _carry_out_one(self, effect: effects.Effect) -> None:
         for watcher in self.world.watchers:
@@ -294,6 +313,9 @@ class Host:
         if self.machine is None or epoch is None:
             return
         snapshot_id = SnapshotId(self.applied_offset, epoch)
+        if snapshot_id in self.disk.snapshots:
+            # Somebody may be fetching it: its bytes stay what they are.
+            return
         quorum = self.machine.quorum_at(snapshot_id.end_offset)
         snapshot = self.world.new_snapshot(self.applied_digest, quorum)
         self.world.checker.snapshot_taken(self.node_id, snapshot_id, snapshot.digest)
@@ -377,7 +399,6 @@ class World:
 
         def arrive() -> None:
             if host.is_running:
-                self.checker.heard(destination, message, correlation_id, self.now_ms)
                 host.receive(source, correlation_id, message)
 
         self._transmit(source, destination, arrive)
@@ -403,7 +424,6 @@ class World:
         def arrive() -> None:
             # A connection ends with the process that made it.
             if host.is_running and host.life == life:
-                self.checker.heard(destination, message, correlation_id, self.now_ms)
                 host.hear(events.ResponseReceived(source, correlation_id, message))
 
         self._transmit(source, destination, arrive)
@@ -450,6 +470,12 @@ class World:
         for other in self.hosts:
             if other != node_id and not loses_power:
                 self._connect_soon(other, node_id)
+
+    def pause(self, node_id: int, duration_ms: int) -> None:
+        self.note(f"node {node_id} is paused for {duration_ms} ms")
+        host = self.hosts[node_id]
+        host.paused_until_ms = max(host.paused_until_ms, self.now_ms + duration_ms)
+        self.checker.paused(node_id, host.paused_until_ms)
 
     def _connect_soon(self, source: int, destination: int) -> None:
         self.after(1 + self.random.randrange(4), lambda: self.connect(source, destination))

@@ -95,6 +95,8 @@ class Leader:
 class SnapshotDownload:
     snapshot_id: SnapshotId
     position: int = 0
+    size_bytes: int | None = None
+    """As the first piece told it."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

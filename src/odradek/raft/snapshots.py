@@ -46,7 +46,8 @@ def on_fetch_snapshot_response(replica: Replica, source: int, response: FetchSna
         return False
     follower.fetch_deadline_ms = replica.now_ms + replica.settings.fetch_timeout_ms
     follower.has_fetched = True
-    if response.error is not ErrorCode.none or response.snapshot_id is None:
+    is_other = download.size_bytes not in (None, response.size_bytes)
+    if response.error is not ErrorCode.none or response.snapshot_id is None or is_other:
         # The leader has let go of it meanwhile; the next Fetch will name another one.
         _abandon(replica, follower)
         return True
@@ -55,6 +56,7 @@ def on_fetch_snapshot_response(replica: Replica, source: int, response: FetchSna
         return False
     replica.emit(WriteSnapshotPiece(download.snapshot_id, download.position, response.data))
     download.position += len(response.data)
+    download.size_bytes = response.size_bytes
     if download.position >= response.size_bytes:
         follower.download = None
         replica.emit(LoadSnapshot(replica.log.begin_loading(download.snapshot_id), download.snapshot_id))

@@ -98,6 +98,14 @@ def test_a_snapshot_that_is_gone_is_given_up(error: ErrorCode) -> None:
     assert single.sent(messages.FetchRequest)
 
 
+def test_a_snapshot_that_has_another_size_now_is_begun_anew() -> None:
+    single = downloading()
+    piece(single, b"123456")
+    piece(single, b"7890", 6, size_bytes=12)
+    assert single.one(effects.AbandonSnapshot).snapshot_id == ID
+    assert not single.all(effects.LoadSnapshot)
+
+
 def test_another_leader_means_another_snapshot() -> None:
     single = downloading()
     single.ask(begin_request(3, 2))
