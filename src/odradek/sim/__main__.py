@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plant", choices=sorted(BUGS), metavar="BUG", help="a bug to be found; --list names them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes (default: %(default)s)")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
+    parser.add_argument("--hashes", action="store_true", help="print every seed's trace hash")
     parser.add_argument("--list", action="store_true", help="name scenarios and bugs that can be planted")
     return parser
 
@@ -113,6 +114,8 @@ def _explore(options: argparse.Namespace) -> int:
             seconds = time.perf_counter() - began
             if not result.passed:
                 failed.append(result)
+            if options.hashes:
+                print(result.seed, result.trace_hash, flush=True)
             pace = f"{done / seconds:.1f} seeds/s, {simulated_seconds / seconds:.0f} simulated s/s"
             advance(f"{pace}, {len(failed)} failed")
             if failed and not options.keep_going:

@@ -63,7 +63,7 @@ class _Run:
     def __init__(self, world: World, scenario: Scenario, only_faults: Collection[int] | None) -> None:
         self._world: Final = world
         random = world.random("cluster")
-        self._nodes: Final = [NodeHost(world, "node1", _properties(random))]
+        self._nodes: Final = [NodeHost(world, "node1", node_properties(random))]
         is_standalone = not self._nodes[0].config.controller_quorum_voters
         for node in self._nodes:
             node.format(is_standalone=is_standalone)
@@ -138,7 +138,7 @@ class _Run:
         return Violation(LIVENESS, what, self._world.now)
 
 
-def _properties(random: Random) -> dict[str, str]:
+def node_properties(random: Random) -> dict[str, str]:
     """A configuration in which the rare things happen often."""
     properties = {
         "process.roles": "broker,controller",

@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.protocol.schemas import Message, Schema, schema
 from odradek.sim.clients.wire import ConnectionLost, Wire
@@ -18,14 +17,6 @@ METADATA: Final = 3
 # Below them kio has no schemas, or no topic ids are told.
 _LOWEST_VERSION: Final = {0: 3, 1: 4, 3: 10}
 _HIGHEST_PROBABILITY: Final = 0.7
-
-
-class Refused(Exception):
-    """A broker answered, and said no."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.code: Final = code
 
 
 class Leader(NamedTuple):
@@ -132,8 +123,3 @@ class ClusterClient:
 
 def milliseconds(amount: float) -> timedelta:
     return timedelta(milliseconds=amount)
-
-
-def none_or_raise(code: Any) -> None:
-    if code is not ErrorCode.none:
-        raise Refused(code)

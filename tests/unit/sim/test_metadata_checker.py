@@ -1,0 +1,71 @@
+from odradek.sim.checkers.metadata import check_metadata
+from odradek.sim.history import Change, ChangeKind, History, Outcome, View
+
+DONE, REFUSED, UNKNOWN = Outcome.DONE, Outcome.REFUSED, Outcome.UNKNOWN
+
+
+def change(kind: str, outcome: Outcome, *, partitions: int = 1, value: str = "v", topic: str = "t") -> Change:
+    ended = None if outcome is UNKNOWN else 2.0
+    return Change(
+        kind=ChangeKind(kind),
+        topic=topic,
+        partitions=partitions,
+        value=value,
+        began=1.0,
+        ended=ended,
+        outcome=outcome,
+    )
+
+
+def view(partitions: int | None = None, *, value: str | None = None) -> View:
+    exists = partitions is not None or value is not None
+    return View(topic="t", began=1.0, ended=2.0, exists=exists, partitions=partitions, value=value)
+
+
+def breaks(*steps: Change | View) -> bool:
+    history = History()
+    history.changes.extend(steps)
+    return bool(list(check_metadata(history)))
+
+
+def test_what_was_acknowledged_is_seen() -> None:
+    create = change("create", DONE, partitions=2)
+    assert not breaks(create, view(2), view(value="v"))
+    assert breaks(create, view(None))
+    assert breaks(create, view(1))
+    assert breaks(create, view(value="other"))
+    assert not breaks(create, change("grow", DONE, partitions=3), view(3))
+    assert breaks(create, change("grow", DONE, partitions=3), view(2))
+    assert not breaks(create, change("configure", DONE, value="w"), view(value="w"))
+    assert breaks(create, change("configure", DONE, value="w"), view(value="v"))
+    assert not breaks(create, change("delete", DONE), view(None))
+    assert breaks(create, change("delete", DONE), view(2))
+
+
+def test_refusals_say_how_things_are() -> None:
+    assert not breaks(change("delete", REFUSED), view(None))
+    assert breaks(change("create", REFUSED))
+    assert breaks(change("create", DONE), change("delete", REFUSED))
+    assert breaks(change("create", DONE, partitions=2), change("grow", REFUSED, partitions=3))
+    assert not breaks(change("create", DONE, partitions=2), change("grow", REFUSED, partitions=2))
+    assert breaks(change("create", DONE), change("create", DONE))
+
+
+def test_what_is_unknown_happened_or_not() -> None:
+    create = change("create", UNKNOWN)
+    assert not breaks(create, view(1))
+    assert not breaks(create, view(None))
+    assert not breaks(create, change("create", REFUSED))
+    assert not breaks(create, change("create", DONE))
+
+
+def test_what_is_unknown_may_happen_later_but_only_once() -> None:
+    create = change("create", UNKNOWN)
+    assert not breaks(create, view(None), view(1))
+    assert breaks(create, view(1), view(None))
+    assert breaks(create, view(1), change("delete", DONE), view(1))
+    assert not breaks(create, create, view(1), change("delete", DONE), view(1))
+
+
+def test_topics_have_nothing_to_do_with_each_other() -> None:
+    assert not breaks(change("create", DONE, topic="other"), view(None))
