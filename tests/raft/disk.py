@@ -9,10 +9,9 @@ from zlib import crc32
 
 from odradek.metadata.snapshot import SnapshotId
 from odradek.raft.batch import Batch
-from odradek.raft.log_view import EpochStart, LogView
+from odradek.raft.durable import Durable
 from odradek.raft.quorum_state import QuorumState
-from odradek.raft.replica import Durable
-from odradek.raft.voter_set import QuorumHistory, VoterSet
+from odradek.raft.voter_set import VoterSet
 from odradek.raft.voters import Quorum
 
 EMPTY = SnapshotId(0, 0)
@@ -109,16 +108,11 @@ class Disk:
         newest = max(self.snapshots, default=EMPTY)
         if self.end_offset < newest.end_offset:
             self.load(newest, self.snapshots[newest])
-        view = LogView()
-        quorum = QuorumHistory(self.static_voters)
-        if self.base != EMPTY:
-            view.loaded(self.base, len(self.snapshots[self.base].data))
-            quorum.load(self.snapshots[self.base].quorum, self.base.end_offset)
-        elif self.formatted_with.kraft_version > 0:
-            quorum.load(self.formatted_with, 0)
-        view.snapshots = {one: len(snapshot.data) for one, snapshot in self.snapshots.items()}
-        for batch in self.log:
-            view.synced(view.append(batch))
-            quorum.note(batch.control, batch.base_offset)
-        assert view.epochs[0] == EpochStart(self.base.epoch, self.base.end_offset)
-        return Durable(quorum_state=self.quorum_state, log=view, quorum=quorum)
+        return Durable.found(
+            quorum_state=self.quorum_state,
+            static_voters=self.static_voters,
+            base=self.base,
+            base_quorum=self.formatted_with if self.base == EMPTY else self.snapshots[self.base].quorum,
+            snapshots={one: len(snapshot.data) for one, snapshot in self.snapshots.items()},
+            batches=self.log,
+        )

@@ -9,12 +9,11 @@ from odradek.base.ports import Random
 from odradek.metadata.snapshot import SnapshotId
 from odradek.raft import effects, events, messages
 from odradek.raft.batch import Batch
-from odradek.raft.log_view import LogView
+from odradek.raft.durable import Durable
 from odradek.raft.machine import RaftMachine
 from odradek.raft.quorum_state import QuorumState
-from odradek.raft.replica import Durable
 from odradek.raft.settings import Identity, RaftSettings
-from odradek.raft.voter_set import QuorumHistory, ReplicaKey, VoterSet
+from odradek.raft.voter_set import ReplicaKey, VoterSet
 from odradek.raft.voters import Quorum
 from tests.raft.world import KRAFT_VERSIONS, directory_of, key_of, registration
 
@@ -61,14 +60,18 @@ class Single:
     ) -> None:
         """`directory` and `moved_to`: another disk or another address than the one it is known with."""
         sets = VoterSet.of(registration(node_id, with_directory=kraft_version > 0) for node_id in voters)
-        quorum = QuorumHistory(VoterSet() if kraft_version else sets)
-        if kraft_version:
-            quorum.load(Quorum(kraft_version, sets.voters), 0)
-        view = LogView()
-        if snapshot is not None:
-            view.loaded(snapshot, 100)
-        for batch in batches(log, view.end_offset):
-            view.synced(view.append(batch))
+        base = snapshot or SnapshotId(0, 0)
+        records = batches(log, base.end_offset)
+        self.end = (records[-1].last_offset + 1, records[-1].epoch) if records else tuple(base)
+        """Of the log: offset and last epoch."""
+        durable = Durable.found(
+            quorum_state=found or state(self.end[1]),
+            static_voters=VoterSet() if kraft_version else sets,
+            base=base,
+            base_quorum=Quorum(kraft_version, sets.voters if kraft_version else ()),
+            snapshots={base: 100} if snapshot else {},
+            batches=records,
+        )
         identity = Identity(
             node_id=1,
             directory_id=directory_of(directory),
@@ -77,10 +80,6 @@ class Single:
             kraft_versions=KRAFT_VERSIONS,
         )
         self.key = ReplicaKey(1, identity.directory_id)
-        self.end = (view.end_offset, view.last_epoch)
-        """Of the log: offset and last epoch."""
-        found = found or state(view.last_epoch)
-        durable = Durable(quorum_state=found, log=view, quorum=quorum)
         self.machine = RaftMachine(identity, settings, chance or NoChance(), durable)
         self.now_ms = 0
         self.effects: list[effects.Effect] = []

@@ -22,6 +22,7 @@ from odradek.raft import (
     snapshots,
     suspicion,
 )
+from odradek.raft.durable import Durable
 from odradek.raft.effects import Effect, ReadyToStop, SetTimer
 from odradek.raft.errors import BrokenQuorum
 from odradek.raft.events import (
@@ -42,11 +43,12 @@ from odradek.raft.events import (
     TimePassed,
 )
 from odradek.raft.messages import DescribeQuorumRequest, DescribeQuorumResponse
-from odradek.raft.replica import Durable, Replica
+from odradek.raft.replica import Replica
 from odradek.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from odradek.raft.settings import Identity, RaftSettings
 from odradek.raft.voter_set import ReplicaKey
 from odradek.raft.voters import Quorum
+from odradek.records.control import VoterEndpoint
 
 _TRANSITIONS_MAX = 8
 """In one step. No chain of roles is longer: a loop of them would be a fault."""
@@ -88,6 +90,15 @@ class RaftMachine:
     @property
     def leader_id(self) -> int | None:
         return self._replica.leader_id
+
+    @property
+    def leader_endpoints(self) -> tuple[VoterEndpoint, ...]:
+        """Empty while nobody has said where the leader is."""
+        return self._replica.leader_endpoints
+
+    @property
+    def is_voter(self) -> bool:
+        return self._replica.is_voter
 
     @property
     def is_leader(self) -> bool:

@@ -1,12 +1,13 @@
 """One replica's memory, and how it passes from role to role. What each role does is in the modules named after it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
 from odradek.base.ports import Random
 from odradek.raft.ballot import Ballot
+from odradek.raft.durable import Durable
 from odradek.raft.effects import (
     AbandonSnapshot,
     BecameLeader,
@@ -19,7 +20,6 @@ from odradek.raft.effects import (
     Send,
 )
 from odradek.raft.errors import BrokenQuorum
-from odradek.raft.log_view import LogView
 from odradek.raft.messages import (
     NOBODY,
     AddRaftVoterResponse,
@@ -44,19 +44,10 @@ from odradek.raft.roles import (
     Unattached,
 )
 from odradek.raft.settings import Identity, RaftSettings
-from odradek.raft.voter_set import QuorumHistory, ReplicaKey, VoterSet
+from odradek.raft.voter_set import ReplicaKey, VoterSet
 from odradek.records.control import VoterEndpoint, VoterRegistration
 
 NamingT = TypeVar("NamingT", bound=LeaderNaming)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Durable:
-    """What a replica finds on its disk. All of it is synced: the host does that before it starts the replica."""
-
-    quorum_state: QuorumState
-    log: LogView
-    quorum: QuorumHistory
 
 
 class Replica:
