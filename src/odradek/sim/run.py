@@ -73,7 +73,7 @@ class _Run:
             **dict(scenario.topic_configs),
         }
         bootstrap = [(node.name, CLIENT_PORT) for node in self._nodes]
-        self.workload: Final = Workload(world, bootstrap, configs)
+        self.workload: Final = Workload(world, bootstrap, configs, self._nodes[0].config.log_dirs)
         faults_random = world.random("faults")
         self.faults: Final = draw(
             faults_random,

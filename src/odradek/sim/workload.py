@@ -7,6 +7,7 @@ from typing import Final
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.admin import Admin
 from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.mover import Mover
 from odradek.sim.clients.producer import IN_FLIGHT_MAX, Producer
 from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.spoiler import Spoiler
@@ -22,7 +23,13 @@ Work = Callable[[ClusterClient], Awaitable[None]]
 
 
 class Workload:
-    def __init__(self, world: World, bootstrap: Sequence[tuple[str, int]], topic_configs: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        world: World,
+        bootstrap: Sequence[tuple[str, int]],
+        topic_configs: Mapping[str, str],
+        log_dirs: Sequence[str],
+    ) -> None:
         self._world: Final = world
         self._bootstrap: Final = tuple(bootstrap)
         self._topic_configs: Final = dict(topic_configs)
@@ -45,6 +52,8 @@ class Workload:
             self._works[f"reader{number}"] = self._follower(partition)
         self._works["prober"] = self._prober(self._random.choice(self.partitions))
         self._works["spoiler"] = self._spoiler(self._random.choice(self.partitions))
+        if len(log_dirs) > 1:
+            self._works["mover"] = self._mover(log_dirs)
         for name, topics in _ADMIN_TOPICS.items():
             self._works[name] = self._administrator(topics)
 
@@ -149,6 +158,12 @@ class Workload:
     def _spoiler(self, partition: TopicPartition) -> Work:
         async def work(client: ClusterClient) -> None:
             await Spoiler(client, self.history, partition).run(1.0)
+
+        return work
+
+    def _mover(self, log_dirs: Sequence[str]) -> Work:
+        async def work(client: ClusterClient) -> None:
+            await Mover(client, self.partitions, log_dirs).run(1.0)
 
         return work
 

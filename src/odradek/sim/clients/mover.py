@@ -1,0 +1,44 @@
+"""Moves partitions between the log dirs of their broker, while others write and read them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.protocol.schemas import Message, Schema
+from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.wire import ConnectionLost
+
+ALTER_REPLICA_LOG_DIRS: Final = 34
+
+
+class Mover:
+    def __init__(self, client: ClusterClient, partitions: Sequence[TopicPartition], log_dirs: Sequence[str]) -> None:
+        self._client: Final = client
+        self._partitions: Final = partitions
+        self._log_dirs: Final = log_dirs
+
+    async def run(self, interval_seconds: float) -> None:
+        random = self._client.random
+        while True:
+            await asyncio.sleep(random.expovariate(1 / interval_seconds))
+            partition = random.choice(self._partitions)
+            try:
+                await self._move(partition, random.choice(self._log_dirs))
+            except ConnectionLost:
+                self._client.forget_leader(partition)
+
+    async def _move(self, partition: TopicPartition, log_dir: str) -> None:
+        client = self._client
+        leader = await client.leader(partition)
+        wire = await client.wire(leader.host, leader.port)
+
+        def build(chosen: Schema) -> Message:
+            topic = chosen.new("AlterReplicaLogDirTopic", name=partition.topic, partitions=(partition.partition,))
+            directory = chosen.new("AlterReplicaLogDir", path=log_dir, topics=(topic,))
+            return chosen.new("AlterReplicaLogDirsRequest", dirs=(directory,))
+
+        client.note(f"asks to move {partition} to {log_dir}")
+        response = await client.ask(wire, ALTER_REPLICA_LOG_DIRS, build)
+        code = response.results[0].partitions[0].error_code
+        client.note(f"hears of {partition} to {log_dir}: {code.name}")
