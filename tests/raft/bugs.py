@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+from odradek.base.errors import ErrorCode
 from odradek.metadata.snapshot import SnapshotId
 from odradek.raft import committing, election, epochs, events, fetching, membership, snapshots, suspicion
 from odradek.raft.batch import OffsetAndEpoch
@@ -116,12 +117,12 @@ def _unfenced(replica: Replica, node_id: int, epoch: int) -> None:
 
 
 def _only_version(replica: Replica, leader: Any, verb: str) -> membership.Refusal | None:
-    return None if replica.quorum.kraft_version > 0 else (membership.ErrorCode.unsupported_version, verb)
+    return None if replica.quorum.kraft_version > 0 else (ErrorCode.unsupported_version, verb)
 
 
 def _before_own_commit(replica: Replica, leader: Any, verb: str) -> membership.Refusal | None:
     is_open = leader.change is not None or membership.has_open_change(replica, replica.high_watermark)
-    return (membership.ErrorCode.request_timed_out, verb) if is_open else _only_version(replica, leader, verb)
+    return (ErrorCode.request_timed_out, verb) if is_open else _only_version(replica, leader, verb)
 
 
 def _keep_own_voice(progress: ReplicationProgress, voters: VoterSet) -> None:

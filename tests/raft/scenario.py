@@ -186,11 +186,11 @@ class Scenario:
     def _stop(self) -> None:
         """In good order, if that is possible within its time."""
         node_id = self._target()
-        host, life = self.world.hosts[node_id], self.world.hosts[node_id].life
+        host = self.world.hosts[node_id]
         if host.is_running:
             self.world.note(f"node {node_id} is asked to stop")
             host.hear(events.StopRequested())
-            self.world.after(600, lambda: host.life == life and self.world.crash(node_id))
+            host.later(600, lambda: self.world.crash(node_id))
             self.world.after(self.random.randrange(600, 1500), lambda: self._start(node_id))
 
     def _refuse(self) -> None:

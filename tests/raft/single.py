@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from odradek.base.ids import ZERO_UUID
 from odradek.base.ports import Random
@@ -240,5 +240,5 @@ def fetch_request(
     )
 
 
-def fetched(leader_id: int = 2, epoch: int = 1, **fields: object) -> messages.FetchResponse:
+def fetched(leader_id: int = 2, epoch: int = 1, **fields: Any) -> messages.FetchResponse:
     return replace(messages.FetchResponse(leader_id=leader_id, leader_epoch=epoch), **fields)

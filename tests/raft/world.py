@@ -145,8 +145,7 @@ class Host:
         self.world.checker.crashed(self.node_id)
 
     def hear(self, event: events.Event) -> None:
-        life = self.life
-        if self.machine is not None and not self._is_paused(lambda: life == self.life and self.hear(event)):
+        if self.machine is not None and not self._is_paused(self._in_this_life(lambda: self.hear(event))):
             if isinstance(event, events.ResponseReceived):
                 self.world.checker.heard(self.node_id, event.message, event.correlation_id, self.world.now_ms)
             for watcher in self.world.watchers:
@@ -202,17 +201,31 @@ class Host:
     def _set_timer(self, at_ms: int) -> None:
         self._timer += 1
         timer = self._timer
-        self.later(at_ms - self.world.now_ms, lambda: timer == self._timer and self.hear(events.TimePassed()))
+
+        def ring() -> None:
+            if timer == self._timer:
+                self.hear(events.TimePassed())
+
+        self.later(at_ms - self.world.now_ms, ring)
 
     def later(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """In this life, and not while the process is stopped."""
+        """Not after a restart, and not while the process is stopped."""
+
+        def run() -> None:
+            if not self._is_paused(guarded):
+                action()
+
+        guarded = self._in_this_life(run)
+        self.world.after(delay_ms, guarded)
+
+    def _in_this_life(self, action: Callable[[], object]) -> Callable[[], None]:
         life = self.life
 
         def run() -> None:
-            if life == self.life and not self._is_paused(run):
+            if life == self.life:
                 action()
 
-        self.world.after(delay_ms, run)
+        return run
 
     def _is_paused(self, then: Callable[[], object]) -> bool:
         """What comes meanwhile is heard when the process goes on."""
@@ -432,9 +445,13 @@ class World:
         network = self.network
         if (source, destination) in network.cut or self.random.random() < network.loss_rate:
             return
-        copies = 2 if self.random.random() < network.doubling_rate else 1
-        for _ in range(copies):
-            self._deliver(source, lambda: (source, destination) not in self.network.cut and arrive())
+
+        def pass_on() -> None:
+            if (source, destination) not in self.network.cut:
+                arrive()
+
+        for _ in range(2 if self.random.random() < network.doubling_rate else 1):
+            self._deliver(source, pass_on)
 
     def _deliver(self, source: int, arrive: Callable[[], object]) -> None:
         network = self.network
