@@ -43,6 +43,8 @@ HELD_BACK_BYTES_MAX: Final = 16_384
 # Below this, copying the parts together costs less than handing them over one by one.
 JOINED_BYTES_MAX: Final = 65_536
 _LENGTH: Final = struct.Struct(">i")
+# API, version and correlation id; the client's id follows.
+_NUMBERS: Final = struct.Struct(">hhi")
 
 
 class Dispatcher(Protocol):
@@ -99,6 +101,9 @@ class ClientConnection(asyncio.Protocol):
         self._late: LateAnswer | None = None
         self._is_in = False
         self._handling = False
+        # A client gives its id, with its length, in every request, and it is always the same.
+        self._client_part = b""
+        self._client_id: str | None = None
         # Answers that wait for those of the next requests; None while none may.
         self._held_back: list[bytes] | None = None
         self._turn_is_due = False
@@ -249,9 +254,18 @@ class ClientConnection(asyncio.Protocol):
             self._last_call = asyncio.get_running_loop().call_later(LAST_REQUESTS_SECONDS_MAX, self.abort)
         self._work_off()
 
+    def _read_header(self, frame: bytearray) -> RequestHeader:
+        known = self._client_part
+        if known and frame.startswith(known, _NUMBERS.size):
+            api_key, api_version, correlation_id = _NUMBERS.unpack_from(frame)
+            return RequestHeader(api_key, api_version, correlation_id, self._client_id, _NUMBERS.size + len(known))
+        header = read_request_header(frame)
+        self._client_part, self._client_id = bytes(frame[_NUMBERS.size : header.end]), header.client_id
+        return header
+
     def _handle(self, frame: bytearray) -> None:
         try:
-            header = read_request_header(frame)
+            header = self._read_header(frame)
             try:
                 schema = self._dispatcher.schema_of(header)
             except UnsupportedRequest as error:

@@ -419,3 +419,17 @@ def test_a_port_in_use_says_so(run: Callable[[Scenario], None]) -> None:
             await second.bind()
 
     run(scenario)
+
+
+def test_a_client_may_change_its_name(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        for number, name in enumerate((b"one", b"one", b"", b"other", b"one")):
+            frame = struct.pack(">hhih", 1, 0, number, len(name)) + name + b"body"
+            writer.write(struct.pack(">i", len(frame)) + frame)
+            assert await answer(reader) == (number, b"body")
+        writer.write(request(1, 9, b"no name at all"))
+        assert await answer(reader) == (9, b"no name at all")
+        writer.close()
+
+    run(scenario)

@@ -92,6 +92,8 @@ class _LongPoll(LateAnswer):
         self._first: Found | None = found
         self._wait: FetchWait | None = None
         self._reading: asyncio.Task[None] | None = None
+        # The partition, where the fetch names just one.
+        self._only: Partition | None = None
 
     def begin(self) -> None:
         found, self._first = self._first, None
@@ -107,7 +109,7 @@ class _LongPoll(LateAnswer):
 
     def _look_again(self) -> None:
         try:
-            self._judge(_read_all(self._fetch, self._limits, self._context, self._broker, _read_cached))
+            self._judge(self._read_fresh() or self._read_cached())
         except Exception as error:  # noqa: BLE001 - whoever appends is not to hear of a reader's trouble
             self.break_off(error)
 
@@ -125,12 +127,39 @@ class _LongPoll(LateAnswer):
             partitions = [p for t in targets if (p := self._broker.partition(t.topic, t.key.partition)) is not None]
             wait = FetchWait(partitions, self._limits.min_bytes - found.bytes, self._look_again)
             if wait.revision == found.revision:
+                self._only = partitions[0] if len(partitions) == len(targets) == 1 else None
                 # What was read is read again: it must not lie in memory as long as a client cares to wait.
                 self._wait = wait
                 wait.begin(remaining)
                 return
             # Something came between the reading and this.
-            found = _read_all(self._fetch, self._limits, self._context, self._broker, _read_cached)
+            found = self._read_cached()
+
+    def _read_cached(self) -> Found:
+        return _read_all(self._fetch, self._limits, self._context, self._broker, _read_cached)
+
+    def _read_fresh(self) -> Found | None:
+        """The batch whose append wakes this, if it is all that is asked for: nearly always, where somebody waits."""
+        partition = self._only
+        fresh = None if partition is None else partition.fresh
+        if partition is None or fresh is None:
+            return None
+        (target,) = self._fetch.targets
+        end = fresh.end_offset
+        if (
+            target.fetch_offset != fresh.first_offset
+            or partition.high_watermark != end
+            or partition.last_stable_offset != end
+            or target.leader_epoch not in (NO_EPOCH, partition.leader_epoch)
+            or target.last_fetched_epoch >= 0
+            or not partition.is_leader
+        ):
+            return None
+        aborted = _aborted(partition, target, end) if self._limits.committed_only else None
+        log_start = partition.log.log_start_offset
+        data = bytes(fresh.data)
+        fetched = FetchedPartition(target.key.partition, ErrorCode.none, end, end, log_start, aborted, -1, data)
+        return Found([(target, fetched)], len(data), failed=False, revision=partition.revision)
 
     async def _read_in_thread(self) -> None:
         try:
@@ -309,12 +338,7 @@ def _read_partition(
     found = read(partition, target.fetch_offset, max_bytes, end, min_one)
     if found is None:
         return None
-    aborted = None
-    if limits.committed_only:
-        aborted = [
-            AbortedTransaction(one.producer_id, one.first_offset)
-            for one in partition.log.aborted_transactions(target.fetch_offset, found.next_offset)
-        ]
+    aborted = _aborted(partition, target, found.next_offset) if limits.committed_only else None
     return FetchedPartition(
         target.key.partition,
         ErrorCode.none,
@@ -325,6 +349,13 @@ def _read_partition(
         -1,
         found.data,
     )
+
+
+def _aborted(partition: Partition, target: FetchTarget, end_offset: int) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(one.producer_id, one.first_offset)
+        for one in partition.log.aborted_transactions(target.fetch_offset, end_offset)
+    ]
 
 
 def _diverging(partition: Partition, target: FetchTarget) -> EpochEnd | None:
@@ -341,9 +372,6 @@ def _diverging(partition: Partition, target: FetchTarget) -> EpochEnd | None:
 
 
 def _read_cached(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
-    fresh = partition.fresh
-    if fresh is not None and (fresh.first_offset, fresh.end_offset) == (offset, end) and min_one:
-        return LogRead(bytes(fresh.data), end, -1, -1)
     on_loop_bytes = min(max_bytes, ON_LOOP_BYTES_MAX)
     found = partition.log.read_cached(offset, on_loop_bytes, end_offset_exclusive=end, min_one_message=min_one)
     if on_loop_bytes < max_bytes and found is not None and found.next_offset < end:

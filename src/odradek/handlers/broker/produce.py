@@ -86,7 +86,11 @@ def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort)
 def _handle_one(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
     """One partition, which is what a busy producer sends most."""
     (topic,) = request.topics
-    (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker)
+    if topic.topic_id is None:
+        ((index, records),) = topic.partitions
+        outcome = _produce(topic.name or "", None, index, records, request, context, broker)
+    else:
+        (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker)
     if isinstance(outcome, PartitionResult):
         return _respond([TopicResult(topic.name, topic.topic_id, [outcome])], request, context)
     return _finish([(topic.name, topic.topic_id, [outcome])], request, context)
