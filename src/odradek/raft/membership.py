@@ -2,9 +2,12 @@
 
 A change is a Voters record, and holds from its append on. The next one waits until it is committed, and the first one
 of an epoch until a record of that epoch is: two changes that both are undecided could make two disjoint majorities.
+
+Refusals are in Kafka's own words, to the letter: `kafka-metadata-quorum` shows them to people.
 """
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ids import uuid_to_text
 from odradek.raft import appending, epochs
 from odradek.raft.effects import RecordsRefused
 from odradek.raft.events import KRaftVersionWanted
@@ -20,10 +23,11 @@ from odradek.raft.messages import (
 )
 from odradek.raft.replica import Replica
 from odradek.raft.roles import Leader, VoterChange
-from odradek.raft.voter_set import VoterSet
+from odradek.raft.voter_set import ReplicaKey, VoterSet
 from odradek.records.control import KRaftVersion, KRaftVersionRange, VoterEndpoint, VoterRegistration, Voters
 
 Refusal = tuple[ErrorCode, str]
+NO_KRAFT_VERSIONS = KRaftVersionRange(min_supported_version=0, max_supported_version=0)
 
 
 def refusal_to_change(replica: Replica, leader: Leader, verb: str) -> Refusal | None:
@@ -45,7 +49,7 @@ def refusal_to_change(replica: Replica, leader: Leader, verb: str) -> Refusal | 
         return (
             ErrorCode.request_timed_out,
             "Request timed out waiting for voters to commit the latest voter change at "
-            f"{replica.quorum.last_change_offset} with HWM {leader.high_watermark}",
+            f"Optional[{replica.quorum.last_change_offset}] with HWM {leader.high_watermark}",
         )
     return None
 
@@ -89,7 +93,7 @@ def on_add_request(replica: Replica, request_id: int, request: AddRaftVoterReque
     )
     # It answers on_versions_response: nobody is made a voter that cannot be reached, or does not know how.
     if not replica.send_if_ready(request.voter.node_id, request.endpoints, ApiVersionsRequest()):
-        message = f"New voter {_text(request.voter.node_id)} is not ready to receive requests"
+        message = f"New voter {_text(request.voter)} is not ready to receive requests"
         _finish(replica, leader, ErrorCode.request_timed_out, message)
 
 
@@ -102,50 +106,59 @@ def _refusal_to_add(replica: Replica, leader: Leader, request: AddRaftVoterReque
         return ErrorCode.invalid_request, message
     refusal = refusal_to_change(replica, leader, "adding")
     if refusal is None and replica.voters.get(request.voter.node_id) is not None:
-        message = (
-            f"The voter id for {_text(request.voter.node_id)} is already part of the set of voters {_ids(replica)}."
-        )
+        message = f"The voter id for {_text(request.voter)} is already part of the set of voters {_voters(replica)}."
         return ErrorCode.duplicate_voter, message
     return refusal
 
 
 def on_versions_response(replica: Replica, source: int, response: ApiVersionsResponse) -> bool:
+    """The new voter is there. If it is fit, it is one from now on."""
     leader = replica.role
     change = leader.change if isinstance(leader, Leader) else None
     if not isinstance(leader, Leader) or change is None or change.is_removal or change.record_offset is not None:
         return True
     if change.voter.node_id != source:
         return True
-    if response.error is not ErrorCode.none:
-        message = f"Aborted add voter operation for since API_VERSIONS returned an error {response.error.name.upper()}"
-        _finish(replica, leader, ErrorCode.request_timed_out, message)
-        return False
-    versions = response.kraft_versions or KRaftVersionRange(min_supported_version=0, max_supported_version=0)
     voter = VoterRegistration(
         voter_id=change.voter.node_id,
         voter_directory_id=change.voter.directory_id,
         endpoints=change.endpoints,
-        kraft_version_feature=versions,
+        kraft_version_feature=response.kraft_versions or NO_KRAFT_VERSIONS,
     )
-    kraft_version = replica.quorum.kraft_version
-    if not VoterSet((voter,)).supports(kraft_version):
-        message = (
-            f"Aborted add voter operation for {_text(source)} since the kraft.version range (min: "
-            f"{versions.min_supported_version}, max: {versions.max_supported_version}) doesn't support the finalized "
-            f"version {kraft_version}"
-        )
-        _finish(replica, leader, ErrorCode.invalid_request, message)
-        return True
     voters = replica.voters.add(voter)
-    if voters is None or not leader.progress.is_caught_up(change.voter, replica.now_ms):
-        message = f"Aborted add voter operation for {_text(source)} since it is lagging behind"
-        _finish(replica, leader, ErrorCode.request_timed_out, message)
-        return True
+    refusal = _refusal_of_unfit(replica, leader, change, response)
+    if refusal is not None or voters is None:
+        _finish(replica, leader, *(refusal or (ErrorCode.duplicate_voter, "")))
+        return response.error is ErrorCode.none
     change.record_offset = appending.append_control(replica, leader, (Voters(voters=voters.voters),))
     if not change.ack_when_committed and change.request_id is not None:
         _respond_add(replica, change.request_id, None)
         change.request_id = None
     return True
+
+
+def _refusal_of_unfit(
+    replica: Replica, leader: Leader, change: VoterChange, response: ApiVersionsResponse
+) -> Refusal | None:
+    if response.error is not ErrorCode.none:
+        error = response.error.name.upper()
+        message = f"Aborted add voter operation for since API_VERSIONS returned an error {error}"
+        return ErrorCode.request_timed_out, message
+    versions = response.kraft_versions or NO_KRAFT_VERSIONS
+    known = f"(min: {versions.min_supported_version}, max: {versions.max_supported_version}"
+    if response.kraft_versions is None:
+        known += ")"
+    final = replica.quorum.kraft_version
+    if not versions.min_supported_version <= final <= versions.max_supported_version:
+        message = (
+            f"Aborted add voter operation for {_text(change.voter)} since the kraft.version range {known} doesn't "
+            f"support the finalized version {final}"
+        )
+        return ErrorCode.invalid_request, message
+    if not leader.progress.is_caught_up(change.voter, replica.now_ms):
+        message = f"Aborted add voter operation for {_text(change.voter)} since it is lagging behind"
+        return ErrorCode.request_timed_out, message
+    return None
 
 
 def _respond_add(replica: Replica, request_id: int, refusal: Refusal | None) -> None:
@@ -177,7 +190,7 @@ def _refusal_to_remove(replica: Replica, leader: Leader, request: RemoveRaftVote
         return ErrorCode.invalid_request, "Remove voter request didn't include a valid voter"
     refusal = refusal_to_change(replica, leader, "removing")
     if refusal is None and replica.voters.remove(request.voter) is None:
-        message = f"Cannot remove voter {_text(request.voter.node_id)} from the set of voters {_ids(replica)}"
+        message = f"Cannot remove voter {_text(request.voter)} from the set of voters {_voters(replica)}"
         return ErrorCode.voter_not_found, message
     return refusal
 
@@ -286,9 +299,10 @@ def _finish(replica: Replica, leader: Leader, error: ErrorCode, message: str) ->
     respond(replica, change.request_id, (error, message))
 
 
-def _text(node_id: int) -> str:
-    return f"node {node_id}"
+def _text(key: ReplicaKey) -> str:
+    directory = "<undefined>" if key.directory_id is None else uuid_to_text(key.directory_id)
+    return f"ReplicaKey(id={key.node_id}, directoryId={directory})"
 
 
-def _ids(replica: Replica) -> str:
-    return ", ".join(map(str, replica.voters.ids))
+def _voters(replica: Replica) -> str:
+    return f"[{', '.join(_text(key) for key in replica.voters.keys)}]"
