@@ -5,6 +5,7 @@ for.
 """
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from odradek.raft import events, messages
@@ -190,8 +191,12 @@ class Scenario:
         if host.is_running:
             self.world.note(f"node {node_id} is asked to stop")
             host.hear(events.StopRequested())
-            host.later(600, lambda: self.world.crash(node_id))
+            self.world.after(600, partial(self._end, host, host.life))
             self.world.after(self.random.randrange(600, 1500), lambda: self._start(node_id))
+
+    def _end(self, host: Host, life: int) -> None:
+        if host.life == life:
+            self.world.crash(host.node_id)
 
     def _refuse(self) -> None:
         """A port that refuses though its process lives: a firewall's doing."""
