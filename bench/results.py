@@ -65,4 +65,11 @@ def describe_machine() -> dict[str, str]:
         "python": platform.python_version(),
         "java": found[1] if found else "unknown",
         "kafka": VERSION,
+        "commit": _commit(),
     }
+
+
+def _commit() -> str:
+    """What was measured; with a plus where the working tree has changes."""
+    found = subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
