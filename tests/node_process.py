@@ -179,8 +179,6 @@ class NodeProcess(ABC):
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-            # Records of tests may be years old: retention does not look for them while a test runs.
-            "log.initial.task.delay.ms": "3600000",
             **self.properties,
         }
 

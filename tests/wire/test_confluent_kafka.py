@@ -112,7 +112,7 @@ def test_idempotent_producer(broker: NodeProcess, create: Callable[..., None], t
 
 
 def test_headers_nulls_and_timestamps(broker: NodeProcess, create: Callable[..., None], topic: str) -> None:
-    create(topic)
+    create(topic, retention_ms="-1")
     headers = [("a", b"1"), ("a", b"2"), ("empty", b""), ("null", None)]
     records: list[dict[str, Any]] = [
         {"key": None, "value": b"no key", "timestamp": 1_600_000_000_000},
@@ -269,7 +269,8 @@ def test_broker_configs(admin: AdminClient) -> None:
 def test_deleting_records_and_listing_offsets(
     broker: NodeProcess, admin: AdminClient, create: Callable[..., None], topic: str
 ) -> None:
-    create(topic)
+    # The records are from 1970: retention may come round at any moment.
+    create(topic, retention_ms="-1")
     records = [{"value": b"%d" % number, "timestamp": 1_000_000 + number} for number in range(100)]
     produce(broker, topic, records, **{"batch.num.messages": 10})
 
