@@ -1,6 +1,6 @@
 """Makes `terminal.svg`, the picture of a first session in the README, from a real one.
 
-    .venv/bin/python docs/pictures/terminal.py
+.venv/bin/python docs/pictures/terminal.py
 """
 
 import os
