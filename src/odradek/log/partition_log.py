@@ -64,6 +64,8 @@ class PartitionLog:
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self._durability = Durability(disk, loaded.recovery_point)
+        for segment in loaded.reindexed:
+            self._durability.closed(segment)
         # Whether a clean stop has anything to write.
         self._changed = not loaded.untouched
         self.producers: ProducerState = loaded.producers

@@ -38,6 +38,8 @@ class LoadedLog(NamedTuple):
     epochs: LeaderEpochs
     # Nothing was repaired or created: the files are as a clean stop left them.
     untouched: bool
+    # Closed segments whose indexes were written anew, in rising order: a later start must not trust them unsynced.
+    reindexed: list[Segment]
 
 
 class LogLoader:
@@ -68,6 +70,8 @@ class LogLoader:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._progress = progress
         self._segments: list[Segment] = []
+        # A dictionary for its order: a segment may be repaired and then scanned as well.
+        self._reindexed: dict[Segment, None] = {}
         self._epochs = LeaderEpochs(disk, directory)
         self._untouched = had_clean_shutdown
 
@@ -96,6 +100,7 @@ class LogLoader:
             producers,
             self._epochs,
             self._untouched,
+            [segment for segment in self._segments[:-1] if segment in self._reindexed],
         )
 
     # ---- finding the segments
@@ -121,6 +126,7 @@ class LogLoader:
         # What was not flushed is scanned later anyway, and its indexes written anew.
         if flushed and not _indexes_are_sound(segment, listed):
             recover_segment(segment, self._producers_at(base_offset), self._epochs)
+            self._reindexed[segment] = None
             self._untouched = False
         self._segments.append(segment)
 
@@ -138,7 +144,9 @@ class LogLoader:
     # ---- scanning
 
     def _recover_unflushed(self) -> None:
-        first = max(0, _count_not_above(self._segments, self._recovery_point) - 1)
+        # Where the recovery point is a segment's begin, it may be older than that segment: it was then the end of the
+        # one before, of which only the batches were synced.
+        first = max(0, sum(1 for segment in self._segments if segment.base_offset < self._recovery_point) - 1)
         unflushed = self._segments[first:]
         if not unflushed:
             return
@@ -149,6 +157,7 @@ class LogLoader:
             size_before = segment.size
             report = None if self._progress is None else self._report_from(scanned, bytes_to_scan, self._progress)
             end_offset = recover_segment(segment, producers, self._epochs, report)
+            self._reindexed[segment] = None
             scanned += size_before
             if report is not None:
                 report(size_before)

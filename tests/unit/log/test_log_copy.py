@@ -94,7 +94,7 @@ def test_a_start_that_overtakes_the_copy(tmp_path: Path) -> None:
 
 
 def test_an_end_that_only_an_empty_segment_tells(tmp_path: Path) -> None:
-    source, copy = boxes(tmp_path)
+    source, copy = boxes(tmp_path, config=config(compact=True, delete=False))
     source.append(batch(5))
     # As if compaction had taken offsets 5 to 9.
     source.log.roll(NOW_MS, at_least=10)

@@ -108,8 +108,12 @@ def test_only_what_was_not_flushed_is_scanned(tmp_path: Path, monkeypatch: pytes
     box.open(recovery_point=segments[2] + 1)
     assert scanned == segments[2:]
     scanned.clear()
-    box.open(recovery_point=segments[-1])
+    box.open(recovery_point=segments[-1] + 1)
     assert scanned == segments[-1:]
+    scanned.clear()
+    # It may have been written down before the last segment was begun: the indexes of the one before are not synced.
+    box.open(recovery_point=segments[-1])
+    assert scanned == segments[-2:]
     scanned.clear()
     box.log.close()
     box.open(had_clean_shutdown=True)
@@ -382,3 +386,26 @@ def test_a_compacted_segment_may_end_before_the_next_begins(tmp_path: Path) -> N
     box.log.release_files()
     os.truncate(box.log.segments[0].log.path, len(batch(3)))
     assert box.open().log_end_offset == 12
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_indexes_that_recovery_wrote_are_synced_before_they_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: bool
+) -> None:
+    box = filled(tmp_path)
+    bases = [segment.base_offset for segment in box.log.segments]
+    assert len(bases) > 3
+    end = box.log.log_end_offset
+    box.log.release_files()
+    recovery_point = 0
+    if missing:
+        # The begin of the log was flushed, with indexes that somebody removed.
+        os.remove(box.log.segments[0].offset_index.path)
+        recovery_point = bases[2] + 1
+    log = box.open(recovery_point=recovery_point)
+    assert log.recovery_point == 0
+    synced: list[int] = []
+    monkeypatch.setattr(Segment, "sync_indexes", lambda segment: synced.append(segment.base_offset))
+    log.flush()
+    assert synced == ([bases[0], *bases[2:-1]] if missing else bases[:-1])
+    assert log.recovery_point == end

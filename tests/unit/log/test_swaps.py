@@ -13,7 +13,7 @@ from odradek.records.batch import parse_batches
 from tests.unit.log.faulty_disk import FaultyDisk
 from tests.unit.log.log_support import NOW_MS, LogBox, batch, config, read_all
 
-SMALL = config(segment_bytes=300, segment_index_bytes=1200)
+SMALL = config(compact=True, delete=False, segment_bytes=300, segment_index_bytes=1200)
 
 
 def filled(directory: Path, disk: HostDisk) -> LogBox:
