@@ -19,6 +19,9 @@ from odradek.sim.process import Process, ProcessDied
 
 _CAPACITY_BYTES: Final = 1 << 40
 _SYNC_SECONDS: Final = 0.001
+# Now and then a disk has something else to do first.
+_LONG_SYNC_PROBABILITY: Final = 0.15
+_LONG_SYNC_SECONDS: Final = 0.02
 _COLD_PROBABILITY: Final = 0.02
 
 
@@ -77,7 +80,8 @@ class VirtualDiskPort:
             self.job_seconds += seconds
 
     def charge_sync(self) -> None:
-        self.charge(self._random.expovariate(1 / _SYNC_SECONDS))
+        is_long = self._random.random() < _LONG_SYNC_PROBABILITY
+        self.charge(self._random.expovariate(1 / (_LONG_SYNC_SECONDS if is_long else _SYNC_SECONDS)))
 
     def take_room(self, wanted: int) -> int:
         """How many of the bytes still have room."""

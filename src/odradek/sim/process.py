@@ -6,6 +6,7 @@ Nothing of a process that has died is ever run again. What it had open is let go
 import asyncio
 import traceback
 from collections.abc import Callable, Coroutine
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.sim.scheduler import Runnable, Scheduler, Turn
@@ -140,6 +141,14 @@ class Process(Runnable):
 
     def bury(self) -> None:
         """After the simulation. What the coroutines still do on their way out meets a dead process."""
+        for task in self._corpses:
+            coroutine = task.get_coro()
+            assert isinstance(coroutine, CoroutineType)
+            try:
+                coroutine.close()
+            except (RuntimeError, ProcessDied):
+                # It wanted to wait for something, or to use its disk.
+                continue
         self._corpses.clear()
         self.deferred.clear()
 

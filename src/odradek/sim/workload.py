@@ -47,7 +47,7 @@ class Workload:
         self._busy: Final[set[str]] = set()
         self._works: Final[dict[str, Work]] = {}
         for number, partition in enumerate(self.partitions):
-            for copy in range(self._random.choice((1, 1, 2))):
+            for copy in range(self._random.choice((1, 2, 2))):
                 self._works[f"producer{number}{'ab'[copy]}"] = self._producer(partition)
             self._works[f"reader{number}"] = self._follower(partition)
         self._works["prober"] = self._prober(self._random.choice(self.partitions))
@@ -128,7 +128,7 @@ class Workload:
 
     def _producer(self, partition: TopicPartition) -> Work:
         in_flight_max = self._random.choice((1, 2, IN_FLIGHT_MAX))
-        sends_per_second = self._random.choice((2.0, 5.0, 20.0))
+        sends_per_second = self._random.choice((2.0, 5.0, 10.0))
 
         async def work(client: ClusterClient) -> None:
             producer = Producer(

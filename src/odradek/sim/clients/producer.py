@@ -18,6 +18,8 @@ INIT_PRODUCER_ID: Final = 22
 ACKS_ALL: Final = -1
 IN_FLIGHT_MAX: Final = 5
 _IDLE_SECONDS: Final = 0.02
+_BURST_PROBABILITY: Final = 0.4
+_BURST_SECONDS: Final = 0.003
 
 # Answers after which the same batch is sent again.
 _RETRIABLE: Final = frozenset(
@@ -110,8 +112,7 @@ class Producer:
             self._ask(wire, leader, batch, broken)
         try:
             while self._unanswered or not self.is_finishing:
-                seconds = _IDLE_SECONDS if self.is_finishing else client.random.expovariate(1 / self._interval_seconds)
-                await asyncio.wait((broken,), timeout=seconds)
+                await asyncio.wait((broken,), timeout=self._pause_seconds())
                 if broken.done():
                     raise ConnectionLost(broken.result())
                 if self._unanswered and client.now - self._unanswered[0].sent_at > client.timeout_seconds:
@@ -125,6 +126,15 @@ class Producer:
             if self._unanswered:
                 # Answers that come late would be taken for those of the next connection.
                 wire.abort()
+
+    def _pause_seconds(self) -> float:
+        """Until the next batch: often none, so that one is appended while another is being synced."""
+        random = self._client.random
+        if self.is_finishing:
+            return _IDLE_SECONDS
+        if random.random() < _BURST_PROBABILITY:
+            return random.random() * _BURST_SECONDS
+        return random.expovariate(1 / self._interval_seconds)
 
     def _ask(self, wire: Wire, leader: Leader, batch: _Batch, broken: asyncio.Future[str]) -> None:
         chosen = self._client.version(wire, PRODUCE)
