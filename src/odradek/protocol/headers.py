@@ -65,7 +65,7 @@ def write_unsigned_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def skip_tagged_fields(buffer: bytearray, offset: int) -> int:
+def skip_tagged_fields(buffer: bytearray | bytes, offset: int) -> int:
     """The offset behind a section of tagged fields, none of which is of interest."""
     if offset < len(buffer) and buffer[offset] == 0:
         return offset + 1

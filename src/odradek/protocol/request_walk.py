@@ -1,4 +1,4 @@
-"""Walks over a request before kio reads it: nothing in it may claim more than the frame holds.
+"""Walks over a message before kio reads it: nothing in it may claim more than the frame holds.
 
 kio's reader trusts the numbers it finds: an array that says it has a billion elements makes it reserve the memory,
 which ends the process. The walk follows the schema without building anything and refuses such requests, and those that
@@ -26,9 +26,12 @@ Repair = tuple[int, int, bytes]
 
 
 class Findings(list[Repair]):
-    """The repairs that a request needs, and how many elements its arrays had so far."""
+    """The repairs that a request needs, and how many more elements its arrays may have."""
 
-    elements = 0
+    def __init__(self, elements_max: int) -> None:
+        super().__init__()
+        self.elements_max: Final = elements_max
+        self.elements_left = elements_max
 
 
 # Takes the request, a position and what was found so far; returns the position behind the field.
@@ -58,20 +61,20 @@ _PRESENT: Final = b"\x01"
 _ABSENT: Final = b"\xff"
 
 
-class UnreadableRequest(SerialError):
-    """A request that Kafka would not read either."""
+class UnreadableMessage(SerialError):
+    """A message that Kafka would not read either."""
 
 
-def request_walk(request_type: Any) -> Callable[[bytes, int], bytes]:
-    """A function that returns a request as kio can read it: itself, or a repaired copy. It raises UnreadableRequest."""
-    walk = _entity(request_type)
+def message_walk(message_type: Any, elements_max: int = ELEMENTS_MAX) -> Callable[[bytes, int], bytes]:
+    """A function that returns a message as kio can read it: itself, or a repaired copy. It raises UnreadableMessage."""
+    walk = _entity(message_type)
 
     def checked(data: bytes, position: int) -> bytes:
-        repairs = Findings()
+        repairs = Findings(elements_max)
         try:
             walk(data, position, repairs)
         except (IndexError, struct.error) as error:
-            raise UnreadableRequest("a request shorter than its fields") from error
+            raise UnreadableMessage("a request shorter than its fields") from error
         return _repaired(data, repairs) if repairs else data
 
     return checked
@@ -144,7 +147,7 @@ def _skip(size: int) -> Step:
     def walk(data: bytes, position: int, repairs: Findings) -> int:
         position += size
         if position > len(data):
-            raise UnreadableRequest("a request shorter than its fields")
+            raise UnreadableMessage("a request shorter than its fields")
         return position
 
     return walk
@@ -166,9 +169,9 @@ def _length(data: bytes, position: int, repairs: Findings, prefix: struct.Struct
             repairs.append((position, position + prefix.size, b"\xff" * prefix.size))
             length = -1
     if length < 0 and not nullable:
-        raise UnreadableRequest("null where there must be a value")
+        raise UnreadableMessage("null where there must be a value")
     if length > len(data) - position:
-        raise UnreadableRequest("a field longer than the request")
+        raise UnreadableMessage("a field longer than the request")
     return int(length)
 
 
@@ -187,7 +190,7 @@ def _string(flexible: bool, nullable: bool) -> Step:
         end = start + length
         text = data[start:end]
         if len(text) < length:
-            raise UnreadableRequest("a field longer than the request")
+            raise UnreadableMessage("a field longer than the request")
         if not text.isascii():
             readable = text.decode(errors="replace").encode()
             if readable != text:
@@ -205,7 +208,7 @@ def _bytes(flexible: bool, nullable: bool) -> Step:
         length = _length(data, position, repairs, prefix, nullable)
         end = _behind_length(data, position, prefix) + max(length, 0)
         if end > len(data):
-            raise UnreadableRequest("a field longer than the request")
+            raise UnreadableMessage("a field longer than the request")
         return end
 
     return walk
@@ -222,11 +225,11 @@ def _array(element: Step | int, flexible: bool, nullable: bool) -> Step:
         if isinstance(element, int):
             position += count * element
             if position > len(data):
-                raise UnreadableRequest("an array longer than the request")
+                raise UnreadableMessage("an array longer than the request")
             return position
-        repairs.elements += count
-        if repairs.elements > ELEMENTS_MAX:
-            raise UnreadableRequest(f"arrays of more than {ELEMENTS_MAX} elements")
+        repairs.elements_left -= count
+        if repairs.elements_left < 0:
+            raise UnreadableMessage(f"arrays of more than {repairs.elements_max} elements")
         for _ in range(count):
             position = element(data, position, repairs)
         return position
@@ -253,7 +256,7 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
         counted_at = position
         count, position = read_unsigned_varint(data, position)
         if count > len(data) - position:
-            raise UnreadableRequest("more tagged fields than bytes")
+            raise UnreadableMessage("more tagged fields than bytes")
         inside: list[Repair] = []
         kept = 0
         behind_count = position
@@ -263,13 +266,13 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
             size, position = read_unsigned_varint(data, position)
             end = position + size
             if end > len(data):
-                raise UnreadableRequest("a tagged field longer than the request")
+                raise UnreadableMessage("a tagged field longer than the request")
             step = known.get(tag)
             if step is None:
                 inside.append((field_start, end, b""))
             else:
                 kept += 1
-                _walk_exactly(step, data, position, end)
+                _walk_exactly(step, data, position, end, repairs)
             position = end
         if kept != count:
             repairs.append((counted_at, behind_count, write_unsigned_varint(kept)))
@@ -279,8 +282,8 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
     return walk
 
 
-def _walk_exactly(step: Step, data: bytes, position: int, end: int) -> None:
+def _walk_exactly(step: Step, data: bytes, position: int, end: int, so_far: Findings) -> None:
     """A known tagged field: its size is given twice, so it can neither differ nor be repaired."""
-    repairs = Findings()
-    if step(data, position, repairs) != end or repairs:
-        raise UnreadableRequest("a tagged field that is not of its type")
+    repaired = len(so_far)
+    if step(data, position, so_far) != end or len(so_far) > repaired:
+        raise UnreadableMessage("a tagged field that is not of its type")

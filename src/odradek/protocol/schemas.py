@@ -8,7 +8,7 @@ take longer than a node's start.
 import io
 from collections.abc import Callable
 from dataclasses import fields
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
@@ -17,11 +17,13 @@ from kio.schema.index import api_key_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
-from odradek.protocol.request_walk import request_walk
+from odradek.protocol.request_walk import UnreadableMessage, message_walk
 
 __all__ = ["Message", "MessageClass", "Schema", "SerialError", "is_large", "schema"]
 
 PARTS_ON_LOOP_MAX: Final = 2000
+# In all arrays of one response. A topic of ten thousand partitions is described by some of each.
+RESPONSE_ELEMENTS_MAX: Final = 1_000_000
 
 # A kio entity of some version: its fields are known only by name here.
 Message = Any
@@ -53,13 +55,25 @@ class Schema:
         self._classes: dict[str, MessageClass] = {}
         self.flexible: Final[bool] = self.request_type.__flexible__
         self.response_header_flexible: Final[bool] = self.response_type.__header_schema__.__flexible__
-        self._walk_request: Final = request_walk(self.request_type)
+        self._walk_request: Final = message_walk(self.request_type)
         self._read_request: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.request_type)
         self.read_response: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.response_type)
 
     def read_request(self, data: bytes, offset: int) -> tuple[Message, int]:
         """The request that starts there, and its size. Raises SerialError for what cannot be read."""
         return self._read_request(self._walk_request(data, offset), offset)
+
+    def read_foreign_response(self, data: bytes, offset: int) -> Message:
+        """The response that starts there, of a node that need not be what it seems. Raises SerialError."""
+        try:
+            return self.read_response(self._walk_response(data, offset), offset)[0]
+        except ValueError as error:
+            # An error code, for one, that only later releases have.
+            raise UnreadableMessage(str(error)) from error
+
+    @cached_property
+    def _walk_response(self) -> Callable[[bytes, int], bytes]:
+        return message_walk(self.response_type, RESPONSE_ELEMENTS_MAX)
 
     def _module(self, side: str) -> ModuleType:
         return import_module(f"kio.schema.{self._name}.v{self.version}.{side}")

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from odradek.protocol.request_walk import UnreadableRequest
+from odradek.protocol.request_walk import UnreadableMessage
 from odradek.protocol.schemas import SerialError, schema
 from tests.apis import Api
 from tests.raw_wire import encode_request
@@ -51,13 +51,13 @@ def test_damage_is_either_read_or_refused_and_never_anything_else() -> None:
 @pytest.mark.parametrize("count", [2, 1000, 2**31 - 1])
 def test_an_array_longer_than_the_request(count: int) -> None:
     head = unframed(Api.METADATA, 1, {"topics": []})[:-4]
-    with pytest.raises(UnreadableRequest):
+    with pytest.raises(UnreadableMessage):
         read(head + struct.pack(">i", count))
 
 
 def test_a_null_that_may_not_be() -> None:
     head = unframed(Api.METADATA, 0, {"topics": []})[:-4]
-    with pytest.raises(UnreadableRequest, match="null"):
+    with pytest.raises(UnreadableMessage, match="null"):
         read(head + struct.pack(">i", -1))
 
 
@@ -92,7 +92,7 @@ def test_tagged_fields_from_the_future_are_passed_over() -> None:
 
 def test_a_known_tagged_field_of_the_wrong_size() -> None:
     plain = unframed(Api.FETCH, 12, {"cluster_id": "mine", "topics": []})
-    with pytest.raises(UnreadableRequest, match="tagged"):
+    with pytest.raises(UnreadableMessage, match="tagged"):
         read(plain[:-6] + b"\x06\x05mine\0")
 
 
