@@ -13,6 +13,7 @@ from odradek.cli.start_node import load_config
 from odradek.config.node_config import NodeConfig
 from odradek.host.disk import HostDisk
 from odradek.node.format import FormatError, FormatRequest, format_directories
+from odradek.node.initial_controllers import InitialController, parse_initial_controllers
 
 
 def command(
@@ -30,7 +31,12 @@ def command(
     ] = False,
     initial_controllers: Annotated[
         str | None,
-        typer.Option("--initial-controllers", "-I", metavar="ID@HOST:PORT:DIRECTORY[,…]", help="The first quorum."),
+        typer.Option(
+            "--initial-controllers",
+            "-I",
+            metavar="ID@HOST:PORT:DIRECTORY[,…]",
+            help="The first quorum; every node of it gets the same.",
+        ),
     ] = None,
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", "-g", help="Leave directories alone that are formatted already.")
@@ -51,11 +57,11 @@ def command(
             "--standalone, --no-initial-controllers and --initial-controllers exclude each other: choose one"
         )
     node_config = load_config(str(config))
-    if initial_controllers is not None or (no_initial_controllers and node_config.is_controller):
-        raise UserError("a quorum of several controllers is not there yet: format with --standalone")
     request = FormatRequest(
         cluster_id=cluster_id,
         is_standalone=standalone,
+        initial_controllers=_initial_controllers(initial_controllers),
+        joins_later=no_initial_controllers,
         release=release_version,
         feature_levels=_feature_levels(feature),
         ignore_formatted=ignore_formatted,
@@ -71,6 +77,13 @@ def format_node(config: NodeConfig, request: FormatRequest) -> list[str]:
         )
     except FormatError as error:
         raise UserError(str(error)) from None
+
+
+def _initial_controllers(text: str | None) -> tuple[InitialController, ...]:
+    try:
+        return () if text is None else parse_initial_controllers(text)
+    except ValueError as error:
+        raise UserError(f"--initial-controllers: {error}") from None
 
 
 def _feature_levels(features: list[str] | None) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Formatting: the files by which empty directories become the log dirs of one node of one cluster.
 
-Each gets `meta.properties` and `bootstrap.checkpoint`; the metadata log's dir, for a quorum that can grow later, also
-a first snapshot that names this node as its only voter. What is written is what Apache Kafka's own tool writes.
+Each gets `meta.properties` and `bootstrap.checkpoint`; the metadata log's dir, for a quorum whose voters may change
+later, also a first snapshot that names the first of them. What is written is what Apache Kafka's own tool writes.
 """
 
 from collections.abc import Mapping
@@ -33,9 +33,10 @@ from odradek.metadata.features import (
     metadata_version_of_level,
 )
 from odradek.metadata.snapshot import BOOTSTRAP_FILE, SnapshotId, encode_bootstrap, encode_snapshot
+from odradek.node.initial_controllers import InitialController
 from odradek.node.metadata_log import PARTITION
-from odradek.raft.voters import standalone as standalone_quorum
-from odradek.records.control import VoterEndpoint
+from odradek.raft.voters import SUPPORTED_KRAFT_VERSIONS, Quorum
+from odradek.records.control import VoterEndpoint, VoterRegistration
 
 FIRST_SNAPSHOT = SnapshotId(0, 0)
 
@@ -49,6 +50,10 @@ class FormatRequest:
     cluster_id: str
     is_standalone: bool = False
     """The quorum starts with this node as its only voter, and others may join it later."""
+    initial_controllers: tuple[InitialController, ...] = ()
+    """The quorum starts with these voters; every one of them is formatted with the same."""
+    joins_later: bool = False
+    """The quorum is there already: this node learns of it, and may be made a voter."""
     release: str | None = None
     """`4.3`, `4.3-IV0`: the metadata version to start with, by name. None: the latest."""
     feature_levels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -61,7 +66,7 @@ def format_directories(
 ) -> list[str]:
     """Formats the directories that are not yet; returns a line for each. Raises FormatError, or OSError."""
     _check_quorum(config, request)
-    version, levels = _effective_levels(request)
+    version, levels = _effective_levels(config, request)
     unformatted = _unformatted_directories(disk, config, request)
     bootstrap = encode_bootstrap(
         [(METADATA_VERSION, version.level), *((name, level) for name, level in sorted(levels.items()) if level > 0)],
@@ -69,15 +74,11 @@ def format_directories(
     )
     lines = []
     for directory in unformatted:
-        directory_id = _new_directory_id(random)
-        kind = "data directory"
+        kind, directory_id, voters = _part_of(directory, config, request, _new_directory_id(random))
         disk.make_dirs(directory)
         disk.write_atomically(f"{directory}/{BOOTSTRAP_FILE}", bootstrap)
-        if directory == config.metadata_log_dir:
-            kind = "metadata directory"
-            if request.is_standalone:
-                kind = "dynamic metadata voter directory"
-                _write_first_snapshot(disk, config, directory, directory_id, now_ms)
+        if voters:
+            _write_first_snapshot(disk, directory, config.controller_listener_names[0], voters, now_ms)
         # Last: with it the directory counts as formatted.
         write_meta_properties(disk, directory, MetaProperties(request.cluster_id, config.node_id, directory_id))
         lines.append(f"Formatting {kind} {directory} with metadata.version {version.name}.")
@@ -91,22 +92,48 @@ def voter_endpoint(listener: Listener) -> VoterEndpoint:
 def _check_quorum(config: NodeConfig, request: FormatRequest) -> None:
     if not request.cluster_id:
         raise FormatError("You must specify the cluster id.")
-    if request.is_standalone:
-        if not config.is_controller:
-            raise FormatError("You can only use --standalone on a controller.")
-        if config.controller_quorum_voters:
+    if config.controller_quorum_voters:
+        if request.is_standalone or request.initial_controllers:
             raise FormatError(
-                "You cannot specify controller.quorum.voters and format the node with --standalone. If you want to "
-                "use dynamic quorum, please remove controller.quorum.voters and specify "
+                "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
+                "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
                 "controller.quorum.bootstrap.servers instead."
             )
-    elif config.is_controller and not config.controller_quorum_voters:
+    elif request.is_standalone and not config.is_controller:
+        raise FormatError("You can only use --standalone on a controller.")
+    elif config.is_controller and not _has_dynamic_quorum(config, request):
         raise FormatError(
-            "Because controller.quorum.voters is not set on this controller, you must specify --standalone."
+            "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
+            "--standalone, --initial-controllers, or --no-initial-controllers."
         )
 
 
-def _effective_levels(request: FormatRequest) -> tuple[MetadataVersion, dict[str, int]]:
+def _has_dynamic_quorum(config: NodeConfig, request: FormatRequest) -> bool:
+    """Whether the voters are kept in the metadata log, and not in every node's configuration."""
+    return not config.controller_quorum_voters and (
+        request.is_standalone or bool(request.initial_controllers) or request.joins_later
+    )
+
+
+def _part_of(
+    directory: str, config: NodeConfig, request: FormatRequest, new_id: UUID
+) -> tuple[str, UUID, tuple[InitialController, ...]]:
+    """What the directory is for, its id, and the first voters, where it is the one that keeps them."""
+    if directory != config.metadata_log_dir:
+        return "data directory", new_id, ()
+    voters = request.initial_controllers
+    if request.is_standalone:
+        listener = config.advertised_controller_listeners[0]
+        voters = (InitialController(config.node_id, listener.host or "localhost", listener.port, new_id),)
+    if not voters:
+        return "metadata directory", new_id, ()
+    for voter in voters:
+        if voter.node_id == config.node_id:
+            return "dynamic metadata voter directory", voter.directory_id, voters
+    return "dynamic metadata directory", new_id, voters
+
+
+def _effective_levels(config: NodeConfig, request: FormatRequest) -> tuple[MetadataVersion, dict[str, int]]:
     version = _metadata_version(request)
     levels = default_levels(version.level)
     for name, level in request.feature_levels.items():
@@ -121,26 +148,47 @@ def _effective_levels(request: FormatRequest) -> tuple[MetadataVersion, dict[str
                 f"{name} could not be set to {level} because it depends on metadata.version level {required}"
             )
         levels[name] = level
-    kraft_version = request.feature_levels.get(KRAFT_VERSION)
-    if kraft_version is not None and (kraft_version > 0) != request.is_standalone:
-        raise FormatError(f"Cannot set kraft.version to {kraft_version}: it is 1 with --standalone, and 0 without.")
+    _check_kraft_version(config, request)
     levels.pop(METADATA_VERSION)
     levels.pop(KRAFT_VERSION, None)
     return version, levels
 
 
+def _check_kraft_version(config: NodeConfig, request: FormatRequest) -> None:
+    level = request.feature_levels.get(KRAFT_VERSION)
+    is_dynamic = _has_dynamic_quorum(config, request)
+    if level is None or (level > 0) == is_dynamic:
+        return
+    flags = "one of the flags --standalone, --initial-controllers, or --no-initial-controllers is used."
+    if is_dynamic:
+        raise FormatError(
+            f"Cannot set kraft.version to {level} if controller.quorum.voters is empty and {flags} For dynamic "
+            "controllers support, try removing the --feature flag for kraft.version."
+        )
+    raise FormatError(
+        f"Cannot set kraft.version to {level} unless controller.quorum.voters is empty and {flags} For dynamic "
+        "controllers support, try using one of --standalone, --initial-controllers, or --no-initial-controllers and "
+        "removing controller.quorum.voters."
+    )
+
+
 def _metadata_version(request: FormatRequest) -> MetadataVersion:
     level = request.feature_levels.get(METADATA_VERSION)
     if level is not None and request.release is not None:
-        raise FormatError("Use --release-version or --feature metadata.version, but not both.")
+        raise FormatError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
     if request.release is not None:
         version = metadata_version_named(request.release)
-    else:
-        version = metadata_version_of_level(LATEST_METADATA_VERSION if level is None else level)
+        if version is None:
+            known = ", ".join(one.name for one in METADATA_VERSIONS)
+            raise FormatError(f"Unknown metadata.version '{request.release}'. Supported metadata.version are: {known}")
+        return version
+    level = LATEST_METADATA_VERSION if level is None else level
+    version = metadata_version_of_level(level)
     if version is None:
-        first, last = METADATA_VERSIONS[0].name, METADATA_VERSIONS[-1].name
-        asked = request.release if request.release is not None else level
-        raise FormatError(f"Unknown metadata.version '{asked}'. Supported metadata.version are: {first} to {last}")
+        first, last = METADATA_VERSIONS[0].level, METADATA_VERSIONS[-1].level
+        raise FormatError(
+            f"No MetadataVersion with feature level {level}. Valid feature levels are from {first} to {last}."
+        )
     return version
 
 
@@ -167,9 +215,19 @@ def _unformatted_directories(disk: Disk, config: NodeConfig, request: FormatRequ
     return unformatted
 
 
-def _write_first_snapshot(disk: Disk, config: NodeConfig, directory: str, directory_id: UUID, now_ms: int) -> None:
-    endpoints = tuple(map(voter_endpoint, config.advertised_controller_listeners))
-    quorum = standalone_quorum(config.node_id, directory_id, endpoints)
+def _write_first_snapshot(
+    disk: Disk, directory: str, listener_name: str, voters: tuple[InitialController, ...], now_ms: int
+) -> None:
+    registrations = tuple(
+        VoterRegistration(
+            voter_id=voter.node_id,
+            voter_directory_id=voter.directory_id,
+            endpoints=(VoterEndpoint(name=listener_name, host=voter.host, port=voter.port),),
+            kraft_version_feature=SUPPORTED_KRAFT_VERSIONS,
+        )
+        for voter in voters
+    )
+    quorum = Quorum(kraft_version=1, voters=registrations)
     snapshot = encode_snapshot(
         (), metadata_version=0, epoch=0, last_timestamp_ms=now_ms, now_ms=now_ms, quorum=quorum.messages()
     )

@@ -37,11 +37,26 @@ def test_a_quorum_that_can_grow_needs_a_first_voter(capsys: pytest.CaptureFixtur
     file.write_text(text)
     assert run(["format", "-t", CLUSTER, "-c", str(file)]) == 2
     assert "--standalone" in capsys.readouterr().err
-    for option in (["-N"], ["-I", "1@127.0.0.1:9093:p8fFEbKGQ22B6M_Da_vCBw"]):
-        assert run(["format", "-t", CLUSTER, "-c", str(file), *option]) == 2
-        assert "not there yet: format with --standalone" in capsys.readouterr().err
+    for options, reason in (
+        (["-s", "-N"], "exclude each other"),
+        (["-I", "1@127.0.0.1:9093"], "--initial-controllers: No colon following port"),
+    ):
+        assert run(["format", "-t", CLUSTER, "-c", str(file), *options]) == 2
+        assert reason in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
     assert run(["format", "-t", CLUSTER, "-c", str(file), "--standalone"]) == 0
     assert list((tmp_path / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
+
+
+def test_the_voters_of_a_quorum_are_given_by_the_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = properties(tmp_path)
+    file.write_text(file.read_text().replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers="))
+    voters = "1@127.0.0.1:9093:JEXY6aqzQY-32P5TStzaFg,2@127.0.0.1:9094:MvDxzVmcRsaTz33bUuRU6A"
+    assert run(["format", "-t", CLUSTER, "-c", str(file), "-I", voters]) == 0
+    assert "Formatting dynamic metadata voter directory" in capsys.readouterr().out
+    assert "directory.id=JEXY6aqzQY-32P5TStzaFg" in (tmp_path / "data" / "meta.properties").read_text()
 
 
 @pytest.mark.parametrize(
