@@ -1,6 +1,8 @@
 """Brokers come, show that they live, and go."""
 
+from collections.abc import Iterator
 from enum import Enum, auto
+from math import inf
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -185,6 +187,38 @@ class Brokers:
         changes = self._elections.without(broker_id, also_from_elr=True)
         gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
         return Decision((*changes, gone), None, is_atomic=False)
+
+    # Silence
+
+    def next_expiry(self) -> float | None:
+        """When the first session of a broker that serves will be over. None: nobody serves."""
+        return min((self._session_end(broker) for broker in self._serving()), default=None)
+
+    def expire_one(self, now: float) -> Decision[int | None]:
+        """Fences the broker whose session has been over for the longest, if there is one, and says which.
+
+        Only one: the next decision is to see what became of its partitions.
+        """
+        silent = min(self._serving(), key=self._session_end, default=None)
+        if silent is None or now <= self._session_end(silent):
+            return Decision((), None)
+        return Decision(tuple(self._fence(silent)), silent.id, is_atomic=False)
+
+    def fence_silent(self, broker_id: int, broker_epoch: int, silent_since: float) -> Decision[bool]:
+        """Fences this very registration of a broker, unless it is fenced or was heard of after that moment."""
+        broker = self._state.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.epoch != broker_epoch:
+            return Decision((), False)
+        if self._sessions.heard_since(broker_id, broker_epoch, silent_since):
+            return Decision((), False)
+        return Decision(tuple(self._fence(broker)), True, is_atomic=False)
+
+    def _serving(self) -> Iterator[BrokerImage]:
+        return (broker for broker in self._state.image.brokers.values() if not broker.fenced)
+
+    def _session_end(self, broker: BrokerImage) -> float:
+        ends_at = self._sessions.ends_at(broker.id, broker.epoch)
+        return -inf if ends_at is None else ends_at
 
     def _fence(self, broker: BrokerImage) -> list[MetadataRecord]:
         change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCED)

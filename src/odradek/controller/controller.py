@@ -7,12 +7,13 @@ through `replay`, before the next command; the answers wait until the records ar
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import UUID
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Random
 from odradek.config.alteration import Change
 from odradek.config.node_config import NodeConfig
 from odradek.metadata.apply import ImageDelta
 from odradek.metadata.commands import (
+    ControllerRegistration,
     DirectoryAssignment,
     Heartbeat,
     HeartbeatAnswer,
@@ -24,8 +25,9 @@ from odradek.metadata.commands import (
     UpgradeType,
 )
 from odradek.metadata.decision import Decision
+from odradek.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
 from odradek.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource
-from odradek.metadata.records import Endpoint, MetadataRecord, RegisterControllerRecord, SupportedFeature
+from odradek.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
 
 from .brokers import Brokers
 from .configs import Configs
@@ -68,6 +70,14 @@ class Controller:
     ) -> tuple[ClusterImage, ImageDelta]:
         return self._state.replay(records, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
+    def note_log_end(self, end_offset: int) -> None:
+        """Before a command: the quorum writes records of its own between those of decisions."""
+        image = self._state.image
+        if image.offset != end_offset - 1:
+            self._state.image = image.moved_to(
+                offset=end_offset - 1, epoch=image.epoch, timestamp_ms=image.timestamp_ms
+            )
+
     def note_kraft_version(self, level: int) -> None:
         self._state.image = self._state.image.with_kraft_version(level)
 
@@ -77,17 +87,24 @@ class Controller:
             if not broker.fenced:
                 self._sessions.touch(broker.id, broker.epoch, now)
 
-    def register_controller(
-        self, incarnation_id: UUID, endpoints: tuple[Endpoint, ...], features: tuple[SupportedFeature, ...]
-    ) -> Decision[None]:
+    def register_controller(self, registration: ControllerRegistration) -> Decision[None]:
+        if self._state.metadata_version < IV_3_7_CONTROLLER_REGISTRATION:
+            raise KafkaError(
+                ErrorCode.unsupported_version,
+                "The current MetadataVersion is too old to support controller registrations.",
+            )
         record = RegisterControllerRecord(
-            controller_id=self._state.config.node_id,
-            incarnation_id=incarnation_id,
+            controller_id=registration.controller_id,
+            incarnation_id=registration.incarnation_id,
             zk_migration_ready=False,
-            end_points=endpoints,
-            features=features,
+            end_points=registration.endpoints,
+            features=registration.features,
         )
         return Decision((record,), None)
+
+    def stay_awake(self) -> Decision[None]:
+        """A record that says nothing: it shows, while nothing else happens, that the log still grows."""
+        return Decision((NoOpRecord(),), None)
 
     # Topics
 
@@ -146,6 +163,16 @@ class Controller:
 
     def unregister_broker(self, broker_id: int) -> Decision[None]:
         return self._brokers.unregister(broker_id)
+
+    def next_session_expiry(self) -> float | None:
+        return self._brokers.next_expiry()
+
+    def expire_sessions(self, now: float) -> Decision[int | None]:
+        """Fences one broker that has been silent for a whole session, and says which; None: no more of them."""
+        return self._brokers.expire_one(now)
+
+    def fence_silent_broker(self, broker_id: int, broker_epoch: int, silent_since: float) -> Decision[bool]:
+        return self._brokers.fence_silent(broker_id, broker_epoch, silent_since)
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]

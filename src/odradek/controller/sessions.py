@@ -30,8 +30,17 @@ class BrokerSessions:
         self._sessions.pop(broker_id, None)
 
     def is_alive(self, broker_id: int, broker_epoch: int, now: float) -> bool:
-        session = self._sessions.get(broker_id)
-        return session is not None and session.broker_epoch == broker_epoch and not self._is_over(session, now)
+        ends_at = self.ends_at(broker_id, broker_epoch)
+        return ends_at is not None and now <= ends_at
+
+    def ends_at(self, broker_id: int, broker_epoch: int) -> float | None:
+        """When the session will be over if nothing more is heard. None: this registration never had one."""
+        session = self._of(broker_id, broker_epoch)
+        return None if session is None else session.heard_at + self._timeout_s
+
+    def heard_since(self, broker_id: int, broker_epoch: int, moment: float) -> bool:
+        session = self._of(broker_id, broker_epoch)
+        return session is not None and session.heard_at > moment
 
     def begin_shutdown(self, broker_id: int, log_end_offset: int) -> None:
         session = self._sessions.get(broker_id)
@@ -49,5 +58,6 @@ class BrokerSessions:
             if other_id != broker_id and session.shutdown_offset == NO_OFFSET
         )
 
-    def _is_over(self, session: _Session, now: float) -> bool:
-        return session.heard_at + self._timeout_s < now
+    def _of(self, broker_id: int, broker_epoch: int) -> _Session | None:
+        session = self._sessions.get(broker_id)
+        return session if session is not None and session.broker_epoch == broker_epoch else None

@@ -66,6 +66,13 @@ class Registration(NamedTuple):
     """The request's version carries `previous_broker_epoch`."""
 
 
+class ControllerRegistration(NamedTuple):
+    controller_id: int
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[SupportedFeature, ...]
+
+
 class Heartbeat(NamedTuple):
     broker_id: int
     broker_epoch: int
@@ -141,6 +148,8 @@ class ControllerCommands(Protocol):
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]: ...
 
     def unregister_broker(self, broker_id: int) -> Decision[None]: ...
+
+    def register_controller(self, registration: ControllerRegistration) -> Decision[None]: ...
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]

@@ -20,8 +20,10 @@ from odradek.controller.activation import abort_unfinished, first_records
 from odradek.controller.controller import Controller
 from odradek.handlers.controller.apis import load_handler
 from odradek.metadata.apply import ImageDelta
-from odradek.metadata.decision import RECORDS_MAX
+from odradek.metadata.commands import ControllerRegistration
+from odradek.metadata.decision import RECORDS_MAX, Decision
 from odradek.metadata.features import (
+    IV_3_7_CONTROLLER_REGISTRATION,
     KRAFT_VERSION,
     LATEST_METADATA_VERSION,
     METADATA_VERSION,
@@ -180,13 +182,20 @@ class QuorumOfOne:
             bootstrap = await self._executor.run(self._read_bootstrap)
             self._append(first_records(bootstrap, self._config.topic_defaults.min_insync_replicas))
         self._controller.begin_sessions(self._clock.monotonic())
-        registration = self._controller.register_controller(
-            UUID(bytes=self._random.randbytes(16), version=4),
-            tuple(map(_endpoint, self._config.advertised_controller_listeners)),
-            supported_features(),
-        )
-        await self._append(registration.records).done
+        if self._controller.image.features.metadata_version >= IV_3_7_CONTROLLER_REGISTRATION:
+            self._append(self._registration().records)
+        await self._settled()
         logger.info("controller of epoch %d, metadata at offset %d", self._epoch, self._committed.offset)
+
+    def _registration(self) -> Decision[None]:
+        return self._controller.register_controller(
+            ControllerRegistration(
+                controller_id=self._config.node_id,
+                incarnation_id=UUID(bytes=self._random.randbytes(16), version=4),
+                endpoints=tuple(map(_endpoint, self._config.advertised_controller_listeners)),
+                features=supported_features(),
+            )
+        )
 
     async def handle(self, api_key: int, version: int, request: Any) -> Any:
         messages = schema(api_key, version)

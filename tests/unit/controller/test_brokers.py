@@ -3,10 +3,11 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.metadata.commands import DirectoryAssignment, Heartbeat, HeartbeatAnswer
+from odradek.metadata.commands import ControllerRegistration, DirectoryAssignment, Heartbeat, HeartbeatAnswer
+from odradek.metadata.decision import Decision
 from odradek.metadata.directories import LOST, MIGRATING
 from odradek.metadata.image import RECOVERED, RECOVERING
-from odradek.metadata.records import RegisterBrokerRecord, SupportedFeature
+from odradek.metadata.records import Endpoint, RegisterBrokerRecord, SupportedFeature
 
 from .cluster import Cluster, directory_of
 
@@ -242,6 +243,131 @@ class TestComingBack:
         epoch = cluster.image.brokers[1].epoch
         cluster.register(1, incarnation=2, previous_broker_epoch=epoch, detects_unclean_shutdown=False)
         assert cluster.partition("orders").elr == ()
+
+
+class TestSessions:
+    def test_a_silent_broker_is_fenced_and_its_partitions_get_other_leaders(self) -> None:
+        cluster = Cluster(brokers=2)
+        cluster.create("orders", assignments={0: (2, 1)})
+        cluster.now += 5
+        cluster.beat(1)
+        cluster.now += 4.1
+        assert cluster.take(cluster.controller.expire_sessions(cluster.now)) == 2
+        assert cluster.image.brokers[2].fenced
+        assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (1, (1,))
+        assert cluster.controller.expire_sessions(cluster.now) == Decision((), None)
+
+    def test_one_at_a_time_the_longest_silent_first(self) -> None:
+        cluster = Cluster(brokers=3)
+        cluster.create("orders", assignments={0: (3, 2, 1)})
+        cluster.now += 1
+        cluster.beat(2)
+        cluster.now += 1
+        cluster.beat(1)
+        cluster.now += 20
+        order = []
+        while (broker_id := cluster.take(cluster.controller.expire_sessions(cluster.now))) is not None:
+            order.append(broker_id)
+        assert order == [3, 2, 1]
+        assert cluster.partition("orders").leader == -1
+        # The last of them may lead again: it had everything.
+        assert cluster.partition("orders").elr == (1,)
+
+    def test_the_next_expiry_is_that_of_the_longest_silent(self) -> None:
+        cluster = Cluster(brokers=2)
+        cluster.now += 1
+        cluster.beat(1)
+        assert cluster.controller.next_session_expiry() == 109.0
+        cluster.beat(2, want_fence=True)
+        assert cluster.controller.next_session_expiry() == 110.0
+        cluster.beat(1, want_fence=True)
+        assert cluster.controller.next_session_expiry() is None
+
+    def test_a_session_is_over_only_after_its_last_moment(self) -> None:
+        cluster = Cluster()
+        ends_at = cluster.controller.next_session_expiry()
+        assert ends_at is not None
+        assert cluster.controller.expire_sessions(ends_at).response is None
+        assert cluster.controller.expire_sessions(ends_at + 0.001).response == 1
+
+    def test_fenced_brokers_have_nothing_to_lose(self) -> None:
+        cluster = Cluster()
+        cluster.register(2)
+        cluster.now += 100
+        cluster.beat(1)
+        assert cluster.controller.expire_sessions(cluster.now).response is None
+
+    def test_it_comes_back_with_its_next_heartbeat(self) -> None:
+        cluster = Cluster()
+        cluster.now += 10
+        cluster.take(cluster.controller.expire_sessions(cluster.now))
+        assert not cluster.beat(1).is_fenced
+        assert not cluster.image.brokers[1].fenced
+
+    def test_a_new_controller_expires_nobody_before_a_whole_session(self) -> None:
+        cluster = Cluster()
+        cluster.now += 100
+        cluster.controller.begin_sessions(cluster.now)
+        assert cluster.controller.expire_sessions(cluster.now + 9).response is None
+        assert cluster.controller.expire_sessions(cluster.now + 9.1).response == 1
+
+
+class TestEarlyFence:
+    def test_fences_the_registration_that_was_probed(self) -> None:
+        cluster = Cluster(brokers=2)
+        cluster.create("orders", assignments={0: (2, 1)})
+        epoch = cluster.image.brokers[2].epoch
+        cluster.now += 0.5
+        assert cluster.take(cluster.controller.fence_silent_broker(2, epoch, cluster.now - 0.3))
+        assert cluster.image.brokers[2].fenced
+        assert cluster.partition("orders").leader == 1
+
+    def test_not_one_that_came_after_it(self) -> None:
+        cluster = Cluster(brokers=2)
+        epoch = cluster.image.brokers[2].epoch
+        cluster.register(2, incarnation=2)
+        cluster.beat(2)
+        assert cluster.controller.fence_silent_broker(2, epoch, cluster.now) == Decision((), False)
+
+    def test_not_one_that_was_heard_of_meanwhile(self) -> None:
+        cluster = Cluster(brokers=2)
+        epoch = cluster.image.brokers[2].epoch
+        silent_since = cluster.now
+        cluster.now += 0.3
+        cluster.beat(2)
+        assert cluster.controller.fence_silent_broker(2, epoch, silent_since) == Decision((), False)
+
+    def test_nor_a_stranger_or_one_that_is_fenced(self) -> None:
+        cluster = Cluster()
+        epoch = cluster.register(2)
+        assert cluster.controller.fence_silent_broker(2, epoch, cluster.now) == Decision((), False)
+        assert cluster.controller.fence_silent_broker(3, 5, cluster.now) == Decision((), False)
+
+
+class TestControllers:
+    registration = ControllerRegistration(
+        controller_id=7,
+        incarnation_id=UUID(int=99),
+        endpoints=(Endpoint(name="CONTROLLER", host="h", port=9093, security_protocol=0),),
+        features=(SupportedFeature(name="metadata.version", min_supported_version=7, max_supported_version=30),),
+    )
+
+    def test_register_themselves(self) -> None:
+        cluster = Cluster()
+        cluster.take(cluster.controller.register_controller(self.registration))
+        controller = cluster.image.controllers[7]
+        assert (controller.incarnation_id, controller.endpoints) == (UUID(int=99), self.registration.endpoints)
+
+    def test_not_in_a_cluster_that_cannot_know_them(self) -> None:
+        with pytest.raises(KafkaError, match="too old to support controller registrations") as raised:
+            Cluster(metadata_version=14).controller.register_controller(self.registration)
+        assert raised.value.code is ErrorCode.unsupported_version
+
+    def test_stay_awake(self) -> None:
+        cluster = Cluster()
+        before = cluster.image
+        cluster.take(cluster.controller.stay_awake())
+        assert cluster.image == before.moved_to(offset=before.offset + 1, epoch=1, timestamp_ms=0)
 
 
 class TestUnregistration:

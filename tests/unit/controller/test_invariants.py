@@ -13,7 +13,7 @@ BROKERS = (1, 2, 3)
 MIN_ISR = 2
 
 events = st.tuples(
-    st.sampled_from(["fence", "kill", "stop", "unfence", "create", "delete", "grow"]),
+    st.sampled_from(["fence", "kill", "stop", "unfence", "create", "delete", "grow", "expire"]),
     st.sampled_from(BROKERS),
 )
 
@@ -43,6 +43,12 @@ def happen(cluster: Cluster, event: str, broker_id: int, number: int) -> None:
             topic = topics[number % len(topics)]
             request = NewPartitions(topic.name, len(topic.partitions) + 1, None)
             cluster.take(cluster.controller.create_partitions([request], validate_only=False))
+        case "expire":
+            cluster.now += 5
+            cluster.beat(broker_id, want_fence=broker.fenced)
+            cluster.now += 4.5
+            while cluster.take(cluster.controller.expire_sessions(cluster.now)) is not None:
+                check(cluster)
         case _:
             pass
 

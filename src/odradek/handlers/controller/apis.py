@@ -20,6 +20,7 @@ CONTROLLER_APIS: Final[Mapping[int, str]] = {
     63: "broker_heartbeat",
     64: "unregister_broker",
     67: "allocate_producer_ids",
+    70: "controller_registration",
     73: "assign_replicas_to_dirs",
 }
 

@@ -8,9 +8,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.metadata.commands import ControllerCommands, Registration
 from odradek.metadata.decision import Decision
-from odradek.metadata.records import Endpoint, SupportedFeature
 from odradek.protocol.schemas import Message, Schema
 
+from . import offered
 from .answers import NO_THROTTLE
 
 _FIRST_VERSION_WITH_PREVIOUS_EPOCH = 3
@@ -21,23 +21,8 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         broker_id=request.broker_id,
         cluster_id=request.cluster_id,
         incarnation_id=request.incarnation_id or ZERO_UUID,
-        endpoints=tuple(
-            Endpoint(
-                name=listener.name,
-                host=listener.host,
-                port=listener.port,
-                security_protocol=listener.security_protocol,
-            )
-            for listener in request.listeners
-        ),
-        features=tuple(
-            SupportedFeature(
-                name=feature.name,
-                min_supported_version=feature.min_supported_version,
-                max_supported_version=feature.max_supported_version,
-            )
-            for feature in request.features
-        ),
+        endpoints=offered.endpoints(request),
+        features=offered.features(request),
         rack=request.rack,
         is_migrating_zk_broker=getattr(request, "is_migrating_zk_broker", False),
         directories=tuple(directory or ZERO_UUID for directory in getattr(request, "log_dirs", ())),

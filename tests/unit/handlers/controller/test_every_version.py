@@ -99,6 +99,15 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
                 offline_log_dirs=(),
                 cordoned_log_dirs=(),
             )
+        case "controller_registration":
+            return new(
+                "ControllerRegistrationRequest",
+                controller_id=7,
+                incarnation_id=ID,
+                zk_migration_ready=False,
+                listeners=(new("Listener", name="CONTROLLER", host="h", port=1, security_protocol=0),),
+                features=(new("Feature", name="kraft.version", min_supported_version=0, max_supported_version=1),),
+            )
         case "unregister_broker":
             return new("UnregisterBrokerRequest", broker_id=1)
         case "allocate_producer_ids":
