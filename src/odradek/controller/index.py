@@ -4,7 +4,9 @@ Counts by topic, not lists of partitions: a topic's own partitions are quickly l
 leave this small. Derived entirely from images, so that it can be rebuilt from one at any time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from uuid import UUID
 
 from odradek.base.ids import NO_LEADER
@@ -56,11 +58,9 @@ class ClusterIndex:
             self._add_topic(topic)
         for topic in delta.topics_changed:
             old = before.topics_by_id[topic.id]
-            for index in delta.partitions_changed[topic.id]:
-                previous = old.partitions.get(index)
-                if previous is not None:
-                    self._count(topic.id, previous, -1)
-                self._count(topic.id, topic.partitions[index], 1)
+            indexes = delta.partitions_changed[topic.id]
+            self._count(topic.id, [old.partitions[index] for index in indexes if index in old.partitions], -1)
+            self._count(topic.id, [topic.partitions[index] for index in indexes], 1)
         for broker_id in delta.brokers_changed:
             if (gone := before.brokers.get(broker_id)) is not None:
                 for directory in gone.directories:
@@ -89,28 +89,26 @@ class ClusterIndex:
         return None if key is None else next(iter(self._colliding.get(key, ())), None)
 
     def _add_topic(self, topic: TopicImage) -> None:
-        for partition in topic.partitions.values():
-            self._count(topic.id, partition, 1)
+        self._count(topic.id, topic.partitions.values(), 1)
         if (key := collision_key(topic.name)) is not None:
             self._colliding.setdefault(key, {})[topic.name] = None
 
     def _remove_topic(self, topic: TopicImage) -> None:
-        for partition in topic.partitions.values():
-            self._count(topic.id, partition, -1)
+        self._count(topic.id, topic.partitions.values(), -1)
         if (key := collision_key(topic.name)) is not None:
             names = self._colliding[key]
             names.pop(topic.name, None)
             if not names:
                 del self._colliding[key]
 
-    def _count(self, topic_id: UUID, partition: PartitionImage, amount: int) -> None:
+    def _count(self, topic_id: UUID, partitions: Collection[PartitionImage], sign: int) -> None:
         for counts, brokers in (
-            (self._in_isr, partition.isr),
-            (self._in_elr, partition.elr),
-            (self._led, (partition.leader,)),
+            (self._in_isr, chain.from_iterable([partition.isr for partition in partitions])),
+            (self._in_elr, chain.from_iterable([partition.elr for partition in partitions])),
+            (self._led, [partition.leader for partition in partitions]),
         ):
-            for broker_id in brokers:
-                counts.setdefault(broker_id, TopicCounts()).add(topic_id, amount)
+            for broker_id, amount in Counter(brokers).items():
+                counts.setdefault(broker_id, TopicCounts()).add(topic_id, sign * amount)
 
 
 def _topics_of(counts: dict[int, TopicCounts], broker_id: int) -> tuple[UUID, ...]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import uuid_to_text
-from odradek.metadata.commands import DEFAULT, NewPartitions, NewTopic, TopicCreated
+from odradek.metadata.commands import DEFAULT, ConfigEntry, NewPartitions, NewTopic, TopicCreated
 from odradek.metadata.decision import RECORDS_MAX, BoundedRecords, Decision
 from odradek.metadata.image import BrokerImage
 from odradek.metadata.records import MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
@@ -20,10 +21,15 @@ RESERVED_IDS_MAX = 1
 """The zero uuid and that of the metadata topic itself."""
 
 
+_DescribedConfigs: TypeAlias = dict[tuple[tuple[str, str], ...], Sequence[ConfigEntry]]
+"""By what was asked for: the many topics of one request mostly ask for the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class _PlacedPartition:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    directories: tuple[UUID | None, ...]
 
 
 class Topics:
@@ -39,10 +45,11 @@ class Topics:
         self._check_total_partitions(topics)
         records = BoundedRecords()
         results: dict[str, TopicCreated | KafkaError] = {}
+        described: _DescribedConfigs = {}
         for topic in topics:
             try:
                 self._check_new_name(topic.name)
-                results[topic.name] = self._create_one(topic, records)
+                results[topic.name] = self._create_one(topic, records, described)
             except KafkaError as error:
                 results[topic.name] = error
             records.check()
@@ -69,7 +76,7 @@ class Topics:
         if (reason := why_invalid(name)) is not None:
             raise _invalid_topic(reason)
 
-    def _create_one(self, topic: NewTopic, records: BoundedRecords) -> TopicCreated:
+    def _create_one(self, topic: NewTopic, records: BoundedRecords, described: _DescribedConfigs) -> TopicCreated:
         config_records = self._configs.of_new_topic(topic.name, topic.configs)
         placed = self._placed_by_client(topic) if topic.assignments else self._placed_here(topic)
         topic_id = self._new_topic_id()
@@ -77,7 +84,10 @@ class Topics:
         records.extend(config_records)
         records.extend(self._partition_record(topic_id, index, one) for index, one in enumerate(placed))
         values = {name: value for name, value in topic.configs if value is not None}
-        return TopicCreated(topic_id, len(placed), len(placed[0].replicas), self._configs.effective_of_topic(values))
+        key = tuple(values.items())
+        if key not in described:
+            described[key] = self._configs.effective_of_topic(values)
+        return TopicCreated(topic_id, len(placed), len(placed[0].replicas), described[key])
 
     def _placed_by_client(self, topic: NewTopic) -> list[_PlacedPartition]:
         if topic.replication_factor != DEFAULT:
@@ -117,15 +127,16 @@ class Topics:
             assignments = Placement(self._usable_brokers(), self._state.random).place(count, replication_factor)
         except KafkaError as error:
             raise _unable_to_replicate(replication_factor, error.message or "") from error
-        placed = []
-        for replicas in assignments:
+        # Of thousands of partitions most share their brokers with others: those then share everything.
+        placed: dict[tuple[int, ...], _PlacedPartition] = {}
+        for replicas in dict.fromkeys(assignments):
             isr = self._active(replicas)
             if not isr:
                 raise _unable_to_replicate(
                     replication_factor, "All brokers are currently fenced or in controlled shutdown."
                 )
-            placed.append(_PlacedPartition(replicas, isr))
-        return placed
+            placed[replicas] = _PlacedPartition(replicas, isr, self._default_directories(replicas))
+        return [placed[replicas] for replicas in assignments]
 
     # Growth
 
@@ -227,7 +238,10 @@ class Topics:
                 f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
                 "controlled shutdown."
             )
-        return _PlacedPartition(replicas, isr)
+        return _PlacedPartition(replicas, isr, self._default_directories(replicas))
+
+    def _default_directories(self, replicas: tuple[int, ...]) -> tuple[UUID | None, ...]:
+        return tuple(self._state.default_directory(replica) for replica in replicas)
 
     def _partition_record(self, topic_id: UUID, index: int, placed: _PlacedPartition) -> PartitionRecord:
         return PartitionRecord(
@@ -238,7 +252,7 @@ class Topics:
             leader=placed.isr[0],
             leader_epoch=0,
             partition_epoch=0,
-            directories=tuple(self._state.default_directory(replica) for replica in placed.replicas),
+            directories=placed.directories,
         )
 
     def _new_topic_id(self) -> UUID:

@@ -125,7 +125,8 @@ def _broker_image(record: log.RegisterBrokerRecord) -> BrokerImage:
 
 
 def _known_directories(directories: tuple[UUID | None, ...], replica_count: int) -> tuple[UUID | None, ...]:
-    if directories and not all(directory == MIGRATING for directory in directories):
+    # Mostly the first one tells.
+    if directories and (directories[0] != MIGRATING or any(directory != MIGRATING for directory in directories)):
         return directories
     return (MIGRATING,) * replica_count
 
@@ -141,7 +142,6 @@ class _Step:
         self._image = image
         self._topics: dict[UUID, tuple[str, dict[int, PartitionImage]] | None] = {}
         """Changed topics with a partition dict of their own; None: removed."""
-        self._directories: dict[UUID, UUID] | None = None
         self._brokers = KeyedChanges(image.brokers)
         self._controllers = KeyedChanges(image.controllers)
         self._features = KeyedChanges(image.features.levels)
@@ -158,19 +158,8 @@ class _Step:
         self._topics[record.topic_id] = (record.name, {})
 
     def partition(self, record: log.PartitionRecord) -> None:
-        directories = _known_directories(self._shared(record.directories), len(record.replicas))
+        directories = _known_directories(record.directories, len(record.replicas))
         self._partitions_of(record.topic_id)[record.partition_id] = _partition_image(record, directories)
-
-    def _shared(self, directories: tuple[UUID | None, ...]) -> tuple[UUID | None, ...]:
-        """The same ids, by way of the brokers' own objects: a million partitions need not keep one each."""
-        if self._directories is None:
-            self._directories = {
-                directory: directory for broker in self._image.brokers.values() for directory in broker.directories
-            }
-        known = self._directories
-        return tuple(
-            directory if directory is None else known.setdefault(directory, directory) for directory in directories
-        )
 
     def partition_change(self, record: log.PartitionChangeRecord) -> None:
         partitions = self._partitions_of(record.topic_id)

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.records.batch import BatchHeader
-from odradek.records.builder import build_batch
 from odradek.records.control import ControlMessage, EndTransactionMarker, decode_control
 from odradek.records.decode import decode_batch
-from odradek.records.record import Record
+from odradek.records.values import build_values_batch, read_values
 
 from .record_versions import version_to_write
 from .records import MetadataRecord, UnreadableRecord, decode, encode
@@ -33,30 +32,34 @@ def build_metadata_batch(
     base_offset: int = 0,
     leader_epoch: int = 0,
 ) -> bytes:
-    values = (encode(record, version_to_write(record, metadata_version)) for record in records)
-    return build_batch(
-        (Record(None, value, timestamp_ms) for value in values), base_offset=base_offset, leader_epoch=leader_epoch
+    return build_values_batch(
+        (encode(record, version_to_write(record, metadata_version)) for record in records),
+        timestamp=timestamp_ms,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
     )
 
 
 def read_metadata_batch(data: bytes, header: BatchHeader) -> MetadataBatch:
     """Raises UnreadableRecord for what no release up to this one has written."""
-    records: list[MetadataRecord] = []
-    control: list[ControlMessage] = []
-    for record in decode_batch(data, header):
-        if header.is_control:
-            message = decode_control(record)
-            if message is not None and not isinstance(message, EndTransactionMarker):
-                control.append(message)
-        elif record.value is None:
-            raise UnreadableRecord(f"the metadata record at offset {record.offset} has no value")
-        else:
-            records.append(decode(record.value))
+    records: tuple[MetadataRecord, ...] = ()
+    control: tuple[ControlMessage, ...] = ()
+    if header.is_control:
+        messages = map(decode_control, decode_batch(data, header))
+        control = tuple(one for one in messages if one is not None and not isinstance(one, EndTransactionMarker))
+    else:
+        records = tuple(_decoded(value, header) for value in read_values(data, header))
     return MetadataBatch(
         last_offset=header.last_offset,
         epoch=header.leader_epoch,
         timestamp_ms=header.max_timestamp,
         size_bytes=header.size,
-        records=tuple(records),
-        control=tuple(control),
+        records=records,
+        control=control,
     )
+
+
+def _decoded(value: bytes | None, header: BatchHeader) -> MetadataRecord:
+    if value is None:
+        raise UnreadableRecord(f"a metadata record of the batch at offset {header.base_offset} has no value")
+    return decode(value)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from odradek.records.batch import LENGTH_OVERHEAD, check_crc, parse_batches
+from odradek.records.batch import LENGTH_OVERHEAD, BatchHeader, check_crc, parse_batches
 from odradek.records.control import ControlMessage, SnapshotFooter, SnapshotHeader, build_control_batch
 
 from .batches import MetadataBatch, build_metadata_batch, read_metadata_batch
@@ -50,6 +50,30 @@ def is_leftover(name: str) -> bool:
     return _LEFTOVER.match(name) is not None
 
 
+def encode_batches(
+    records: Iterable[MetadataRecord],
+    *,
+    metadata_version: int,
+    epoch: int,
+    last_timestamp_ms: int,
+    now_ms: int,
+    quorum: Sequence[ControlMessage] = (),
+) -> Iterator[bytes]:
+    """A snapshot batch by batch, so that nobody has to hold the whole of a large one.
+
+    `quorum` is what kraft.version 1 keeps of itself beside the records: its version and the voters.
+    """
+    header = SnapshotHeader(last_contained_log_timestamp=last_timestamp_ms)
+    yield build_control_batch((header, *quorum), base_offset=0, leader_epoch=epoch, timestamp=now_ms)
+    offset = 1 + len(quorum)
+    for some in _in_groups(records, _RECORDS_PER_BATCH):
+        yield build_metadata_batch(
+            some, metadata_version=metadata_version, timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch
+        )
+        offset += len(some)
+    yield build_control_batch((SnapshotFooter(),), base_offset=offset, leader_epoch=epoch, timestamp=now_ms)
+
+
 def encode_snapshot(
     records: Iterable[MetadataRecord],
     *,
@@ -59,27 +83,22 @@ def encode_snapshot(
     now_ms: int,
     quorum: Sequence[ControlMessage] = (),
 ) -> bytes:
-    """`quorum` is what kraft.version 1 keeps of itself beside the records: its version and the voters."""
-    header = SnapshotHeader(last_contained_log_timestamp=last_timestamp_ms)
-    parts = [build_control_batch((header, *quorum), base_offset=0, leader_epoch=epoch, timestamp=now_ms)]
-    offset = 1 + len(quorum)
-    for some in _in_groups(records, _RECORDS_PER_BATCH):
-        parts.append(
-            build_metadata_batch(
-                some,
-                metadata_version=metadata_version,
-                timestamp_ms=now_ms,
-                base_offset=offset,
-                leader_epoch=epoch,
-            )
+    """The whole of a small one."""
+    return b"".join(
+        encode_batches(
+            records,
+            metadata_version=metadata_version,
+            epoch=epoch,
+            last_timestamp_ms=last_timestamp_ms,
+            now_ms=now_ms,
+            quorum=quorum,
         )
-        offset += len(some)
-    parts.append(build_control_batch((SnapshotFooter(),), base_offset=offset, leader_epoch=epoch, timestamp=now_ms))
-    return b"".join(parts)
+    )
 
 
-def snapshot_of(image: ClusterImage, *, now_ms: int, quorum: Sequence[ControlMessage] = ()) -> bytes:
-    return encode_snapshot(
+def batches_of(image: ClusterImage, *, now_ms: int, quorum: Sequence[ControlMessage] = ()) -> Iterator[bytes]:
+    """The image's snapshot, batch by batch."""
+    return encode_batches(
         records_of(image),
         metadata_version=image.features.metadata_version,
         epoch=image.epoch,
@@ -89,18 +108,30 @@ def snapshot_of(image: ClusterImage, *, now_ms: int, quorum: Sequence[ControlMes
     )
 
 
-class Snapshot(NamedTuple):
-    batches: tuple[MetadataBatch, ...]
-    last_contained_log_timestamp_ms: int
+def snapshot_of(image: ClusterImage, *, now_ms: int, quorum: Sequence[ControlMessage] = ()) -> bytes:
+    return b"".join(batches_of(image, now_ms=now_ms, quorum=quorum))
+
+
+class Snapshot:
+    """A snapshot found whole. Its records are read when they are asked for, batch by batch."""
+
+    def __init__(self, data: bytes, headers: Sequence[BatchHeader], control: Sequence[ControlMessage]) -> None:
+        """Not for callers: see `decode_snapshot`."""
+        self._data = data
+        self._headers = headers
+        self._control = control
+
+    @property
+    def last_contained_log_timestamp_ms(self) -> int:
+        return next(one.last_contained_log_timestamp for one in self._control if isinstance(one, SnapshotHeader))
 
     @property
     def quorum(self) -> tuple[ControlMessage, ...]:
-        return tuple(
-            message
-            for batch in self.batches
-            for message in batch.control
-            if not isinstance(message, SnapshotHeader | SnapshotFooter)
-        )
+        return tuple(one for one in self._control if not isinstance(one, SnapshotHeader | SnapshotFooter))
+
+    @property
+    def batches(self) -> Iterator[MetadataBatch]:
+        return (read_metadata_batch(self._data, header) for header in self._headers)
 
     @property
     def records(self) -> tuple[MetadataRecord, ...]:
@@ -118,16 +149,18 @@ class Snapshot(NamedTuple):
 
 
 def decode_snapshot(data: bytes) -> Snapshot:
-    """Raises BrokenSnapshot, or CorruptBatch where the bytes are not even batches."""
+    """Raises BrokenSnapshot, or CorruptBatch where the bytes are not even batches. A record that cannot be read is
+    found only when the records are."""
     headers = parse_batches(data)
     for header in headers:
         check_crc(data, header)
-    batches = tuple(read_metadata_batch(data, header) for header in headers)
-    first = batches[0].control[0] if batches and batches[0].control else None
-    last = batches[-1].control[-1] if batches and batches[-1].control else None
-    if not isinstance(first, SnapshotHeader) or not isinstance(last, SnapshotFooter):
+    control = [
+        message for header in headers if header.is_control for message in read_metadata_batch(data, header).control
+    ]
+    is_framed = bool(headers) and headers[0].is_control and headers[-1].is_control
+    if not is_framed or not isinstance(control[0], SnapshotHeader) or not isinstance(control[-1], SnapshotFooter):
         raise BrokenSnapshot("a snapshot begins with a header and ends with a footer; this one does not")
-    return Snapshot(batches, first.last_contained_log_timestamp)
+    return Snapshot(data, headers, control)
 
 
 def read_timestamp(beginning: bytes) -> int:

@@ -38,7 +38,7 @@ def iterate_records(payload: memoryview, header: BatchHeader) -> Iterator[Record
             read_record(payload, position, size)
         )
         if end < 0:
-            raise InvalidRecords(f"Record {number} of the batch at offset {base_offset} is malformed")
+            raise malformed_record(header, number)
         yield Record(
             None if key_length < 0 else payload[key_start : key_start + key_length].tobytes(),
             None if value_length < 0 else payload[value_start : value_start + value_length].tobytes(),
@@ -48,9 +48,17 @@ def iterate_records(payload: memoryview, header: BatchHeader) -> Iterator[Record
         )
         position = end
     if position != size:
-        raise InvalidRecords(
-            f"The batch at offset {base_offset} declares {header.record_count} records, but more bytes follow them"
-        )
+        raise unread_bytes(header)
+
+
+def malformed_record(header: BatchHeader, number: int) -> InvalidRecords:
+    return InvalidRecords(f"Record {number} of the batch at offset {header.base_offset} is malformed")
+
+
+def unread_bytes(header: BatchHeader) -> InvalidRecords:
+    return InvalidRecords(
+        f"The batch at offset {header.base_offset} declares {header.record_count} records, but more bytes follow them"
+    )
 
 
 def _decode_headers(payload: memoryview, position: int, end: int) -> tuple[tuple[str, bytes | None], ...]:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.metadata.records import PartitionRecord, decode, encode
-from odradek.metadata.records.codec import _writer
-from odradek.metadata.records.partition_bytes import encode_plain
+from odradek.metadata.records.codec import UnreadableRecord, _reader, _writer
+from odradek.metadata.records.partition_bytes import decode_plain, encode_plain
 
 ids = st.integers(-(2**31), 2**31 - 1)
 id_lists = st.lists(ids, max_size=5).map(tuple)
@@ -43,6 +43,47 @@ def test_the_bytes_are_kios(record: PartitionRecord, version: int) -> None:
     assert encode(record, version) == by_kio(record, version)
     if version == 2:
         assert decode(encode(record, version)) == record
+
+
+@given(records, st.sampled_from([1, 2]))
+def test_read_as_kio_reads(record: PartitionRecord, version: int) -> None:
+    data = by_kio(record, version)
+    plain = decode_plain(data)
+    assert plain is None or plain == _reader(3, version)(data, 3)
+
+
+@given(records, st.data())
+def test_a_damaged_one_is_judged_by_kio(record: PartitionRecord, data: Any) -> None:
+    whole = encode(record, 2)
+    cut = whole[: data.draw(st.integers(3, len(whole) - 1))]
+    assert decode_plain(cut) is None or decode_plain(cut) == _reader(3, 2)(cut, 3)
+    at = data.draw(st.integers(3, len(whole) - 1))
+    changed = whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :]
+    try:
+        plain = decode_plain(changed)
+        assert plain is None or plain == _reader(3, 2)(changed, 3)
+        decode(changed)
+    except UnreadableRecord:
+        pass
+
+
+def test_what_repeats_is_shared() -> None:
+    record = PartitionRecord(
+        partition_id=7,
+        topic_id=UUID(int=9),
+        replicas=(1000, 2000),
+        isr=(1000, 2000),
+        leader=1000,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=(UUID(int=5), None),
+    )
+    one, other = decode_plain(encode(record, 2)), decode_plain(encode(record, 2))
+    assert one is not None and other is not None
+    assert one == record
+    assert one.replicas is other.replicas is one.isr
+    assert one.directories is other.directories
+    assert one.topic_id is other.topic_id
 
 
 def test_a_partition_as_it_is_created_is_plain() -> None:

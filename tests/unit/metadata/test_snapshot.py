@@ -130,7 +130,7 @@ def test_bootstrap_is_kafkas_but_for_its_times() -> None:
     found = decode_snapshot(by_kafka)
     levels = [(record.name, record.feature_level) for record in found.records if isinstance(record, FeatureLevelRecord)]
     assert levels[0] == ("metadata.version", 30)
-    ours = encode_bootstrap(levels, found.batches[0].timestamp_ms)
+    ours = encode_bootstrap(levels, next(found.batches).timestamp_ms)
     assert len(ours) == len(by_kafka)
     assert decode_snapshot(ours).records == found.records
     assert [header.base_offset for header in parse_batches(ours)] == [

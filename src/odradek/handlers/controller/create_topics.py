@@ -25,13 +25,14 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
             results[name] = KafkaError(
                 ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             )
-    topics = tuple(_result(messages, name, result) for name, result in results.items())
+    told: dict[int, tuple[Message, ...]] = {}
+    topics = tuple(_result(messages, name, result, told) for name, result in results.items())
     response = messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
     return decision.answered(response)
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
-    topics = tuple(_result(messages, topic.name, error) for topic in request.topics)
+    topics = tuple(_result(messages, topic.name, error, {}) for topic in request.topics)
     return messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
 
 
@@ -45,7 +46,10 @@ def _new_topic(topic: Message) -> NewTopic:
     )
 
 
-def _result(messages: Schema, name: str, result: TopicCreated | KafkaError) -> Message:
+def _result(
+    messages: Schema, name: str, result: TopicCreated | KafkaError, told: dict[int, tuple[Message, ...]]
+) -> Message:
+    """`told` has what was made of configs that several topics share: they are the longest part of an answer."""
     if isinstance(result, KafkaError):
         return messages.new(
             "CreatableTopicResult",
@@ -67,7 +71,7 @@ def _result(messages: Schema, name: str, result: TopicCreated | KafkaError) -> M
         topic_config_error_code=0,
         num_partitions=result.partition_count,
         replication_factor=result.replication_factor,
-        configs=_configs(messages, result),
+        configs=told.get(id(result.configs)) or told.setdefault(id(result.configs), _configs(messages, result)),
     )
 
 

@@ -19,7 +19,7 @@ from kio.static.primitive import i16, uvarint
 
 from . import brokers, security, settings, topics, transactions
 from .form import MetadataRecord
-from .partition_bytes import encode_plain
+from .partition_bytes import decode_plain, encode_plain
 
 FRAME_VERSION = 1
 
@@ -50,6 +50,8 @@ def encode(record: MetadataRecord, version: int | None = None) -> bytes:
 
 
 def decode(data: bytes) -> MetadataRecord:
+    if (plain := decode_plain(data)) is not None:
+        return plain
     try:
         frame_version, size = read_unsigned_varint(data, 0)
         offset = size

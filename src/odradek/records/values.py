@@ -1,0 +1,115 @@
+"""Batches whose records are values and nothing else, no keys, no headers, one timestamp: as in the metadata log.
+
+Millions of such records make a snapshot. They are written and read here without an object for each; whatever has
+another shape is left to `decode`, which knows them all.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from odradek.records.batch import (
+    MAGIC_V2,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
+from odradek.records.builder import frame_batch
+from odradek.records.decode import malformed_record, records_payload, unread_bytes
+from odradek.records.kernels import read_record
+from odradek.records.varint import varint_size, write_varint
+
+_NO_KEY = 1
+# No attributes, and no difference to the batch's timestamp.
+_RECORD_HEAD = b"\0\0"
+_NO_HEADERS = 0
+# As far as a plain record is looked at before its value.
+_GLANCE_BYTES = 12
+
+
+def build_values_batch(values: Iterable[bytes], *, timestamp: int, base_offset: int, leader_epoch: int) -> bytes:
+    payload = bytearray()
+    count = 0
+    for value in values:
+        size = len(value)
+        write_varint(payload, len(_RECORD_HEAD) + varint_size(count) + 1 + varint_size(size) + size + 1)
+        payload += _RECORD_HEAD
+        write_varint(payload, count)
+        payload.append(_NO_KEY)
+        write_varint(payload, size)
+        payload += value
+        payload.append(_NO_HEADERS)
+        count += 1
+    return frame_batch(
+        payload,
+        BatchHeader(
+            position=0,
+            base_offset=base_offset,
+            batch_length=0,
+            leader_epoch=leader_epoch,
+            magic=MAGIC_V2,
+            crc=0,
+            attributes=0,
+            last_offset_delta=count - 1,
+            base_timestamp=timestamp if count else NO_TIMESTAMP,
+            max_timestamp=timestamp if count else NO_TIMESTAMP,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+            base_sequence=NO_SEQUENCE,
+            record_count=count,
+        ),
+    )
+
+
+def read_values(buffer: bytes, header: BatchHeader) -> Iterator[bytes | None]:
+    """The value of each record, whatever else a record has. Raises InvalidRecords where they are malformed."""
+    payload = bytes(records_payload(buffer, header))
+    position, size = 0, len(payload)
+    for number in range(header.record_count):
+        plain = _plain_value(payload, position, size)
+        if plain is not None:
+            start, end = plain
+            yield payload[start:end]
+            position = end + 1
+            continue
+        end, _, _, _, _, start, length, _ = read_record(payload, position, size)
+        if end < 0:
+            raise malformed_record(header, number)
+        yield None if length < 0 else payload[start : start + length]
+        position = end
+    if position != size:
+        raise unread_bytes(header)
+
+
+def _plain_value(payload: bytes, position: int, size: int) -> tuple[int, int] | None:
+    """Where the value of a record without key and headers lies; None if it cannot be told at a glance."""
+    if position + _GLANCE_BYTES > size:
+        return None
+    # Lengths of one or two bytes; an odd one would be negative.
+    length = payload[position]
+    position += 1
+    if length & 0x80:
+        length = length & 0x7F | payload[position] << 7
+        position += 1
+    if length & 1 or length > 0x3FFF:
+        return None
+    last = position + (length >> 1) - 1
+    if last >= size or last < position + 5 or payload[last] != _NO_HEADERS:
+        return None
+    # Behind attributes and timestamp the offset, of up to three bytes.
+    position += 2
+    if payload[position - 1] & 0x80:
+        return None
+    for _ in range(2):
+        if payload[position] & 0x80:
+            position += 1
+    if payload[position] & 0x80 or payload[position + 1] != _NO_KEY:
+        return None
+    length = payload[position + 2]
+    position += 3
+    if length & 0x80:
+        length = length & 0x7F | payload[position] << 7
+        position += 1
+    if length & 1 or position + (length >> 1) != last:
+        return None
+    return position, last
