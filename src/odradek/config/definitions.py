@@ -1,6 +1,7 @@
 """Every config that Apache Kafka 4.3.1 knows: name, type, default, range and whether it can change at run time.
 
-The table itself is `kafka_configs.json`, one config per line. What this broker makes of a config is in `supported`.
+The table itself is `kafka_configs.json`, one config per line; the few that only this broker has stand below. What this
+broker makes of a config is in `supported`.
 """
 
 import json
@@ -67,6 +68,10 @@ class ConfigDefinition(NamedTuple):
         return check_for(self.valid)(self.name, value) if self.valid else value
 
 
+_OWN = {"broker.disconnect.grace.ms": ["INT", "300", "MEDIUM", "[0,...]", "internal"]}
+"""Configs that Apache Kafka does not have. Its tools see them once somebody has set them."""
+
+
 def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefinition]]:
     with open(os.path.join(os.path.dirname(__file__), "kafka_configs.json"), "rb") as file:
         tables = json.load(file)
@@ -80,7 +85,7 @@ def _load() -> tuple[Mapping[str, ConfigDefinition], Mapping[str, ConfigDefiniti
             }
         )
 
-    return definitions(tables["broker"]), definitions(tables["topic"])
+    return definitions(tables["broker"] | _OWN), definitions(tables["topic"])
 
 
 BROKER_CONFIGS, TOPIC_CONFIGS = _load()

@@ -4,42 +4,20 @@ Takes values that are right one by one (`node_keys`) and gives the fields of Nod
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-from odradek.config.listeners import (
-    AddressError,
-    Listener,
-    listener_name,
-    parse_addresses,
-    parse_listeners,
-    parse_protocol_map,
-    parse_voters,
-)
+from odradek.config.given import Given
+from odradek.config.listener_checks import derive_listeners
+from odradek.config.listeners import AddressError, parse_addresses, parse_voters
 from odradek.config.problems import Problems
 from odradek.config.synonyms import broker_synonyms
 from odradek.config.topic_config import Texts
 from odradek.config.values import ConfigValue
 
-T = TypeVar("T")
 _HOST = re.compile(r"[0-9a-zA-Z\-._:]*")
 _LIMIT = re.compile(r"-?\d{1,10}")
 _MEBIBYTE = 1 << 20
-
-
-class Given(NamedTuple):
-    """One configuration under examination."""
-
-    texts: Texts
-    typed: Mapping[str, Any]
-    problems: Problems
-
-    def attempt(self, key: str, parse: Callable[[], T]) -> T | None:
-        try:
-            return parse()
-        except AddressError as error:
-            self.problems.error(key, f"{key}: {error}")
-            return None
 
 
 def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -> dict[str, Any]:
@@ -64,7 +42,7 @@ def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -
         or {},
     }
     if not problems.has_error("zookeeper.connect"):
-        fields |= _listeners(given, roles, controller_names)
+        fields |= derive_listeners(given, roles, controller_names)
         _check_quorum(given, roles, fields)
     fields |= _directories(given)
     _check_limits(given)
@@ -77,11 +55,6 @@ def _roles(given: Given) -> frozenset[str]:
     if not roles and not unusable:
         given.problems.error(
             "process.roles", "process.roles is missing: write process.roles=broker,controller for a node of its own"
-        )
-    if roles and roles != {"broker", "controller"}:
-        given.problems.error(
-            "process.roles",
-            "process.roles: a node of only one role is not supported yet; write process.roles=broker,controller",
         )
     return roles
 
@@ -104,125 +77,29 @@ def _node_id(given: Given) -> int:
     return int(node_id)
 
 
-def _listeners(given: Given, roles: frozenset[str], controller_names: tuple[str, ...]) -> dict[str, Any]:
-    if "controller" in roles and not controller_names:
-        given.problems.error(
-            "controller.listener.names",
-            "controller.listener.names is missing: write controller.listener.names=CONTROLLER and add "
-            "CONTROLLER://:9093 to listeners",
-        )
-    protocols = _protocols(given, controller_names)
-    if given.problems.has_error("controller.listener.names", "listener.security.protocol.map", "process.roles"):
-        return {}
-    listeners = given.attempt("listeners", lambda: parse_listeners(given.typed["listeners"], protocols)) or ()
-    explicit = given.attempt(
-        "advertised.listeners",
-        lambda: parse_listeners(given.typed["advertised.listeners"] or (), protocols, distinct_ports=False),
-    )
-    advertised = explicit or listeners
-    of_broker = tuple(one for one in advertised if one.name not in controller_names)
-    _check_security(given, (*listeners, *advertised))
-    if not given.problems.has_error("listeners", "advertised.listeners"):
-        _check_listeners(given, listeners, controller_names)
-        _check_advertised(given, listeners, explicit or of_broker, of_broker)
-    return {
-        "listeners": listeners,
-        "advertised_listeners": of_broker,
-        "advertised_controller_listeners": _controller_addresses(controller_names, advertised, listeners),
-        "inter_broker_listener_name": _inter_broker_name(given, of_broker),
-    }
-
-
-def _protocols(given: Given, controller_names: tuple[str, ...]) -> dict[str, str]:
-    key = "listener.security.protocol.map"
-    protocols = given.attempt(key, lambda: parse_protocol_map(given.typed[key])) or {}
-    names_in_use = {*controller_names, *map(listener_name, given.typed["listeners"])}
-    if key not in given.texts and names_in_use.isdisjoint({"SSL", "SASL_SSL", "SASL_PLAINTEXT"}):
-        protocols |= dict.fromkeys(controller_names, "PLAINTEXT")
-    return protocols
-
-
-def _controller_addresses(
-    names: tuple[str, ...], advertised: Iterable[Listener], listeners: Iterable[Listener]
-) -> tuple[Listener, ...]:
-    """The advertised address of each controller listener, else where it listens."""
-    by_name = {one.name: one for one in (*listeners, *advertised)}
-    return tuple(by_name[name] for name in names if name in by_name)
-
-
-def _check_security(given: Given, listeners: Iterable[Listener]) -> None:
-    for name, protocol in sorted({(one.name, one.security_protocol) for one in listeners}):
-        if protocol != "PLAINTEXT":
-            given.problems.error(
-                "listeners",
-                f"listeners: {name} asks for {protocol}, which is not supported yet; only PLAINTEXT is",
-            )
-
-
-def _check_listeners(given: Given, listeners: tuple[Listener, ...], controller_names: tuple[str, ...]) -> None:
-    names = {one.name for one in listeners}
-    for name in controller_names:
-        if name not in names:
-            given.problems.error(
-                "controller.listener.names",
-                f"controller.listener.names: listener {name} is not among listeners; add {name}://:9093 there",
-            )
-    if names <= set(controller_names):
-        given.problems.error(
-            "listeners", "listeners: all of them are for controllers; add one for clients, PLAINTEXT://:9092"
-        )
-
-
-def _check_advertised(
-    given: Given, listeners: tuple[Listener, ...], advertised: tuple[Listener, ...], of_broker: tuple[Listener, ...]
-) -> None:
-    key = "advertised.listeners" if "advertised.listeners" in given.texts else "listeners"
-    names = {one.name for one in listeners}
-    if key == "advertised.listeners" and not of_broker:
-        given.problems.error(key, f"{key}: none of them is for clients; add PLAINTEXT://HOST:9092")
-    for one in advertised:
-        if one.name not in names:
-            given.problems.error(key, f"{key}: listener {one.name} is advertised but not among listeners")
-        if one.host == "0.0.0.0":
-            given.problems.error(
-                key,
-                f"{key}: clients cannot connect to 0.0.0.0; "
-                f"write advertised.listeners={one.name}://HOST:{one.port} with a host that they can reach",
-            )
-
-
-def _inter_broker_name(given: Given, advertised: tuple[Listener, ...]) -> str:
-    key = "inter.broker.listener.name"
-    name, protocol = given.typed[key], given.typed["security.inter.broker.protocol"]
-    if name and "security.inter.broker.protocol" in given.texts:
-        given.problems.error(key, f"{key} and security.inter.broker.protocol exclude each other: give one of them")
-    if not name:
-        name = protocol
-        key = "security.inter.broker.protocol" if "security.inter.broker.protocol" in given.texts else "listeners"
-    name = str(name).upper()
-    known = [one.name for one in advertised]
-    if known and name not in known and not given.problems.has_error("listeners", "advertised.listeners"):
-        given.problems.error(
-            key,
-            f"{key}: brokers would talk to each other on listener {name}, which is not advertised; "
-            f"write inter.broker.listener.name={known[0]}",
-        )
-    return name
-
-
 def _check_quorum(given: Given, roles: frozenset[str], fields: Mapping[str, Any]) -> None:
     key, node_id = "controller.quorum.voters", fields["node_id"]
     if given.problems.has_error(key, "controller.quorum.bootstrap.servers", "node.id", "broker.id", "process.roles"):
         return
     voters = [voter.node_id for voter in fields["controller_quorum_voters"]]
     if not voters and not fields["controller_quorum_bootstrap_servers"]:
-        controllers = fields.get("advertised_controller_listeners")
-        port = controllers[0].port if controllers else 9093
-        given.problems.error(key, f"{key} is missing: write {key}={node_id}@localhost:{port}")
+        given.problems.error(key, f"{key} is missing: write {key}={_advised_voter(roles, fields)}")
     elif voters and "controller" in roles and node_id not in voters:
         given.problems.error(key, f"{key}: a controller must be one of the voters, and {node_id} is not")
-    elif len(voters) > 1:
-        given.problems.error(key, f"{key}: more than one controller is not supported yet")
+    elif voters and "controller" not in roles and node_id in voters:
+        given.problems.error(
+            key, f"{key}: node {node_id} is only a broker and cannot vote; write process.roles=broker,controller"
+        )
+    join = "controller.quorum.auto.join.enable"
+    if given.typed[join] and "controller" not in roles and not given.problems.has_error(join):
+        given.problems.error(join, f"{join}: only a controller can join the quorum, and this node is none")
+
+
+def _advised_voter(roles: frozenset[str], fields: Mapping[str, Any]) -> str:
+    if "controller" not in roles:
+        return "ID@HOST:9093, for each controller"
+    controllers = fields.get("advertised_controller_listeners")
+    return f"{fields['node_id']}@localhost:{controllers[0].port if controllers else 9093}"
 
 
 def _directories(given: Given) -> dict[str, Any]:

@@ -42,10 +42,22 @@ class NodeConfig:
 
     auto_create_topics_enable: bool
     background_threads: int
+    broker_disconnect_grace_ms: int
+    broker_heartbeat_interval_ms: int
+    broker_session_timeout_ms: int
     connections_max_idle_ms: int
+    controlled_shutdown_enable: bool
+    controller_quorum_auto_join_enable: bool
+    controller_quorum_election_backoff_max_ms: int
+    controller_quorum_election_timeout_ms: int
+    controller_quorum_fetch_timeout_ms: int
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
+    controller_socket_timeout_ms: int
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
+    initial_broker_registration_timeout_ms: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool
@@ -66,6 +78,7 @@ class NodeConfig:
     metadata_log_max_snapshot_interval_ms: int
     metadata_log_segment_bytes: int
     metadata_log_segment_ms: int
+    metadata_max_idle_interval_ms: int
     metadata_max_retention_bytes: int
     metadata_max_retention_ms: int
     num_partitions: int
@@ -73,6 +86,7 @@ class NodeConfig:
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
+    socket_connection_setup_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int

@@ -27,6 +27,22 @@ _BROKER = {
     "node.id": "Number of this node, unique in the cluster.",
     "process.roles": "What the node is: broker, controller, or both.",
     "security.inter.broker.protocol": "Security protocol among brokers, where no listener is named for it.",
+    # Membership: brokers and controllers of one cluster
+    "broker.disconnect.grace.ms": "How long a broker whose connection broke must refuse every new one to be taken for "
+    "dead before its session ends; 0 leaves it to the session, as Apache Kafka does.",
+    "broker.heartbeat.interval.ms": "How often a broker tells the controller that it lives.",
+    "broker.session.timeout.ms": "A broker that is silent for this long is fenced.",
+    "controlled.shutdown.enable": "Whether a broker that stops gives up its leaderships first.",
+    "controller.quorum.auto.join.enable": "Whether a controller asks to become a voter by itself.",
+    "controller.quorum.election.backoff.max.ms": "Longest pause after an election that nobody won.",
+    "controller.quorum.election.timeout.ms": "How long an election may take, at least.",
+    "controller.quorum.fetch.timeout.ms": "A leader of the quorum that is silent for this long is replaced.",
+    "controller.quorum.request.timeout.ms": "How long controllers wait for each other's answers.",
+    "controller.quorum.retry.backoff.ms": "Pause before a controller is asked again.",
+    "controller.socket.timeout.ms": "How long the active controller's answer is waited for on one connection.",
+    "initial.broker.registration.timeout.ms": "A broker that cannot register for this long gives up.",
+    "metadata.max.idle.interval.ms": "How often the active controller writes a record that says nothing; 0 never.",
+    "socket.connection.setup.timeout.ms": "How long a connection to the active controller may take to be made.",
     # Connections and requests
     "connections.max.idle.ms": "A connection that is silent for this long is closed.",
     "fetch.max.bytes": "Upper limit of one fetch response, whatever the client asks for.",
@@ -162,6 +178,7 @@ _ONE_LOOP = "a node is one process with one event loop; run more nodes to use mo
 _NO_PLUGINS = "plugins are Java classes, which this node cannot load"
 _WITHOUT_EFFECT = {
     "log.cleaner.io.buffer.size": "the cleaner reads in pieces of a fixed size",
+    "controller.quorum.append.linger.ms": "records are written at once, and those that wait for the disk share a sync",
     "num.io.threads": _ONE_LOOP,
     "num.network.threads": _ONE_LOOP,
     "queued.max.requests": _ONE_LOOP,

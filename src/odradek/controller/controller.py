@@ -48,10 +48,8 @@ class Controller:
         random: Random,
         image: ClusterImage = EMPTY_IMAGE,
     ) -> None:
-        session_timeout_ms = config.effective("broker.session.timeout.ms")
-        assert isinstance(session_timeout_ms, int)
         self._state = ControllerState(config, cluster_id, random, image)
-        self._sessions = BrokerSessions(session_timeout_ms / 1000)
+        self._sessions = BrokerSessions(config.broker_session_timeout_ms / 1000)
         elections = Elections(self._state)
         self._configs = Configs(self._state)
         self._topics = Topics(self._state, self._configs)

@@ -22,15 +22,25 @@ READ_THROUGH = {
 }
 """Configs that are read under another name than their own."""
 
-OF_A_QUORUM_OF_ONE = {
-    "controller.listener.names",
-    "controller.quorum.bootstrap.servers",
-    "controller.quorum.voters",
-    "inter.broker.listener.name",
-    "process.roles",
-    "security.inter.broker.protocol",
+DECIDED_AT_LOADING = {"process.roles", "security.inter.broker.protocol"}
+"""Read by nobody else: other fields follow from them."""
+
+OF_SEVERAL_NODES = {
+    "broker.disconnect.grace.ms",
+    "broker.heartbeat.interval.ms",
+    "controlled.shutdown.enable",
+    "controller.quorum.auto.join.enable",
+    "controller.quorum.election.backoff.max.ms",
+    "controller.quorum.election.timeout.ms",
+    "controller.quorum.fetch.timeout.ms",
+    "controller.quorum.request.timeout.ms",
+    "controller.quorum.retry.backoff.ms",
+    "controller.socket.timeout.ms",
+    "initial.broker.registration.timeout.ms",
+    "metadata.max.idle.interval.ms",
+    "socket.connection.setup.timeout.ms",
 }
-"""With one node these can only be right or wrong, and loading the configuration decides that."""
+"""With a single node there is nobody to wait for."""
 
 KEPT_WITHOUT_EFFECT = {"preallocate"}
 """Kept and shown, as its own documentation and `docs/differences.md` say, and read by nobody."""
@@ -55,7 +65,7 @@ def unread(names: Iterable[str], fields: Iterable[str]) -> set[str]:
 
 def test_every_broker_config_is_read() -> None:
     supplying_topics = {synonym.broker_config for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
-    own = supported.BROKER.keys() - supplying_topics - OF_A_QUORUM_OF_ONE
+    own = supported.BROKER.keys() - supplying_topics - DECIDED_AT_LOADING - OF_SEVERAL_NODES
     assert unread(own, {*dir(NodeConfig), *NodeConfig.__dataclass_fields__}) == set()
 
 

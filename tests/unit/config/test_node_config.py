@@ -233,10 +233,55 @@ def test_encrypted_listeners_are_refused_rather_than_opened_in_plain_text() -> N
     ]
 
 
-def test_more_than_one_role_or_controller_is_for_later() -> None:
-    assert "only one role is not supported yet" in errors_of(MINIMAL.replace("broker,controller", "broker"))[0]
-    text = MINIMAL.replace("1@localhost:9093", "1@localhost:9093,2@localhost:9094")
-    assert "more than one controller is not supported yet" in errors_of(text)[0]
+def test_a_broker_alone() -> None:
+    config = NodeConfig.load(
+        "process.roles=broker\nnode.id=4\nlisteners=PLAINTEXT://:9092\ncontroller.listener.names=CONTROLLER\n"
+        "controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093",
+        "f",
+    )
+    assert (config.is_broker, config.is_controller) == (True, False)
+    assert config.broker_listeners == config.advertised_listeners == (Listener("PLAINTEXT", "PLAINTEXT", "", 9092),)
+    assert config.controller_listeners == config.advertised_controller_listeners == ()
+    assert [voter.node_id for voter in config.controller_quorum_voters] == [1, 2, 3]
+
+
+def test_a_controller_alone() -> None:
+    config = NodeConfig.load(
+        "process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n"
+        "advertised.listeners=CONTROLLER://c:19093\ncontroller.quorum.bootstrap.servers=a:9093\n",
+        "f",
+    )
+    assert (config.is_broker, config.is_controller) == (False, True)
+    assert config.broker_listeners == config.advertised_listeners == ()
+    assert config.controller_listeners == (Listener("CONTROLLER", "PLAINTEXT", "", 9093),)
+    assert config.advertised_controller_listeners == (Listener("CONTROLLER", "PLAINTEXT", "c", 19093),)
+
+
+def test_a_role_that_does_not_fit_is_told_what_to_write() -> None:
+    broker = MINIMAL.replace("broker,controller", "broker")
+    assert errors_of(broker) == [
+        "server.properties:3: listeners: CONTROLLER is for controllers, and this node is only a broker; take it out, "
+        "or write process.roles=broker,controller",
+        "server.properties:5: controller.quorum.voters: node 1 is only a broker and cannot vote; write "
+        "process.roles=broker,controller",
+    ]
+    controller = MINIMAL.replace("broker,controller", "controller")
+    assert errors_of(controller) == [
+        "server.properties:3: listeners: a node that is only a controller has no use for PLAINTEXT; name it in "
+        "controller.listener.names, or write process.roles=broker,controller",
+    ]
+    alone = "process.roles=broker\nnode.id=4\ncontroller.listener.names=CONTROLLER\n"
+    assert errors_of(alone) == [
+        "server.properties: controller.quorum.voters is missing: "
+        "write controller.quorum.voters=ID@HOST:9093, for each controller"
+    ]
+
+
+def test_what_only_this_broker_knows() -> None:
+    assert load().broker_disconnect_grace_ms == 300
+    config = load("broker.disconnect.grace.ms=0")
+    assert (config.broker_disconnect_grace_ms, config.warnings) == (0, ())
+    assert "Value must be at least 0" in errors_of(MINIMAL + "broker.disconnect.grace.ms=-1")[0]
 
 
 def test_what_follows_from_another_mistake_is_not_told() -> None:
@@ -264,6 +309,7 @@ WE_ARE_STRICTER = [
     {"listeners": "PLAINTEXT://h:70000,CONTROLLER://h:1"},
     {"listeners": "PLAINTEXT://h:-1,CONTROLLER://h:1"},
     {"controller.quorum.voters": "1@:9093"},
+    {"controller.quorum.voters": "-1@a:1,1@h:1"},
 ]
 WE_ARE_MILDER = [
     # Names of listeners are upper-cased everywhere.

@@ -1,0 +1,23 @@
+"""One configuration under examination, as the checks hand it on."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from odradek.config.listeners import AddressError
+from odradek.config.problems import Problems
+from odradek.config.topic_config import Texts
+
+T = TypeVar("T")
+
+
+class Given(NamedTuple):
+    texts: Texts
+    typed: Mapping[str, Any]
+    problems: Problems
+
+    def attempt(self, key: str, parse: Callable[[], T]) -> T | None:
+        try:
+            return parse()
+        except AddressError as error:
+            self.problems.error(key, f"{key}: {error}")
+            return None

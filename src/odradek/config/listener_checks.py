@@ -1,0 +1,173 @@
+"""Where a node listens and where it says it is reached: what that must be to its roles and to each other."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from odradek.config.given import Given
+from odradek.config.listeners import Listener, listener_name, parse_listeners, parse_protocol_map
+
+_PROTOCOL_MAP = "listener.security.protocol.map"
+_CONTROLLER_NAMES = "controller.listener.names"
+
+
+def derive_listeners(given: Given, roles: frozenset[str], controller_names: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of NodeConfig that speak of listeners. Useless once there are errors."""
+    if roles and not controller_names and not given.problems.has_error(_CONTROLLER_NAMES):
+        advice = " and add CONTROLLER://:9093 to listeners" if "controller" in roles else ""
+        given.problems.error(
+            _CONTROLLER_NAMES, f"{_CONTROLLER_NAMES} is missing: write {_CONTROLLER_NAMES}=CONTROLLER{advice}"
+        )
+    protocols = _protocols(given, controller_names)
+    if given.problems.has_error(_CONTROLLER_NAMES, _PROTOCOL_MAP, "process.roles"):
+        return {}
+    listeners = given.attempt("listeners", lambda: parse_listeners(given.typed["listeners"], protocols)) or ()
+    explicit = given.attempt(
+        "advertised.listeners",
+        lambda: parse_listeners(given.typed["advertised.listeners"] or (), protocols, distinct_ports=False),
+    )
+    advertised = explicit or listeners
+    of_broker = tuple(one for one in advertised if one.name not in controller_names and "broker" in roles)
+    _check_security(given, (*listeners, *advertised))
+    if not given.problems.has_error("listeners", "advertised.listeners"):
+        _check_roles(given, roles, listeners, controller_names, protocols)
+        _check_advertised(given, roles, listeners, explicit or of_broker, of_broker)
+    return {
+        "listeners": listeners,
+        "advertised_listeners": of_broker,
+        "advertised_controller_listeners": _controller_addresses(controller_names, advertised, listeners),
+        "inter_broker_listener_name": _inter_broker_name(given, roles, of_broker, controller_names, protocols),
+    }
+
+
+def _protocols(given: Given, controller_names: tuple[str, ...]) -> dict[str, str]:
+    protocols = given.attempt(_PROTOCOL_MAP, lambda: parse_protocol_map(given.typed[_PROTOCOL_MAP])) or {}
+    names_in_use = {*controller_names, *map(listener_name, given.typed["listeners"])}
+    if _PROTOCOL_MAP not in given.texts and names_in_use.isdisjoint({"SSL", "SASL_SSL", "SASL_PLAINTEXT"}):
+        protocols |= dict.fromkeys(controller_names, "PLAINTEXT")
+    return protocols
+
+
+def _controller_addresses(
+    names: tuple[str, ...], advertised: Iterable[Listener], listeners: tuple[Listener, ...]
+) -> tuple[Listener, ...]:
+    """The advertised address of each controller listener of this node, else where it listens."""
+    own = {one.name for one in listeners}
+    by_name = {one.name: one for one in (*listeners, *advertised) if one.name in own}
+    return tuple(by_name[name] for name in names if name in by_name)
+
+
+def _check_security(given: Given, listeners: Iterable[Listener]) -> None:
+    for name, protocol in sorted({(one.name, one.security_protocol) for one in listeners}):
+        if protocol != "PLAINTEXT":
+            given.problems.error(
+                "listeners",
+                f"listeners: {name} asks for {protocol}, which is not supported yet; only PLAINTEXT is",
+            )
+
+
+def _check_roles(
+    given: Given,
+    roles: frozenset[str],
+    listeners: tuple[Listener, ...],
+    controller_names: tuple[str, ...],
+    protocols: dict[str, str],
+) -> None:
+    names = [one.name for one in listeners]
+    if "controller" not in roles:
+        _check_broker_only(given, names, controller_names, protocols)
+        return
+    strangers = [name for name in names if name not in controller_names]
+    if roles == {"controller"} and strangers:
+        given.problems.error(
+            "listeners",
+            f"listeners: a node that is only a controller has no use for {strangers[0]}; "
+            f"name it in {_CONTROLLER_NAMES}, or write process.roles=broker,controller",
+        )
+        return
+    for name in controller_names:
+        if name not in names:
+            given.problems.error(
+                _CONTROLLER_NAMES,
+                f"{_CONTROLLER_NAMES}: listener {name} is not among listeners; add {name}://:9093 there",
+            )
+    if "broker" in roles and not strangers:
+        given.problems.error(
+            "listeners", "listeners: all of them are for controllers; add one for clients, PLAINTEXT://:9092"
+        )
+
+
+def _check_broker_only(
+    given: Given, names: list[str], controller_names: tuple[str, ...], protocols: dict[str, str]
+) -> None:
+    for name in controller_names:
+        if name in names:
+            given.problems.error(
+                "listeners",
+                f"listeners: {name} is for controllers, and this node is only a broker; take it out, or write "
+                "process.roles=broker,controller",
+            )
+        elif name not in protocols:
+            given.problems.error(
+                _PROTOCOL_MAP, f"{_PROTOCOL_MAP}: add {name}:PLAINTEXT, by which controllers are reached"
+            )
+
+
+def _check_advertised(
+    given: Given,
+    roles: frozenset[str],
+    listeners: tuple[Listener, ...],
+    advertised: tuple[Listener, ...],
+    of_broker: tuple[Listener, ...],
+) -> None:
+    key = "advertised.listeners" if "advertised.listeners" in given.texts else "listeners"
+    names = {one.name for one in listeners}
+    if key == "advertised.listeners" and not of_broker and "broker" in roles:
+        given.problems.error(key, f"{key}: none of them is for clients; add PLAINTEXT://HOST:9092")
+    for one in advertised:
+        # A role that the node does not have is of no account: its addresses are left over from another file.
+        if one.name not in names and (one in of_broker or roles == {"broker", "controller"}):
+            given.problems.error(key, f"{key}: listener {one.name} is advertised but not among listeners")
+        if one.host == "0.0.0.0":
+            given.problems.error(
+                key,
+                f"{key}: clients cannot connect to 0.0.0.0; "
+                f"write advertised.listeners={one.name}://HOST:{one.port} with a host that they can reach",
+            )
+
+
+def _inter_broker_name(
+    given: Given,
+    roles: frozenset[str],
+    advertised: tuple[Listener, ...],
+    controller_names: tuple[str, ...],
+    protocols: dict[str, str],
+) -> str:
+    key = "inter.broker.listener.name"
+    name, protocol = given.typed[key], given.typed["security.inter.broker.protocol"]
+    if name and "security.inter.broker.protocol" in given.texts:
+        given.problems.error(key, f"{key} and security.inter.broker.protocol exclude each other: give one of them")
+    if name and "broker" not in roles:
+        _check_name_of_others(given, name.upper(), controller_names, protocols)
+    if not name:
+        name = protocol
+        key = "security.inter.broker.protocol" if "security.inter.broker.protocol" in given.texts else "listeners"
+    name = str(name).upper()
+    known = [one.name for one in advertised]
+    if known and name not in known and not given.problems.has_error("listeners", "advertised.listeners"):
+        given.problems.error(
+            key,
+            f"{key}: brokers would talk to each other on listener {name}, which is not advertised; "
+            f"write inter.broker.listener.name={known[0]}",
+        )
+    return name
+
+
+def _check_name_of_others(
+    given: Given, name: str, controller_names: tuple[str, ...], protocols: dict[str, str]
+) -> None:
+    """A controller is told on which listener the brokers talk to each other: it cannot be its own."""
+    key = "inter.broker.listener.name"
+    if name in controller_names:
+        given.problems.error(key, f"{key}: {name} is a listener of controllers; name one of the brokers'")
+    elif name not in protocols:
+        given.problems.error(key, f"{key}: listener {name} has no security protocol: name it in {_PROTOCOL_MAP}")
