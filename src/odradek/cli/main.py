@@ -22,6 +22,8 @@ _MODULES: Final = {
     "produce": "odradek.cli.produce",
     "consume": "odradek.cli.consume",
     "config": "odradek.cli.config",
+    "cluster": "odradek.cli.cluster",
+    "quorum": "odradek.cli.quorum",
     "log": "odradek.cli.log",
 }
 
@@ -93,7 +95,7 @@ def build_app(names: Sequence[str]) -> "typer.Typer":
 
     app = typer.Typer(
         name="odradek",
-        help="Apache Kafka's cluster, in Python: start nodes, and work with topics, records and configs.",
+        help="Apache Kafka's cluster, in Python: start nodes, look after them, work with topics and records.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

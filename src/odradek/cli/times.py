@@ -1,4 +1,4 @@
-"""Points in time as people write them."""
+"""Points and spans of time as people write them."""
 
 from datetime import datetime
 
@@ -21,3 +21,11 @@ def format_time(timestamp_ms: int) -> str:
         return datetime.fromtimestamp(timestamp_ms / 1000).astimezone().isoformat(timespec="milliseconds")
     except (ValueError, OverflowError, OSError):
         return str(timestamp_ms)
+
+
+def format_span(span_ms: int) -> str:
+    """A length of time in the largest unit that it fills twice, as rough as one needs it at a glance."""
+    for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 10_000)):
+        if span_ms >= 2 * unit_ms:
+            return f"{span_ms // (1000 if unit == 's' else unit_ms)} {unit}"
+    return f"{max(0, span_ms) / 1000:.1f} s"

@@ -62,7 +62,6 @@ class Cluster:
             )
 
         self._layout = layout_from(self.ask_any(METADATA, build))
-        self._was_reached = True
         return self._layout
 
     def topics(self, names: Sequence[str]) -> dict[str, TopicLayout]:
@@ -95,10 +94,12 @@ class Cluster:
         """One request to one broker. `wait_s`: how long the broker itself was told that it may take."""
         connection = self.connection(address)
         try:
-            return connection.ask(api_key, build, timeout_s=self.timeout_s + wait_s, highest=highest)
+            answer = connection.ask(api_key, build, timeout_s=self.timeout_s + wait_s, highest=highest)
         except ConnectionFailed:
             self.forget(address)
             raise
+        self._was_reached = True
+        return answer
 
     def ask_any(self, api_key: int, build: BuildRequest, *, highest: int | None = None) -> Message:
         """Asks brokers in turn until one answers: known ones first, then the bootstrap list. Raises Unreachable."""

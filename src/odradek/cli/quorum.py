@@ -1,0 +1,152 @@
+"""`odradek quorum`: the controllers that keep the cluster's metadata: who leads, who votes, who is behind."""
+
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from odradek.base.ids import uuid_from_text, uuid_to_text
+from odradek.cli.errors import UserError
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.output import OutputFormat, print_json, print_table
+from odradek.cli.start_node import load_config
+from odradek.cli.terminal import say
+from odradek.cli.times import format_span
+from odradek.client.quorum import ControllerEndpoint, QuorumAdmin, QuorumReplica, QuorumStatus
+
+app = typer.Typer(help="Look at the controllers' quorum, and change who votes in it.", no_args_is_help=True)
+
+
+@app.command()
+def status(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Show the leader and its epoch, and of each voter and observer how far it is. Controllers' ports do too."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        found = QuorumAdmin(cluster).describe()
+    if format is OutputFormat.JSON:
+        print_json(_as_json(found))
+        return
+    print_table(
+        ("leader", "epoch", "high watermark", "voters", "observers"),
+        [(found.leader_id, found.leader_epoch, found.high_watermark, len(found.voters), len(found.observers))],
+    )
+    now_ms = leaders_time_ms(found)
+    print_table(
+        ("node", "role", "end offset", "lag", "last fetch", "caught up", "endpoint", "directory"),
+        [
+            (
+                replica.id,
+                _role(found, replica),
+                replica.log_end_offset,
+                found.lag(replica),
+                _ago(replica.last_fetch_ms, now_ms),
+                _ago(replica.last_caught_up_ms, now_ms),
+                replica.endpoints,
+                replica.directory_id and uuid_to_text(replica.directory_id),
+            )
+            for replica in found.replicas
+        ],
+    )
+
+
+# What Kafka's own tool calls it.
+app.command("describe", hidden=True)(status)
+
+
+@app.command()
+def add(
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="Its server.properties.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Give a controller a vote: one that was formatted with --no-initial-controllers and runs on this machine."""
+    from odradek.host.disk import HostDisk
+    from odradek.log.meta_properties import MalformedMetaProperties, read_meta_properties
+
+    config = load_config(str(file))
+    if not config.is_controller:
+        raise UserError(f"{str(file)!r} is of a node without process.roles=controller: it cannot vote")
+    try:
+        meta = read_meta_properties(HostDisk(), config.metadata_log_dir)
+    except MalformedMetaProperties as error:
+        raise UserError(str(error)) from None
+    if meta is None or meta.directory_id is None:
+        raise UserError(f"{config.metadata_log_dir!r} is not formatted: run `odradek format`, and start the node")
+    endpoints = [
+        ControllerEndpoint(one.name, one.host or "localhost", one.port)
+        for one in config.advertised_controller_listeners
+    ]
+    with open_cluster(bootstrap, timeout) as cluster:
+        QuorumAdmin(cluster).add_voter(config.node_id, meta.directory_id, endpoints, cluster_id=meta.cluster_id)
+    say(f"controller {config.node_id} votes now")
+
+
+@app.command()
+def remove(
+    node_id: Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)],
+    directory_id: Annotated[
+        str | None, typer.Option("--directory-id", metavar="DIRECTORY", help="Only if it votes with this directory.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Take a controller's vote away; stop it afterwards, or it goes on as an observer."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        admin = QuorumAdmin(cluster)
+        admin.remove_voter(node_id, _directory_of(admin, node_id, directory_id))
+    say(f"controller {node_id} votes no more")
+
+
+def _directory_of(admin: QuorumAdmin, node_id: int, given: str | None) -> UUID:
+    if given is not None:
+        try:
+            return uuid_from_text(given)
+        except ValueError as error:
+            raise UserError(f"--directory-id: {error}") from None
+    voters = {voter.id: voter for voter in admin.describe().voters}
+    if node_id not in voters:
+        raise UserError(f"node {node_id} has no vote: the voters are {', '.join(map(str, sorted(voters)))}")
+    found = voters[node_id].directory_id
+    if found is None:
+        raise UserError("the voters are fixed by controller.quorum.voters: they change only with the configuration")
+    return found
+
+
+def leaders_time_ms(found: QuorumStatus) -> int:
+    """The leader's clock, by which its other times are to be read; it has always caught up with itself just now."""
+    return max((replica.last_caught_up_ms for replica in found.replicas), default=0)
+
+
+def _role(found: QuorumStatus, replica: QuorumReplica) -> str:
+    if not replica.is_voter:
+        return "observer"
+    return "leader" if replica.id == found.leader_id else "follower"
+
+
+def _ago(moment_ms: int, now_ms: int) -> str:
+    return f"{format_span(now_ms - moment_ms)} ago" if moment_ms >= 0 else "never"
+
+
+def _as_json(found: QuorumStatus) -> dict[str, Any]:
+    return {
+        "leader": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "high_watermark": found.high_watermark,
+        "replicas": [
+            {
+                "node": replica.id,
+                "role": _role(found, replica),
+                "directory_id": replica.directory_id and uuid_to_text(replica.directory_id),
+                "endpoints": [str(endpoint) for endpoint in replica.endpoints],
+                "log_end_offset": replica.log_end_offset,
+                "lag": found.lag(replica),
+                "last_fetch_ms": replica.last_fetch_ms if replica.last_fetch_ms >= 0 else None,
+                "last_caught_up_ms": replica.last_caught_up_ms if replica.last_caught_up_ms >= 0 else None,
+            }
+            for replica in found.replicas
+        ],
+    }

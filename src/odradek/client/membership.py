@@ -1,0 +1,80 @@
+"""Who belongs to the cluster: brokers as they are registered, fenced ones too, and the controllers as they see each
+other.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.client.address import Address
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.protocol.schemas import Message, Schema
+
+DESCRIBE_CLUSTER: Final = 60
+UNREGISTER_BROKER: Final = 64
+
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    id: int
+    address: Address
+    rack: str | None
+    is_fenced: bool
+    """Registered, but without leave to serve: it is gone, or has not caught up yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    cluster_id: str
+    controller_id: int
+    """Among controllers the active one; among brokers any that will do."""
+    nodes: dict[int, Member]
+
+
+def brokers(cluster: Cluster) -> Members:
+    return cluster.retry("listing brokers", lambda: _describe(cluster, _BROKERS))
+
+
+def controllers(cluster: Cluster) -> Members:
+    """What controllers tell at their own ports; brokers refuse with MISMATCHED_ENDPOINT_TYPE."""
+    return _describe(cluster, _CONTROLLERS)
+
+
+def unregister_broker(cluster: Cluster, node_id: int) -> None:
+    def ask() -> None:
+        raise_refusal(
+            cluster.ask_controller(
+                UNREGISTER_BROKER, lambda chosen: chosen.new("UnregisterBrokerRequest", broker_id=node_id)
+            )
+        )
+
+    cluster.retry(f"unregistering broker {node_id}", ask)
+
+
+def _describe(cluster: Cluster, endpoint_type: int) -> Members:
+    def build(chosen: Schema) -> Message:
+        return chosen.new(
+            "DescribeClusterRequest",
+            include_cluster_authorized_operations=False,
+            endpoint_type=endpoint_type,
+            include_fenced_brokers=endpoint_type == _BROKERS,
+        )
+
+    response = cluster.ask_any(DESCRIBE_CLUSTER, build)
+    raise_refusal(response)
+    return Members(
+        cluster_id=response.cluster_id,
+        controller_id=response.controller_id,
+        nodes={
+            node.broker_id: Member(
+                id=node.broker_id,
+                address=Address(node.host, node.port),
+                rack=node.rack,
+                is_fenced=getattr(node, "is_fenced", False),
+            )
+            for node in sorted(response.brokers, key=lambda node: node.broker_id)
+        },
+    )
