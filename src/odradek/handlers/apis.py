@@ -51,5 +51,37 @@ BROKER_APIS: Final[Mapping[int, Api]] = {
 }
 
 
+# On the listeners of controllers.
+CONTROLLER_NODE_APIS: Final[Mapping[int, Api]] = {
+    api.key: api
+    for api in (
+        _api(1, 4, 18, "controller_node.consensus"),
+        _api(18, 0, 4, "controller_node.api_versions"),
+        _api(19, 2, 7, "controller_node.command"),
+        _api(20, 1, 6, "controller_node.command"),
+        _api(33, 0, 2, "controller_node.alter_configs"),
+        _api(37, 0, 3, "controller_node.command"),
+        _api(44, 0, 1, "controller_node.alter_configs"),
+        _api(52, 0, 2, "controller_node.consensus"),
+        _api(53, 0, 1, "controller_node.consensus"),
+        _api(54, 0, 1, "controller_node.consensus"),
+        _api(55, 0, 2, "controller_node.consensus"),
+        _api(57, 0, 2, "controller_node.command"),
+        _api(58, 0, 0, "controller_node.envelope"),
+        _api(59, 0, 1, "controller_node.consensus"),
+        _api(60, 0, 2, "controller_node.describe_cluster"),
+        _api(62, 0, 4, "controller_node.command"),
+        _api(63, 0, 2, "controller_node.broker_heartbeat"),
+        _api(64, 0, 0, "controller_node.command"),
+        _api(67, 0, 0, "controller_node.command"),
+        _api(70, 0, 0, "controller_node.command"),
+        _api(73, 0, 0, "controller_node.command"),
+        _api(80, 0, 1, "controller_node.consensus"),
+        _api(81, 0, 0, "controller_node.consensus"),
+        _api(82, 0, 0, "controller_node.consensus"),
+    )
+}
+
+
 def load_handler(api: Api) -> ModuleType:
     return import_module(f"odradek.handlers.{api.module}")

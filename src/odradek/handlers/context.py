@@ -1,6 +1,6 @@
-"""What a handler is given: the request's circumstances, and the broker as far as handlers may see it."""
+"""What a handler is given: the request's circumstances, and the node as far as handlers may see it."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from odradek.base.ports import Clock, ControllerPort, Executor, Random
@@ -25,17 +25,49 @@ Response = Message | bytes | list[bytes] | CloseConnection | None
 Answer = Response | Awaitable[Any]
 
 
+class ConnectionPort(Protocol):
+    """The connection on which a request came."""
+
+    @property
+    def was_closed_here(self) -> bool:
+        """Whether it was this node that ended it. Of meaning once it has ended."""
+
+    def on_close(self, told: Callable[[], None]) -> None:
+        """Called once, when the connection has ended; soon, if it has already. The same one is kept only once."""
+
+
+class NoConnection:
+    """Of a request that came without one, from within the node. It does not end."""
+
+    was_closed_here = False
+
+    def on_close(self, told: Callable[[], None]) -> None:
+        """There is nothing to tell."""
+
+
+NO_CONNECTION: Final = NoConnection()
+
+
 class RequestContext(NamedTuple):
+    """Who asks, and for what: the same for all requests of a client to one version of an API."""
+
     api_key: int
     version: int
-    correlation_id: int
     client_id: str | None
     listener_name: str
     peer_host: str
     schema: Schema
+    connection: ConnectionPort = NO_CONNECTION
 
     def new(self, class_name: str, **values: object) -> Message:
         return self.schema[class_name](**values)
+
+
+class ServingPort(Protocol):
+    """Any node that answers requests."""
+
+    @property
+    def executor(self) -> Executor: ...
 
 
 class BrokerPort(Protocol):
@@ -87,3 +119,47 @@ class BrokerPort(Protocol):
         """Takes a log dir offline after an error of its disk: what was on it is answered with KAFKA_STORAGE_ERROR."""
 
     async def next_producer_id(self) -> int: ...
+
+
+class QuorumPort(Protocol):
+    """This node's part in the metadata quorum, as it is asked by others."""
+
+    @property
+    def leader_id(self) -> int:
+        """-1 while nobody is known to lead."""
+
+    async def answer(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
+        """Takes and gives kio messages of exactly this API and version. Addresses are given for that listener."""
+
+
+class ControllerNodePort(Protocol):
+    """A node of the metadata quorum as the handlers of its controller listeners see it, whether or not it leads."""
+
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def cluster_id(self) -> str: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def executor(self) -> Executor: ...
+
+    @property
+    def image(self) -> ClusterImage:
+        """What is committed, as far as this node knows."""
+
+    @property
+    def controller(self) -> ControllerPort:
+        """This node's own: it refuses with NOT_CONTROLLER while another one is active."""
+
+    @property
+    def quorum(self) -> QuorumPort: ...
+
+    def heard_from(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
+        """A heartbeat was accepted that came on this connection."""

@@ -6,7 +6,7 @@ from inspect import isawaitable
 from typing import Any, Final
 
 from odradek.handlers.apis import Api, load_handler
-from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.handlers.context import RequestContext, ServingPort
 from odradek.handlers.late_answer import LateAnswer, given
 from odradek.net.connection import UnsupportedRequest
 from odradek.protocol.headers import API_VERSIONS_KEY, RequestHeader, response_header
@@ -17,10 +17,11 @@ READ_ON_LOOP_BYTES_MAX: Final = 32_768
 _LENGTH: Final = struct.Struct(">i")
 
 
-class BrokerDispatcher:
-    def __init__(self, apis: Mapping[int, Api], broker: BrokerPort) -> None:
+class ApiDispatcher:
+    def __init__(self, apis: Mapping[int, Api], port: ServingPort) -> None:
+        """`port` is what the handlers of these APIs are given."""
         self._apis: Final = apis
-        self._broker: Final = broker
+        self._port: Final = port
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._handlers: dict[int, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
 
@@ -45,13 +46,13 @@ class BrokerDispatcher:
             handler = self._handlers[api_key] = (module.handle, getattr(module, "read_request", None))
         handle, read_request = handler
         if read_request is not None:
-            return handle(read_request(frame, body, context.version), context, self._broker)
+            return handle(read_request(frame, body, context.version), context, self._port)
         # kio reads only what nobody can change under it.
         data = bytes(frame)
         if len(data) > READ_ON_LOOP_BYTES_MAX:
             return self._read_and_handle(handle, data, body, context)
         request, _ = context.schema.read_request(data, body)
-        answer = handle(request, context, self._broker)
+        answer = handle(request, context, self._port)
         if answer.__class__ is bytes or answer.__class__ is list or isinstance(answer, LateAnswer):
             return answer
         if isawaitable(answer):
@@ -62,8 +63,8 @@ class BrokerDispatcher:
         self, handle: Callable[..., Any], data: bytes, body: int, context: RequestContext
     ) -> Any:
         """For a request that may name thousands of things: reading it would hold up the loop."""
-        request, _ = await self._broker.executor.run(lambda: context.schema.read_request(data, body))
-        answer = handle(request, context, self._broker)
+        request, _ = await self._port.executor.run(lambda: context.schema.read_request(data, body))
+        answer = handle(request, context, self._port)
         if isinstance(answer, LateAnswer):
             answer = await given(answer)
         elif isawaitable(answer):
@@ -76,12 +77,12 @@ class BrokerDispatcher:
 
     async def _write(self, response: Message, context: RequestContext) -> bytes:
         """For a response that speaks of thousands of things: writing it would hold up the loop."""
-        return await self._broker.executor.run(lambda: context.schema.write(response))
+        return await self._port.executor.run(lambda: context.schema.write(response))
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         """A client that opens with an ApiVersions from the future is told, in version 0, what it may ask."""
         if header.api_key != API_VERSIONS_KEY:
             return None
-        from odradek.handlers.broker.api_versions import unsupported_version_response
+        from odradek.handlers.served_versions import unsupported_version_response
 
         return response_header(header.correlation_id, flexible=False) + unsupported_version_response(self._apis)

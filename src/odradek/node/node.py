@@ -19,7 +19,7 @@ from odradek.handlers.apis import BROKER_APIS
 from odradek.log.log_dir import LogDirError
 from odradek.log.log_dirs import DirFailure, LoadProgress, LogDirs
 from odradek.metadata.image import ClusterImage
-from odradek.net.dispatch import BrokerDispatcher
+from odradek.net.dispatch import ApiDispatcher
 from odradek.net.limits import NodeConnectionLimits, limits_by_address, limits_by_name
 from odradek.net.reachability import Reachability
 from odradek.net.server import Listener, ListenError
@@ -187,7 +187,7 @@ class Node:
     async def _serve(self, broker: Broker) -> None:
         self._limits_changed(broker.config)
         broker.on_config(self._limits_changed)
-        dispatcher = BrokerDispatcher(BROKER_APIS, broker)
+        dispatcher = ApiDispatcher(BROKER_APIS, broker)
         for listener in self._listeners:
             await listener.serve(dispatcher)
 

@@ -147,7 +147,7 @@ def test_a_name_with_several_addresses_refuses_only_if_all_do() -> None:
             await probe("both", port, timeout_seconds=5)
 
     async def no_route() -> None:
-        with pytest.raises(Unreachable, match="network is unreachable|no route|invalid argument|permission"):
+        with pytest.raises(Unreachable, match=r"network is unreachable|no route|invalid argument|permission"):
             await probe("both", port, timeout_seconds=5)
 
     with asyncio.Runner(loop_factory=TwoAddresses) as runner:

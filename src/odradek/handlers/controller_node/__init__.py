@@ -1,0 +1,1 @@
+"""What a node of the metadata quorum answers on its controller listeners."""

@@ -1,0 +1,73 @@
+"""AlterConfigs, versions 0 to 2, and IncrementalAlterConfigs, versions 0 and 1, as controllers take them.
+
+A broker has looked at what it hands on. A client that asks a controller itself may name a resource twice, of a type
+that nobody knows, or this node's loggers: that is answered here, and the rest by the active controller. Kafka's loggers
+are Java's: no name that a client may know exists here.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.context import ControllerNodePort, RequestContext
+from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
+from odradek.protocol.schemas import Message
+
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+RESOURCE_BROKER_LOGGER: Final = 8
+_KNOWN_TYPES: Final = frozenset(
+    {RESOURCE_TOPIC, RESOURCE_BROKER, RESOURCE_BROKER_LOGGER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP}
+)
+
+
+async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
+    counts = Counter(map(_name_of, request.resources))
+    refused: dict[tuple[int, str], Message] = {}
+    loggers: list[Message] = []
+    remaining: list[Message] = []
+    for resource in request.resources:
+        if resource.resource_type not in _KNOWN_TYPES:
+            error = KafkaError(ErrorCode.unsupported_version, f"Unknown resource type {resource.resource_type}.")
+            refused[_name_of(resource)] = _answer(context, resource, error)
+        elif context.api_key == INCREMENTAL_ALTER_CONFIGS and resource.resource_type == RESOURCE_BROKER_LOGGER:
+            loggers.append(_answer(context, resource, _logger_error(resource, node)))
+        elif counts[_name_of(resource)] > 1:
+            error = KafkaError(ErrorCode.invalid_request, "Duplicate resource.")
+            refused[_name_of(resource)] = _answer(context, resource, error)
+        else:
+            remaining.append(resource)
+    decided: tuple[Message, ...] = ()
+    if remaining:
+        asked = replace(request, resources=tuple(remaining))
+        decided = (await node.controller.handle(context.api_key, context.version, asked)).responses
+    return context.schema.response_type(throttle_time=timedelta(0), responses=(*refused.values(), *decided, *loggers))
+
+
+def _name_of(resource: Message) -> tuple[int, str]:
+    return resource.resource_type, resource.resource_name
+
+
+def _logger_error(resource: Message, node: ControllerNodePort) -> KafkaError | None:
+    name = resource.resource_name
+    try:
+        node_id = int(name)
+    except ValueError:
+        return KafkaError(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}")
+    if node_id != node.node_id:
+        message = f"Unexpected node id. Expected {node.node_id}, but received {name}"
+        return KafkaError(ErrorCode.invalid_request, message)
+    for config in resource.configs:
+        return KafkaError(ErrorCode.invalid_config, f"Logger {config.name} does not exist!")
+    return None
+
+
+def _answer(context: RequestContext, resource: Message, error: KafkaError | None) -> Message:
+    return context.new(
+        "AlterConfigsResourceResponse",
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,10 @@
+"""Requests of the metadata quorum itself: votes, epochs, the log and its snapshots, the set of voters."""
+
+from collections.abc import Awaitable
+
+from odradek.handlers.context import ControllerNodePort, RequestContext
+from odradek.protocol.schemas import Message
+
+
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return node.quorum.answer(context.api_key, context.version, request, context.listener_name)

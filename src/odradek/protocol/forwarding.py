@@ -1,0 +1,55 @@
+"""A client's request inside another node's: header and body in one piece, as it would stand in a frame of its own.
+
+Both sides of Kafka's Envelope: a broker writes the request and reads the answer, a controller the other way round.
+"""
+
+import struct
+from typing import Final
+
+from odradek.protocol.headers import (
+    InvalidHeader,
+    RequestHeader,
+    read_request_header,
+    response_header,
+    skip_tagged_fields,
+)
+from odradek.protocol.schemas import Message, Schema
+
+# What Kafka lets brokers hand on for their clients. Heartbeats, votes and the like are the nodes' own business.
+FORWARDABLE: Final = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 67, 80, 81})
+
+_REQUEST_PREFIX: Final = struct.Struct(">hhih")
+_CORRELATION_ID: Final = struct.Struct(">i")
+
+
+def write_forwarded_request(chosen: Schema, request: Message, *, correlation_id: int, client_id: str | None) -> bytes:
+    name = b"" if client_id is None else client_id.encode()
+    size = -1 if client_id is None else len(name)
+    prefix = _REQUEST_PREFIX.pack(chosen.api_key, chosen.version, correlation_id, size)
+    return b"".join((prefix, name, b"\0" if chosen.flexible else b"", chosen.write(request)))
+
+
+def read_forwarded_response(chosen: Schema, data: bytes, *, correlation_id: int) -> Message:
+    """Raises SerialError."""
+    if len(data) < _CORRELATION_ID.size or _CORRELATION_ID.unpack_from(data)[0] != correlation_id:
+        raise InvalidHeader("an answer to another request")
+    position = _CORRELATION_ID.size
+    if chosen.response_header_flexible:
+        position = skip_tagged_fields(data, position)
+    return chosen.read_foreign_response(data, position)
+
+
+def read_forwarded_header(data: bytes) -> RequestHeader:
+    """Raises SerialError."""
+    return read_request_header(bytearray(data[: _REQUEST_PREFIX.size + 0x7FFF]))
+
+
+def read_forwarded_request(chosen: Schema, data: bytes, header: RequestHeader) -> Message:
+    """Raises SerialError."""
+    position = skip_tagged_fields(data, header.end) if chosen.flexible else header.end
+    return chosen.read_request(data, position)[0]
+
+
+def write_forwarded_response(chosen: Schema, response: Message | bytes, *, correlation_id: int) -> bytes:
+    body = response if isinstance(response, bytes) else chosen.write(response)
+    return response_header(correlation_id, flexible=chosen.response_header_flexible) + body
