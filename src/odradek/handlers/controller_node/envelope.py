@@ -59,7 +59,6 @@ async def _answered(request: Message, context: RequestContext, node: ControllerN
     inner_context = context._replace(
         api_key=header.api_key,
         version=header.api_version,
-        correlation_id=header.correlation_id,
         client_id=header.client_id,
         peer_host=host,
         schema=messages,
