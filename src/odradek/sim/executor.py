@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 _DISPATCH_SECONDS: Final = 0.0001
 # Now and then a thread has to wait for a processor, and everything else goes on.
-_LATE_PROBABILITY: Final = 0.1
-_LATE_SECONDS: Final = 0.01
+_LATE_PROBABILITY: Final = 0.2
+_LATE_SECONDS: Final = 0.02
 
 
 class _Job:

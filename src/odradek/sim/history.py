@@ -110,6 +110,15 @@ class View:
     exists: bool
     partitions: int | None = None
     value: str | None = None
+    broker: str = ""
+    is_current: bool = True
+    """Whether the broker has to know of everything that was answered; else it may be behind."""
+
+    def __str__(self) -> str:
+        if not self.exists:
+            return f"no {self.topic} at {self.broker}"
+        what = f"{self.partitions} partitions" if self.value is None else self.value
+        return f"{self.topic} with {what} at {self.broker}"
 
 
 @dataclass(slots=True)
@@ -118,7 +127,7 @@ class History:
     reads: Final[list[Read]] = field(default_factory=list)
     end_offsets: Final[list[EndOffset]] = field(default_factory=list)
     out_of_range: Final[list[OutOfRange]] = field(default_factory=list)
-    # Changes and views in the order in which their one author made them.
+    # Of each topic by one author.
     changes: Final[list[Change | View]] = field(default_factory=list)
     producer_ids: Final[list[tuple[str, int]]] = field(default_factory=list)
 

@@ -152,15 +152,14 @@ def _forget_the_beginning(sound: Any) -> Any:
 # ---- metadata
 
 
-def _snapshot_of_what_is_not_committed(sound: Any) -> Any:
-    async def maintain(self: QuorumOfOne) -> None:
-        committed, self._committed = self._committed, self._controller.image
-        running = asyncio.ensure_future(sound(self))
-        await asyncio.sleep(0)
-        self._committed = committed
-        await running
+def _show_before_commit(sound: Any) -> Any:
+    def replay(self: QuorumOfOne, records: Any, now_ms: int) -> Any:
+        step = sound(self, records, now_ms)
+        for subscriber in self._subscribers:
+            subscriber.__self__._image = step.image  # type: ignore[attr-defined]
+        return step
 
-    return maintain
+    return replay
 
 
 def _allocate_without_record(sound: Any) -> Any:
@@ -246,7 +245,7 @@ BUGS: Final = {
         PlantedBug(
             name="producers-forgotten",
             what="a restart forgets who had sent what",
-            scenario=PROCESS_CRASHES,
+            scenario=POWER_LOSS,
             owner=LogLoader,
             attribute="_load_producers",
             breaks=_forget_producers,
@@ -254,7 +253,7 @@ BUGS: Final = {
         PlantedBug(
             name="duplicates-taken",
             what="sequence numbers are not looked at",
-            scenario=PROCESS_CRASHES,
+            scenario=POWER_LOSS,
             owner=PartitionLog,
             attribute="_find_duplicate",
             breaks=_nothing,
@@ -294,18 +293,18 @@ BUGS: Final = {
         PlantedBug(
             name="metadata-answered-early",
             what="changes of metadata are answered before they are committed",
-            scenario=PROCESS_CRASHES,
+            scenario=POWER_LOSS,
             owner=QuorumOfOne,
             attribute="_settled",
             breaks=_answer_before_commit,
         ),
         PlantedBug(
-            name="snapshot-of-the-uncommitted",
-            what="a metadata snapshot holds what a crash may take back",
+            name="metadata-seen-early",
+            what="brokers serve metadata that is not committed yet",
             scenario=POWER_LOSS,
             owner=QuorumOfOne,
-            attribute="_maintain",
-            breaks=_snapshot_of_what_is_not_committed,
+            attribute="_replay",
+            breaks=_show_before_commit,
         ),
         PlantedBug(
             name="producer-ids-not-recorded",

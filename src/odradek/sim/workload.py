@@ -8,6 +8,7 @@ from odradek.base.ids import TopicPartition
 from odradek.sim.clients.admin import Admin
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.mover import Mover
+from odradek.sim.clients.onlooker import Onlooker
 from odradek.sim.clients.producer import IN_FLIGHT_MAX, Producer
 from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.spoiler import Spoiler
@@ -106,9 +107,9 @@ class Workload:
         async def work(client: ClusterClient) -> None:
             for partition in self.partitions:
                 await _insist(client, Reader(client, self.history, partition, uses_session=False).read_all)
-            admin = Admin(client, self.history)
+            onlooker = Onlooker(client, self.history, sees_the_present=True)
             for topic in chain.from_iterable(_ADMIN_TOPICS.values()):
-                await _insist(client, lambda topic=topic: admin.look(topic))  # type: ignore[misc]
+                await _insist(client, lambda topic=topic: onlooker.look(topic))  # type: ignore[misc]
 
         self._run(VERIFIER, work, ends=True)
 
@@ -173,7 +174,8 @@ class Workload:
         async def work(client: ClusterClient) -> None:
             admin = Admin(client, self.history)
             self._admins.append(admin)
-            await admin.change_topics(topics, interval_seconds)
+            onlooker = Onlooker(client, self.history, sees_the_present=len(self._bootstrap) == 1)
+            await admin.change_topics(topics, interval_seconds, onlooker)
 
         return work
 

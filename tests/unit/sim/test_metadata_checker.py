@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from odradek.sim.checkers.metadata import check_metadata
 from odradek.sim.history import Change, ChangeKind, History, Outcome, View
 
@@ -23,8 +25,16 @@ def view(partitions: int | None = None, *, value: str | None = None) -> View:
 
 
 def breaks(*steps: Change | View) -> bool:
+    """One after the other."""
+    for number, step in enumerate(steps):
+        step.began = number * 10.0
+        step.ended = None if step.ended is None else number * 10.0 + 5.0
+    return breaks_as_timed(*steps)
+
+
+def breaks_as_timed(*steps: Change | View) -> bool:
     history = History()
-    history.changes.extend(steps)
+    history.changes.extend(replace(step) for step in steps)
     return bool(list(check_metadata(history)))
 
 
@@ -64,8 +74,41 @@ def test_what_is_unknown_may_happen_later_but_only_once() -> None:
     assert not breaks(create, view(None), view(1))
     assert breaks(create, view(1), view(None))
     assert breaks(create, view(1), change("delete", DONE), view(1))
-    assert not breaks(create, create, view(1), change("delete", DONE), view(1))
+    assert not breaks(create, replace(create), view(1), change("delete", DONE), view(1))
 
 
 def test_topics_have_nothing_to_do_with_each_other() -> None:
     assert not breaks(change("create", DONE, topic="other"), view(None))
+
+
+def test_what_is_seen_while_a_change_is_made_stays() -> None:
+    create = replace(change("create", DONE), began=1.0, ended=9.0)
+    absent, present = replace(view(None), began=2.0, ended=3.0), replace(view(1), began=4.0, ended=5.0)
+    assert not breaks_as_timed(create, absent, present)
+    assert breaks_as_timed(create, replace(present, began=2.0, ended=3.0), replace(absent, began=4.0, ended=5.0))
+    # These overlap, so that either may be the earlier one.
+    assert not breaks_as_timed(create, replace(present, began=2.0), absent)
+    # Asked before the answer, heard after it.
+    assert not breaks_as_timed(create, replace(absent, ended=10.0))
+    assert breaks_as_timed(create, replace(absent, began=9.0, ended=10.0))
+
+
+def test_what_was_seen_early_and_lost_is_noticed() -> None:
+    create = replace(change("create", UNKNOWN), began=1.0)
+    seen, gone = replace(view(1), began=2.0, ended=3.0), replace(view(None), began=4.0, ended=5.0)
+    assert not breaks_as_timed(create, seen)
+    assert breaks_as_timed(create, seen, gone)
+
+
+def behind(partitions: int | None, broker: str) -> View:
+    return replace(view(partitions), broker=broker, is_current=False)
+
+
+def test_a_broker_may_be_behind_but_does_not_step_back() -> None:
+    create, grow = change("create", DONE, partitions=1), change("grow", DONE, partitions=2)
+    assert not breaks(create, grow, behind(None, "a"), behind(1, "a"), behind(2, "a"))
+    assert breaks(create, grow, behind(2, "a"), behind(1, "a"))
+    assert not breaks(create, grow, behind(2, "a"), behind(1, "b"))
+    assert breaks(create, grow, behind(3, "a"))
+    assert not breaks(change("create", UNKNOWN), behind(1, "a"))
+    assert breaks(create, grow, behind(1, "a"), view(1))

@@ -1,12 +1,15 @@
 """Topics: what was acknowledged stays, what was seen stays, and what was never answered happened once or not at all.
 
-A topic has one author, who asks for one thing after the other. An answer that never came leaves open whether the change
-was made, and when: a request may lie in a queue while its author has long moved on. So the checker follows every state
-that the topic may be in, and objects when an answer fits none of them.
+A topic has one author. What it asks for takes effect at one instant between question and answer, and what it sees is
+how things are at such an instant. An answer that never came leaves open whether the change was made, and when: a
+request may lie in a queue while its author has long moved on. So the checker follows every state that the topic may be
+in, and objects when an answer fits none of them.
+
+A broker that is not the controller may be behind: what it says was true at some instant, and it never steps back.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from odradek.sim.checkers.violation import Violation
@@ -24,7 +27,7 @@ class _Topic(NamedTuple):
 
 class _State(NamedTuple):
     topic: _Topic | None
-    # Changes of unknown outcome that have not been made so far, by number.
+    # Steps that were begun and have not taken effect, by number.
     open: frozenset[int]
 
 
@@ -33,50 +36,82 @@ def check_metadata(history: History) -> Iterator[Violation]:
     for step in history.changes:
         steps_of[step.topic].append(step)
     for topic, steps in sorted(steps_of.items()):
-        yield from _check_topic(topic, steps)
+        yield from _Check(steps).run(topic)
 
 
-def _check_topic(topic: str, steps: list[Change | View]) -> Iterator[Violation]:
-    open_changes: dict[int, Change] = {}
-    states = {_State(None, frozenset())}
-    for number, step in enumerate(steps):
-        if isinstance(step, Change) and step.outcome is Outcome.UNKNOWN:
-            open_changes[number] = step
-            states = {state._replace(open=state.open | {number}) for state in states}
-            if len(open_changes) > _OPEN_MAX:
+class _Check:
+    """Of one topic."""
+
+    def __init__(self, steps: Sequence[Change | View]) -> None:
+        self._steps: Final = steps
+        self._states = {_State(None, frozenset())}
+        # What the topic could become, the oldest first, and up to where each broker has shown it.
+        self._past: Final[list[set[_Topic | None]]] = [{None}]
+        self._shown_by: Final[dict[str, int]] = defaultdict(int)
+
+    def run(self, topic: str) -> Iterator[Violation]:
+        unanswered = 0
+        for step, number, is_answered in _in_time(self._steps):
+            if not is_answered:
+                if not _may_be_behind(step):
+                    self._states = {state._replace(open=state.open | {number}) for state in self._states}
+                unanswered += step.ended is None
+                if unanswered > _OPEN_MAX:
+                    return
+                continue
+            reachable = self._reachable()
+            if new := {state.topic for state in reachable} - {state.topic for state in self._states}:
+                self._past.append(new)
+            if not self._fits(step, number, reachable):
+                possible = sorted({_text(state.topic) for state in reachable})
+                assert step.ended is not None
+                what = f"{_answer(step)}, where {topic} can only be {' or '.join(possible)}"
+                yield Violation(METADATA, what, step.ended)
                 return
-            continue
-        reachable = _with_open_changes(states, open_changes)
-        states = {after for state in reachable if (after := _after(state, step)) is not None}
-        if not states:
-            possible = sorted({_text(state.topic) for state in reachable})
-            assert step.ended is not None
-            yield Violation(METADATA, f"{_answer(step)}, where {topic} can only be {' or '.join(possible)}", step.ended)
-            return
+
+    def _fits(self, step: Change | View, number: int, reachable: set[_State]) -> bool:
+        if isinstance(step, View) and _may_be_behind(step):
+            for place in range(self._shown_by[step.broker], len(self._past)):
+                if any(_shows(step, topic) for topic in self._past[place]):
+                    self._shown_by[step.broker] = place
+                    return True
+            return False
+        self._states = {state for state in reachable if number not in state.open}
+        return bool(self._states)
+
+    def _reachable(self) -> set[_State]:
+        """The states, and those after any of the open steps took effect."""
+        found = set(self._states)
+        waiting = list(self._states)
+        while waiting:
+            state = waiting.pop()
+            for number in state.open:
+                is_possible, topic = _effect(state.topic, self._steps[number])
+                after = _State(topic, state.open - {number})
+                if is_possible and after not in found:
+                    found.add(after)
+                    waiting.append(after)
+        return found
 
 
-def _with_open_changes(states: set[_State], open_changes: dict[int, Change]) -> set[_State]:
-    """Those states, and those after any of the open changes was made."""
-    found = set(states)
-    waiting = list(states)
-    while waiting:
-        state = waiting.pop()
-        for number in state.open:
-            after = _State(_apply(state.topic, open_changes[number])[0], state.open - {number})
-            if after not in found:
-                found.add(after)
-                waiting.append(after)
-    return found
+def _in_time(steps: Sequence[Change | View]) -> Iterator[tuple[Change | View, int, bool]]:
+    """Every step when it begins, and again, marked, when it is answered: what ends at an instant before what begins."""
+    events = [(step.began, 1, number) for number, step in enumerate(steps)]
+    events += [(step.ended, 0, number) for number, step in enumerate(steps) if step.ended is not None]
+    for _, is_begin, number in sorted(events):
+        yield steps[number], number, not is_begin
 
 
-def _after(state: _State, step: Change | View) -> _State | None:
-    """The state in which an answer leaves the topic; None if it cannot be the answer in this state."""
+def _may_be_behind(step: Change | View) -> bool:
+    return isinstance(step, View) and not step.is_current
+
+
+def _effect(topic: _Topic | None, step: Change | View) -> tuple[bool, _Topic | None]:
+    """Whether the step, with the answer it had, can have taken effect in this state; and the state after it."""
     if isinstance(step, View):
-        return state if _shows(step, state.topic) else None
-    topic, is_done = _apply(state.topic, step)
-    if is_done != (step.outcome is Outcome.DONE):
-        return None
-    return state._replace(topic=topic)
+        return _shows(step, topic), topic
+    after, is_done = _apply(topic, step)
+    return step.outcome is Outcome.UNKNOWN or is_done == (step.outcome is Outcome.DONE), after
 
 
 def _shows(view: View, topic: _Topic | None) -> bool:
@@ -117,15 +152,7 @@ _EFFECTS: Final[dict[ChangeKind, Callable[[_Topic | None, Change], tuple[_Topic 
 
 
 def _answer(step: Change | View) -> str:
-    if isinstance(step, Change):
-        return f"{step} was {step.outcome.value} {step.reason}"
-    if not step.exists:
-        return f"{step.topic} was not there"
-    return (
-        f"{step.topic} was seen with {step.partitions} partitions"
-        if step.partitions
-        else f"{step.topic} had {step.value}"
-    )
+    return f"{step} was {step.outcome.value} {step.reason}" if isinstance(step, Change) else f"somebody sees {step}"
 
 
 def _text(topic: _Topic | None) -> str:

@@ -1,4 +1,4 @@
-"""An administrator of topics that nobody else touches: it creates, grows, configures, deletes and looks."""
+"""An administrator of topics that nobody else touches: it creates, grows, configures and deletes them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,18 +7,20 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.protocol.schemas import Message, Schema
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.onlooker import CONFIG, TOPIC, Onlooker
 from odradek.sim.clients.wire import ConnectionLost
-from odradek.sim.history import Change, ChangeKind, History, Outcome, View
+from odradek.sim.history import Change, ChangeKind, History, Outcome
 
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20
-DESCRIBE_CONFIGS: Final = 32
 CREATE_PARTITIONS: Final = 37
 INCREMENTAL_ALTER_CONFIGS: Final = 44
-_TOPIC: Final = 2
 _SET: Final = 0
-CONFIG: Final = "retention.ms"
 _PARTITIONS_MAX: Final = 4
+_CHANGE_PROBABILITY: Final = 0.8
+_GLANCE_PROBABILITY: Final = 0.5
+_GLANCE_SECONDS: Final = 0.01
+_LOOK_PROBABILITY: Final = 0.5
 
 # What says that the topic was as it was. After any other answer the change may have been made, or may yet be.
 _REFUSALS: Final = frozenset(
@@ -43,48 +45,22 @@ class Admin:
             except ConnectionLost:
                 await self._client.back_off()
 
-    async def change_topics(self, topics: Sequence[str], interval_seconds: float) -> None:
-        """One random change or look after the other."""
+    async def change_topics(self, topics: Sequence[str], interval_seconds: float, onlooker: Onlooker) -> None:
+        """One random change after the other, looking between them and while they are made."""
         random = self._client.random
         while not self.is_finishing:
             await asyncio.sleep(random.expovariate(1 / interval_seconds))
             topic = random.choice(topics)
-            if random.random() < 0.3:
-                await self._try_to_look(topic)
-            else:
-                await self._change(self._random_change(topic))
-
-    async def look(self, topic: str) -> None:
-        """Raises ConnectionLost."""
-        client = self._client
-        began = client.now
-        found = (await client.describe([topic]))[topic]
-        exists = found.error_code is ErrorCode.none
-        if not exists and found.error_code is not ErrorCode.unknown_topic_or_partition:
-            raise ConnectionLost(f"no metadata: {found.error_code.name}")
-        partitions = len(found.partitions) if exists else None
-        client.note(f"sees {topic} with {partitions} partitions" if exists else f"sees no {topic}")
-        self._history.changes.append(
-            View(topic=topic, began=began, ended=client.now, exists=exists, partitions=partitions)
-        )
-        began = client.now
-        response = await self._ask(DESCRIBE_CONFIGS, lambda chosen: _configs_question(chosen, topic))
-        result = response.results[0]
-        if result.error_code is ErrorCode.unknown_topic_or_partition:
-            view = View(topic=topic, began=began, ended=client.now, exists=False)
-        elif result.error_code is ErrorCode.none:
-            value = next(config.value for config in result.configs if config.name == CONFIG)
-            view = View(topic=topic, began=began, ended=client.now, exists=True, value=value)
-        else:
-            raise ConnectionLost(f"no configs: {result.error_code.name}")
-        client.note(f"sees {topic} with {CONFIG}={view.value}")
-        self._history.changes.append(view)
-
-    async def _try_to_look(self, topic: str) -> None:
-        try:
-            await self.look(topic)
-        except ConnectionLost as lost:
-            self._client.note(f"cannot look: {lost}")
+            if random.random() < _CHANGE_PROBABILITY:
+                change = asyncio.ensure_future(self._change(self._random_change(topic)))
+                if random.random() < _GLANCE_PROBABILITY:
+                    # While it is being made: what is seen now must not be gone later.
+                    await asyncio.sleep(random.random() * _GLANCE_SECONDS)
+                    await onlooker.try_to_look(topic)
+                await change
+            # Often at once: whoever was told of a change has to see it.
+            if random.random() < _LOOK_PROBABILITY:
+                await onlooker.try_to_look(topic)
 
     def _random_change(self, topic: str) -> Change:
         random = self._client.random
@@ -152,17 +128,8 @@ def _grow(chosen: Schema, change: Change) -> Message:
 
 def _configure(chosen: Schema, change: Change) -> Message:
     config = chosen.new("AlterableConfig", name=CONFIG, config_operation=_SET, value=change.value)
-    resource = chosen.new("AlterConfigsResource", resource_type=_TOPIC, resource_name=change.topic, configs=(config,))
+    resource = chosen.new("AlterConfigsResource", resource_type=TOPIC, resource_name=change.topic, configs=(config,))
     return chosen.new("IncrementalAlterConfigsRequest", resources=(resource,), validate_only=False)
-
-
-def _configs_question(chosen: Schema, topic: str) -> Message:
-    resource = chosen.new(
-        "DescribeConfigsResource", resource_type=_TOPIC, resource_name=topic, configuration_keys=(CONFIG,)
-    )
-    return chosen.new(
-        "DescribeConfigsRequest", resources=(resource,), include_synonyms=False, include_documentation=False
-    )
 
 
 _Request = tuple[int, Callable[[Schema, Change], Message], Callable[[Message], ErrorCode]]

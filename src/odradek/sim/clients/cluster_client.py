@@ -27,6 +27,7 @@ class Leader(NamedTuple):
 
 class ClusterClient:
     def __init__(self, ports: Ports, bootstrap: Sequence[tuple[str, int]], trace: Trace) -> None:
+        self._ports: Final = ports
         self.name: Final = ports.process.name
         self.random: Final[Random] = ports.random
         self.clock: Final = ports.clock
@@ -57,8 +58,15 @@ class ClusterClient:
             self._wires[host, port] = found
         return found
 
+    def any_address(self) -> tuple[str, int]:
+        return self.random.choice(self._bootstrap)
+
     async def any_wire(self) -> Wire:
-        return await self.wire(*self._bootstrap[self.random.randrange(len(self._bootstrap))])
+        return await self.wire(*self.any_address())
+
+    def with_own_connections(self) -> "ClusterClient":
+        """The same client once more: a broker answers one connection's questions one after the other."""
+        return ClusterClient(self._ports, self._bootstrap, self._trace)
 
     def version(self, wire: Wire, api_key: int) -> Schema:
         """Mostly the newest, and always the same for one client: other versions have other bugs."""
@@ -84,9 +92,8 @@ class ClusterClient:
 
     # ---- metadata
 
-    async def describe(self, topics: Sequence[str]) -> dict[str, Message]:
+    async def describe(self, topics: Sequence[str], wire: Wire) -> dict[str, Message]:
         """The topics as a broker knows them, by name. Raises ConnectionLost."""
-        wire = await self.any_wire()
 
         def build(chosen: Schema) -> Message:
             return chosen.new(
@@ -111,7 +118,7 @@ class ClusterClient:
     async def leader(self, partition: TopicPartition) -> Leader:
         """Raises ConnectionLost while none is known."""
         if partition not in self._leaders:
-            await self.describe([partition.topic])
+            await self.describe([partition.topic], await self.any_wire())
         found = self._leaders.get(partition)
         if found is None:
             raise ConnectionLost(f"{partition} has no leader")

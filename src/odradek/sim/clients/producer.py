@@ -173,7 +173,7 @@ class Producer:
         count = random.choice((1, 1, 2, 3, 8))
         values = []
         for _ in range(count):
-            values.append(f"{client.name}:{self._count}|".encode() + b"x" * random.choice((0, 10, 100, 1000)))
+            values.append(f"{client.name}:{self._count}|".encode() + b"x" * random.choice((10, 300, 1000)))
             self._count += 1
         now_ms = client.clock.wall_ms()
         data = build_batch(

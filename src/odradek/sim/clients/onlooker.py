@@ -1,0 +1,82 @@
+"""Looks at topics as one broker shows them, over connections of its own: also while somebody changes them."""
+
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.schemas import Message, Schema
+from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.history import History, View
+
+DESCRIBE_CONFIGS: Final = 32
+TOPIC: Final = 2
+CONFIG: Final = "retention.ms"
+"""The one that administrators change."""
+
+
+class Onlooker:
+    def __init__(self, client: ClusterClient, history: History, *, sees_the_present: bool) -> None:
+        """`sees_the_present`: whether a broker has to know of everything that was answered before it was asked."""
+        self._client: Final = client.with_own_connections()
+        self._history: Final = history
+        self._sees_the_present: Final = sees_the_present
+
+    async def try_to_look(self, topic: str) -> None:
+        try:
+            await self.look(topic)
+        except ConnectionLost as lost:
+            self._client.note(f"cannot look: {lost}")
+
+    async def look(self, topic: str) -> None:
+        """At any broker. Raises ConnectionLost."""
+        client = self._client
+        host, port = client.any_address()
+        await self._look_at_partitions(topic, host, port)
+        await self._look_at_config(topic, host, port)
+
+    async def _look_at_partitions(self, topic: str, host: str, port: int) -> None:
+        client, began = self._client, self._client.now
+        found = (await client.describe([topic], await client.wire(host, port)))[topic]
+        if found.error_code is ErrorCode.none:
+            self._note(topic, host, began, partitions=len(found.partitions))
+        elif found.error_code is ErrorCode.unknown_topic_or_partition:
+            self._note(topic, host, began)
+        else:
+            raise ConnectionLost(f"no metadata: {found.error_code.name}")
+
+    async def _look_at_config(self, topic: str, host: str, port: int) -> None:
+        client, began = self._client, self._client.now
+        wire = await client.wire(host, port)
+        response = await client.ask(wire, DESCRIBE_CONFIGS, lambda chosen: _question(chosen, topic))
+        result = response.results[0]
+        if result.error_code is ErrorCode.none:
+            self._note(topic, host, began, value=next(one.value for one in result.configs if one.name == CONFIG))
+        elif result.error_code is ErrorCode.unknown_topic_or_partition:
+            self._note(topic, host, began)
+        else:
+            raise ConnectionLost(f"no configs: {result.error_code.name}")
+
+    def _note(
+        self, topic: str, broker: str, began: float, *, partitions: int | None = None, value: str | None = None
+    ) -> None:
+        view = View(
+            topic=topic,
+            began=began,
+            ended=self._client.now,
+            exists=partitions is not None or value is not None,
+            partitions=partitions,
+            value=value,
+            broker=broker,
+            is_current=self._sees_the_present,
+        )
+        self._client.note(f"sees {view}")
+        self._history.changes.append(view)
+
+
+def _question(chosen: Schema, topic: str) -> Message:
+    resource = chosen.new(
+        "DescribeConfigsResource", resource_type=TOPIC, resource_name=topic, configuration_keys=(CONFIG,)
+    )
+    return chosen.new(
+        "DescribeConfigsRequest", resources=(resource,), include_synonyms=False, include_documentation=False
+    )

@@ -1,0 +1,43 @@
+"""`python -m tests.sim`: looks for the planted bugs again, and writes down the first seed that finds each of them."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from odradek.sim.__main__ import run_one
+from odradek.sim.planted import BUGS
+
+FOUND_BY: Final = Path(__file__).parent / "found_by.json"
+"""For every planted bug the first seed that finds it, and the rule that is then seen broken: CI replays these."""
+SEEDS_MAX: Final = 500
+
+
+def broken_rule(seed: int, bug: str) -> str | None:
+    result = run_one(seed, None, bug)
+    return result.violations[0].rule if result.violations else None
+
+
+def main(names: Sequence[str]) -> int:
+    """With names: only those bugs, the others staying as they are."""
+    found = json.loads(FOUND_BY.read_text()) if FOUND_BY.exists() else {}
+    missed = []
+    for name in names or BUGS:
+        found.pop(name, None)
+        for seed in range(SEEDS_MAX):
+            rule = broken_rule(seed, name)
+            if rule is not None:
+                found[name] = (seed, rule)
+                print(f"{name:34} seed {seed:3d}: {rule}", flush=True)
+                break
+        else:
+            missed.append(name)
+            print(f"{name:34} not found by {SEEDS_MAX} seeds", flush=True)
+    lines = (f"  {json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found) if name in BUGS)
+    FOUND_BY.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
