@@ -34,9 +34,8 @@ class Knock(Enum):
     REFUSED = auto()
     """Nobody listens there: the machine is up and the process is not."""
     OPENED = auto()
-    TIMED_OUT = auto()
-    NO_ROUTE = auto()
-    """Nor anything else that says nothing about the process, an unknown host name for one."""
+    UNREACHABLE = auto()
+    """Silence, no route, an unknown name: nothing that speaks of the process."""
 
 
 # Events
@@ -44,12 +43,7 @@ class Knock(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Activated:
-    """This controller has become the active one: nobody has been heard of yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deactivated:
-    pass
+    """The first event: this controller has become the active one, and nobody has been heard of yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +72,7 @@ class TimePassed:
     pass
 
 
-Event: TypeAlias = Activated | Deactivated | HeartbeatAccepted | ConnectionClosed | Knocked | TimePassed
+Event: TypeAlias = Activated | HeartbeatAccepted | ConnectionClosed | Knocked | TimePassed
 
 
 # Effects
@@ -133,6 +127,8 @@ class _Suspicion:
 
 
 class DeadProcesses:
+    """Of one activation: the next one begins with nothing."""
+
     def __init__(
         self,
         settings: DetectionSettings,
@@ -168,8 +164,6 @@ class DeadProcesses:
         match event:
             case Activated():
                 self._activate(now)
-            case Deactivated():
-                self._forget_all()
             case HeartbeatAccepted():
                 self._heard(event)
             case ConnectionClosed():
@@ -185,18 +179,11 @@ class DeadProcesses:
     # Events
 
     def _activate(self, now: float) -> None:
-        self._forget_all()
         brokers = self._brokers().values()
         self._unheard = {broker.id: broker.epoch for broker in brokers if not broker.fenced}
         self._unheard_until = now + self._grace
         # Whoever is fenced may have been so a moment ago, by the controller before this one.
         self._fenced_at = {broker.id: now for broker in brokers if broker.fenced}
-
-    def _forget_all(self) -> None:
-        self._suspicions.clear()
-        self._unheard.clear()
-        self._connections.clear()
-        self._fenced_at.clear()
 
     def _heard(self, event: HeartbeatAccepted) -> None:
         broker = self._brokers().get(event.broker_id)

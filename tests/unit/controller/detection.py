@@ -46,7 +46,7 @@ def broker(broker_id: int, epoch: int = 10, *, fenced: bool = False) -> BrokerIm
 
 
 class Detection:
-    """Doors answer after `latency`; None as an answer: the driver's timeout ends the knock."""
+    """Doors answer after `latency`, and where there is no door, no answer comes in time."""
 
     def __init__(self, broker_count: int = 3, *, grace: float = GRACE, own_id: int = CONTROLLER_ID) -> None:
         self.now = 1000.0
@@ -92,7 +92,7 @@ class Detection:
             case Probe():
                 self.probes.append((self.now, effect))
                 answer = self.door.get(effect.broker_id, Knock.OPENED)
-                delay = effect.timeout_seconds if answer is Knock.TIMED_OUT else self.latency
+                delay = effect.timeout_seconds if answer is Knock.UNREACHABLE else self.latency
                 self._coming.append((self.now + delay, Knocked(effect.broker_id, effect.attempt, answer)))
 
     def beat(self, broker_id: int, connection: int | None = None) -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from odradek.controller.dead_processes import (
     Activated,
     ConnectionClosed,
-    Deactivated,
     FenceEarly,
     HeartbeatAccepted,
     Knock,
@@ -89,7 +88,7 @@ class TestADeadProcess:
 
 
 class TestAnythingButARefusal:
-    @pytest.mark.parametrize("answer", [Knock.OPENED, Knock.TIMED_OUT, Knock.NO_ROUTE])
+    @pytest.mark.parametrize("answer", [Knock.OPENED, Knock.UNREACHABLE])
     @pytest.mark.parametrize("moment", [0.0, 0.1, 0.29])
     def test_leaves_the_broker_to_its_session(self, answer: Knock, moment: float) -> None:
         detection = Detection()
@@ -261,26 +260,6 @@ class TestAfterActivation:
         detection.pass_time(1)
         assert 2 not in {probe.broker_id for _, probe in detection.probes}
 
-    def test_what_was_known_before_is_forgotten(self) -> None:
-        detection = Detection()
-        detection.serve()
-        detection.die(2)
-        detection.happen(Deactivated())
-        detection.pass_time(1)
-        assert detection.fences == []
-        detection.activate()
-        detection.all_beat()
-        detection.pass_time(1)
-        assert detection.fences == []
-
-    def test_a_controller_that_is_not_active_suspects_nobody(self) -> None:
-        detection = Detection()
-        detection.serve()
-        detection.happen(Deactivated())
-        detection.die(2)
-        detection.pass_time(1)
-        assert detection.probes == []
-
     def test_brokers_that_are_fenced_already_may_have_been_so_a_moment_ago(self) -> None:
         detection = Detection(4)
         detection.brokers[1] = broker(1, fenced=True)
@@ -334,7 +313,7 @@ class TestALoopThatStandsStill:
         detection.die(2)
         attempt = detection.probes[-1][1].attempt
         detection.stall(1)
-        detection.happen(Knocked(2, attempt, Knock.TIMED_OUT))
+        detection.happen(Knocked(2, attempt, Knock.UNREACHABLE))
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
@@ -461,7 +440,7 @@ happenings = st.one_of(
     st.tuples(
         st.sampled_from(["close", "beat", "open", "shut", "silent", "restart"]), st.sampled_from([1, 2, 3, 4, 5])
     ),
-    st.tuples(st.sampled_from(["lose", "regain", "activate"]), st.just(0)),
+    st.tuples(st.sampled_from(["lose", "regain"]), st.just(0)),
 )
 
 
@@ -499,14 +478,11 @@ def test_a_broker_that_can_be_reached_is_never_fenced(life: list[tuple[str, floa
                 last_sign[broker_id] = detection.now
                 detection.door[broker_id] = Knock.REFUSED
             case "open" | "silent":
-                detection.door[broker_id] = Knock.OPENED if what == "open" else Knock.TIMED_OUT
+                detection.door[broker_id] = Knock.OPENED if what == "open" else Knock.UNREACHABLE
             case "restart":
                 last_sign[broker_id] = detection.now
                 detection.brokers[broker_id] = broker(broker_id, epoch=100 + number)
             case "lose" | "regain":
                 detection.has_majority = what == "regain"
-            case "activate":
-                last_sign = dict.fromkeys(detection.brokers, detection.now)
-                detection.activate()
             case _:
                 pass

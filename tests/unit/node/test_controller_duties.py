@@ -1,0 +1,172 @@
+"""Sessions that end and a log that grows by themselves, on virtual time."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.node_config import NodeConfig
+from odradek.controller.controller import Controller
+from odradek.metadata.decision import Decision
+from odradek.node.controller_duties import ControllerDuties
+from odradek.sim.machine import Ports
+from odradek.sim.world import World, simulated_world
+from tests.unit.controller.cluster import PROPERTIES, Cluster
+
+T = TypeVar("T")
+
+
+class Stage:
+    def __init__(self, world: World, settings: str = "") -> None:
+        self.world = world
+        self.settings = settings
+        self.cluster = Cluster(brokers=3)
+        self.is_active = True
+        self.commands = 0
+        self.duties: ControllerDuties
+        self.machine = world.add_machine("controller")
+        self.machine.run(self._control)
+        world.run_for(0.01)
+
+    async def _control(self, ports: Ports) -> int:
+        self.clock = ports.clock
+        config = NodeConfig.load(PROPERTIES + self.settings, "f")
+        self.duties = ControllerDuties(config, self, clock=ports.clock)
+        await asyncio.Event().wait()
+        return 0
+
+    async def run_command(self, command: Callable[[Controller], Decision[T]]) -> T:
+        if not self.is_active:
+            raise KafkaError(ErrorCode.not_controller)
+        self.commands += 1
+        return self.cluster.take(command(self.cluster.controller))
+
+    def do(self, act: Callable[[], object]) -> None:
+        assert self.machine.process is not None
+        self.machine.process.loop.call_soon(act)
+        self.world.run_for(0.001)
+
+    def activate(self) -> None:
+        def begin() -> None:
+            self.cluster.now = self.clock.monotonic()
+            self.cluster.controller.begin_sessions(self.cluster.now)
+            self.duties.controller_changed(self.cluster.controller)
+
+        self.do(begin)
+
+    def beat(self, *broker_ids: int) -> None:
+        def accept() -> None:
+            self.cluster.now = self.clock.monotonic()
+            for broker_id in broker_ids:
+                self.cluster.beat(broker_id)
+
+        self.do(accept)
+
+    @property
+    def fenced(self) -> list[int]:
+        return [broker.id for broker in self.cluster.image.brokers.values() if broker.fenced]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with simulated_world(7) as one:
+        yield one
+
+
+ASLEEP = "metadata.max.idle.interval.ms=0\n"
+
+
+def test_a_silent_broker_is_fenced_when_its_session_ends(world: World) -> None:
+    stage = Stage(world, ASLEEP)
+    stage.activate()
+    world.run_for(5)
+    stage.beat(1, 3)
+    world.run_for(3.9)
+    assert stage.fenced == []
+    world.run_for(0.2)
+    assert stage.fenced == [2]
+    world.run_for(5)
+    assert stage.fenced == [1, 2, 3]
+
+
+def test_whoever_comes_back_is_looked_after_again(world: World) -> None:
+    stage = Stage(world, ASLEEP)
+    stage.activate()
+    world.run_for(30)
+    assert stage.fenced == [1, 2, 3]
+    stage.beat(2)
+    assert stage.fenced == [1, 3]
+    world.run_for(8.9)
+    assert stage.fenced == [1, 3]
+    world.run_for(9.2)
+    assert stage.fenced == [1, 2, 3]
+
+
+def test_no_more_often_than_sessions_end(world: World) -> None:
+    stage = Stage(world, ASLEEP)
+    stage.activate()
+    for _ in range(30):
+        world.run_for(2)
+        stage.beat(1, 2, 3)
+    assert stage.fenced == []
+    assert stage.commands < 20
+
+
+def test_a_controller_that_stood_still_hears_its_brokers_first(world: World) -> None:
+    stage = Stage(world, ASLEEP)
+    stage.activate()
+    world.run_for(1)
+    stage.machine.pause(30)
+    world.run_for(30.5)
+    stage.beat(1, 2)
+    world.run_for(1)
+    assert stage.fenced == []
+    world.run_for(1)
+    assert stage.fenced == [3]
+
+
+def test_the_log_grows_while_nothing_happens(world: World) -> None:
+    stage = Stage(world)
+    stage.activate()
+    before = stage.cluster.image.offset
+    world.run_for(5.1)
+    assert stage.cluster.image.offset == before + 10
+
+
+def test_all_of_it_ends_with_the_activity(world: World) -> None:
+    stage = Stage(world)
+    stage.activate()
+    world.run_for(1)
+    stage.do(lambda: stage.duties.controller_changed(None))
+    count = stage.commands
+    world.run_for(60)
+    assert (stage.commands, stage.fenced) == (count, [])
+    assert not world.unexpected
+
+
+def test_and_when_a_command_finds_another_active(world: World) -> None:
+    stage = Stage(world)
+    stage.activate()
+    stage.is_active = False
+    world.run_for(60)
+    assert stage.commands == 0
+    assert not world.unexpected
+    stage.is_active = True
+    stage.activate()
+    world.run_for(1.1)
+    assert stage.commands == 2
+
+
+def test_active_for_no_time_at_all(world: World) -> None:
+    stage = Stage(world)
+
+    def flash() -> None:
+        stage.duties.controller_changed(stage.cluster.controller)
+        stage.duties.controller_changed(None)
+
+    stage.do(flash)
+    world.run_for(5)
+    assert stage.commands == 0
+    assert not world.unexpected

@@ -1,0 +1,257 @@
+"""The detection of dead processes on a virtual network: real connects, timers and stalls, on virtual time."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.node_config import NodeConfig
+from odradek.controller.controller import Controller
+from odradek.metadata.decision import Decision
+from odradek.metadata.records import Endpoint
+from odradek.node.dead_brokers import DeadBrokers
+from odradek.sim.machine import Machine, Ports
+from odradek.sim.world import World, simulated_world
+from tests.unit.controller.cluster import PROPERTIES, Cluster
+
+T = TypeVar("T")
+PORT = 9092
+GRACE = 0.3
+
+
+class Connection:
+    """Of a broker's heartbeats, as far as the detection sees it."""
+
+    def __init__(self) -> None:
+        self.was_closed_here = False
+        self.told: list[Callable[[], None]] = []
+
+    def on_close(self, told: Callable[[], None]) -> None:
+        if told not in self.told:
+            self.told.append(told)
+
+    def close(self, *, here: bool = False) -> None:
+        self.was_closed_here = here
+        for told in self.told:
+            told()
+
+
+class Stage:
+    """Three brokers and the active controller, each on a machine of its own."""
+
+    def __init__(self, world: World, settings: str = "") -> None:
+        self.world = world
+        self.settings = settings
+        self.cluster = Cluster(brokers=0)
+        self.machines = {broker_id: world.add_machine(f"b{broker_id}") for broker_id in (1, 2, 3)}
+        for broker_id, machine in self.machines.items():
+            endpoint = Endpoint(name="PLAINTEXT", host=machine.name, port=PORT, security_protocol=0)
+            self.cluster.register(broker_id, endpoints=(endpoint,))
+            self.cluster.beat(broker_id)
+            self.listen(machine)
+        self.connections = {broker_id: Connection() for broker_id in self.machines}
+        self.has_majority = True
+        self.refuses_commands = False
+        self.detection: DeadBrokers
+        self.controller = world.add_machine("controller")
+        self.controller.run(self._control)
+        world.run_for(0.1)
+
+    def listen(self, machine: Machine) -> None:
+        async def program(ports: Ports) -> int:
+            await asyncio.get_running_loop().create_server(asyncio.Protocol, machine.name, PORT)
+            await asyncio.Event().wait()
+            return 0
+
+        machine.run(program)
+
+    async def _control(self, ports: Ports) -> int:
+        config = NodeConfig.load(PROPERTIES.replace("node.id=1", "node.id=9").replace("1@", "9@") + self.settings, "f")
+        self.detection = DeadBrokers(
+            config, self, clock=ports.clock, majority_fetched_within=lambda seconds: self.has_majority
+        )
+        await asyncio.Event().wait()
+        return 0
+
+    async def run_command(self, command: Callable[[Controller], Decision[T]]) -> T:
+        if self.refuses_commands:
+            raise KafkaError(ErrorCode.not_controller)
+        return self.cluster.take(command(self.cluster.controller))
+
+    def do(self, act: Callable[[], object]) -> None:
+        """From within the controller's process."""
+        assert self.controller.process is not None
+        self.controller.process.loop.call_soon(act)
+        self.world.run_for(0.001)
+
+    def activate(self) -> None:
+        self.do(lambda: self.detection.controller_changed(self.cluster.controller))
+
+    def beat(self, broker_id: int) -> None:
+        epoch = self.cluster.image.brokers[broker_id].epoch
+        self.do(lambda: self.detection.heard_from(broker_id, epoch, self.connections[broker_id]))
+
+    def serve(self) -> None:
+        self.activate()
+        for broker_id in self.machines:
+            self.beat(broker_id)
+
+    def kill(self, broker_id: int) -> None:
+        self.machines[broker_id].kill()
+        self.do(self.connections[broker_id].close)
+
+    @property
+    def fenced(self) -> list[int]:
+        return [broker.id for broker in self.cluster.image.brokers.values() if broker.fenced]
+
+    def check(self) -> None:
+        assert not self.world.unexpected, self.world.unexpected
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with simulated_world(7) as one:
+        yield one
+
+
+def test_a_killed_broker_is_fenced_within_moments(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.kill(2)
+    world.run_for(GRACE - 0.05)
+    assert stage.fenced == []
+    world.run_for(0.1)
+    assert stage.fenced == [2]
+    stage.check()
+
+
+def test_a_broken_connection_alone_fences_nobody(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.do(stage.connections[2].close)
+    world.run_for(20)
+    assert stage.fenced == []
+
+
+def test_a_machine_that_loses_power_is_left_to_its_session(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.machines[2].lose_power()
+    stage.do(stage.connections[2].close)
+    world.run_for(20)
+    assert stage.fenced == []
+    stage.check()
+
+
+def test_a_connection_that_was_closed_here_means_nothing(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.machines[2].kill()
+    stage.do(lambda: stage.connections[2].close(here=True))
+    world.run_for(20)
+    assert stage.fenced == []
+
+
+def test_a_broker_that_died_with_the_controller_before_is_found_by_the_next(world: World) -> None:
+    stage = Stage(world)
+    stage.machines[2].kill()
+    stage.activate()
+    stage.beat(1)
+    stage.beat(3)
+    world.run_for(2 * GRACE - 0.05)
+    assert stage.fenced == []
+    world.run_for(0.1)
+    assert stage.fenced == [2]
+
+
+def test_a_restarted_broker_is_left_alone(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.kill(2)
+    world.run_for(0.1)
+    stage.listen(stage.machines[2])
+    world.run_for(20)
+    assert stage.fenced == []
+
+
+def test_a_heartbeat_on_a_new_connection_saves_it(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.kill(2)
+    world.run_for(0.2)
+    stage.connections[2] = Connection()
+    stage.beat(2)
+    world.run_for(20)
+    assert stage.fenced == []
+
+
+def test_the_same_connection_is_watched_once(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    for _ in range(5):
+        stage.beat(2)
+    assert len(stage.connections[2].told) == 1
+
+
+def test_a_controller_that_stood_still_looks_again(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.kill(2)
+    world.run_for(0.2)
+    stage.controller.pause(5)
+    world.run_for(5.0 + GRACE - 0.05)
+    assert stage.fenced == []
+    world.run_for(0.2)
+    assert stage.fenced == [2]
+
+
+def test_a_controller_without_its_majority_waits(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.has_majority = False
+    stage.kill(2)
+    world.run_for(5)
+    assert stage.fenced == []
+    stage.has_majority = True
+    world.run_for(0.1)
+    assert stage.fenced == [2]
+
+
+def test_once_it_is_not_active_any_more_nothing_happens(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.kill(2)
+    world.run_for(0.2)
+    stage.do(lambda: stage.detection.controller_changed(None))
+    world.run_for(20)
+    stage.beat(1)
+    assert stage.fenced == []
+    # Connections of that time say nothing to the next one.
+    stage.activate()
+    for broker_id in (1, 2, 3):
+        stage.connections[broker_id] = Connection()
+        stage.beat(broker_id)
+    world.run_for(20)
+    assert stage.fenced == []
+    stage.check()
+
+
+def test_a_fence_that_is_refused_is_not_insisted_upon(world: World) -> None:
+    stage = Stage(world)
+    stage.serve()
+    stage.refuses_commands = True
+    stage.kill(2)
+    world.run_for(5)
+    assert stage.fenced == []
+    stage.check()
+
+
+def test_switched_off(world: World) -> None:
+    stage = Stage(world, "broker.disconnect.grace.ms=0\n")
+    stage.serve()
+    stage.kill(2)
+    world.run_for(20)
+    assert stage.fenced == []
+    assert stage.connections[2].told == []
