@@ -112,6 +112,12 @@ class ClientConnection(asyncio.Protocol):
         # Why no more requests will come; those that came are handled first.
         self._ending: str | None = None
         self._last_call: asyncio.TimerHandle | None = None
+        self._client_has_left = False
+        self.was_closed_here = False
+        """Whether it was this node that ended it, and not the client."""
+        self._has_ended = False
+        # Whom to tell of the end, each once.
+        self._to_tell: dict[Callable[[], None], None] | None = None
         self.peer_host = ""
 
     # asyncio's side
@@ -147,6 +153,18 @@ class ClientConnection(asyncio.Protocol):
         if self._last_call is not None:
             self._last_call.cancel()
         self._limits.release(self)
+        self._has_ended = True
+        to_tell, self._to_tell = self._to_tell, None
+        for told in to_tell or ():
+            told()
+
+    def on_close(self, told: Callable[[], None]) -> None:
+        if self._has_ended:
+            asyncio.get_running_loop().call_soon(told)
+        elif self._to_tell is None:
+            self._to_tell = {told: None}
+        else:
+            self._to_tell[told] = None
 
     def data_received(self, data: bytes) -> None:
         self._limits.active(self)
@@ -164,6 +182,7 @@ class ClientConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Keeps the connection while there is something to be handled: whoever wants no answer need not wait for it."""
+        self._client_has_left = True
         if not self._is_busy:
             return False
         self._end_after_the_last("the client has hung up")
@@ -179,10 +198,12 @@ class ClientConnection(asyncio.Protocol):
 
     def close(self) -> None:
         if self._transport is not None:
+            self.was_closed_here = not self._client_has_left
             self._transport.close()
 
     def abort(self) -> None:
         if self._transport is not None:
+            self.was_closed_here = not self._client_has_left
             self._transport.abort()
 
     # requests
@@ -284,6 +305,7 @@ class ClientConnection(asyncio.Protocol):
                 self.listener_name,
                 self.peer_host,
                 schema,
+                self,
             )
             answer = self._dispatcher.dispatch(frame, body, context)
         except SerialError as error:
@@ -382,7 +404,7 @@ class ClientConnection(asyncio.Protocol):
             if self._held_back:
                 self._send(self._held_back)
                 self._held_back.clear()
-            self._transport.close()
+            self.close()
 
 
 def _unreadable(error: SerialError) -> str:
