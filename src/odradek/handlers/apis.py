@@ -45,6 +45,7 @@ BROKER_APIS: Final[Mapping[int, Api]] = {
         _api(57, 0, 2, "broker.forwarded"),
         _api(60, 0, 2, "broker.describe_cluster"),
         _api(61, 0, 0, "broker.describe_producers"),
+        _api(64, 0, 0, "broker.forwarded"),
         _api(74, 0, 1, "broker.list_config_resources"),
         _api(75, 0, 0, "broker.describe_topic_partitions"),
     )

@@ -18,5 +18,5 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
     return messages.new(
-        "UnregisterBrokerResponse", throttle_time=NO_THROTTLE, error_code=error.code, error_message=None
+        "UnregisterBrokerResponse", throttle_time=NO_THROTTLE, error_code=error.code, error_message=error.message
     )

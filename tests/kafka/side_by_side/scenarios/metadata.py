@@ -97,3 +97,9 @@ def describe_topic_partitions(talk: Conversation) -> None:
         talk.ask(f"from {topic}-{partition}", api, about("alpha", "beta", cursor=cursor))
     talk.ask("a negative cursor", api, about("alpha", cursor={"topic_name": "alpha", "partition_index": -1}))
     talk.ask("the same topic twice", api, about("alpha", "alpha"))
+
+
+@scenario
+def unregister_broker(talk: Conversation) -> None:
+    for broker_id in (99, -1, 2**31 - 1):
+        talk.ask(f"broker {broker_id}, which is not there", Api.UNREGISTER_BROKER, {"broker_id": broker_id})
