@@ -49,9 +49,10 @@ NO_CONNECTION: Final = NoConnection()
 
 
 class RequestContext(NamedTuple):
+    """Who asks, and for what: the same for all requests of a client to one version of an API."""
+
     api_key: int
     version: int
-    correlation_id: int
     client_id: str | None
     listener_name: str
     peer_host: str

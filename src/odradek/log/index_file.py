@@ -26,13 +26,14 @@ class CorruptIndex(Exception):
 class IndexFile:
     """A sorted index; `entries` is known once `load` has run, which happens on first use."""
 
-    __slots__ = ("_disk", "_file", "base_offset", "entries", "entry_size", "max_bytes")
+    __slots__ = ("_disk", "_file", "base_offset", "entries", "entry_size", "max_bytes", "max_entries")
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int, entry_size: int) -> None:
         self._disk = disk
         self._file = LazyFile(disk, path)
         self.base_offset = base_offset
         self.max_bytes = max_bytes - max_bytes % entry_size
+        self.max_entries = max_bytes // entry_size
         self.entry_size = entry_size
         self.entries = -1
 
@@ -61,10 +62,6 @@ class IndexFile:
     @path.setter
     def path(self, path: str) -> None:
         self._file.path = path
-
-    @property
-    def max_entries(self) -> int:
-        return self.max_bytes // self.entry_size
 
     def reserve(self) -> None:
         """Lengthens the file to what it may grow to, for a segment that is active again."""

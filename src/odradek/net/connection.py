@@ -21,7 +21,6 @@ from odradek.protocol.framing import FrameReader
 from odradek.protocol.headers import (
     RequestHeader,
     read_request_header,
-    response_header,
     skip_tagged_fields,
 )
 from odradek.protocol.schemas import Schema, SerialError
@@ -35,16 +34,21 @@ WAITING_BYTES_MAX: Final = 1 << 20
 HANDLED_IN_A_ROW_MAX: Final = 16
 # A client that has hung up may have sent requests that want no answer: they are handled, within this time.
 LAST_REQUESTS_SECONDS_MAX: Final = 10.0
-# Two answers of length, header and body; a third takes them along. With all of them the client would have nothing to do
-# until the last is made.
-HELD_BACK_PARTS_MAX: Final = 6
+# Two answers of head and body; a third takes them along. With all of them the client would have nothing to do until the
+# last is made.
+HELD_BACK_PARTS_MAX: Final = 4
 # An answer from this size on is sent at once, and what was held back before it.
 HELD_BACK_BYTES_MAX: Final = 16_384
 # Below this, copying the parts together costs less than handing them over one by one.
 JOINED_BYTES_MAX: Final = 65_536
 _LENGTH: Final = struct.Struct(">i")
+# APIs and versions that one client is remembered to use. Most use three or four.
+KNOWN_REQUESTS_MAX: Final = 16
 # API, version and correlation id; the client's id follows.
 _NUMBERS: Final = struct.Struct(">hhi")
+# Of an answer: length and correlation id; in flexible versions no tagged fields follow.
+_HEAD: Final = struct.Struct(">ii")
+_FLEXIBLE_HEAD: Final = struct.Struct(">iib")
 
 
 class Dispatcher(Protocol):
@@ -76,7 +80,8 @@ class ConnectionLimits(Protocol):
     def release(self, connection: "ClientConnection") -> None:
         """The connection has ended, whatever became of its admission."""
 
-    def active(self, connection: "ClientConnection") -> None: ...
+    def monotonic(self) -> float:
+        """The time by which connections say when they were last active."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -92,6 +97,9 @@ class ClientConnection(asyncio.Protocol):
         self._on_connect: Final = on_connect
         self._dispatcher: Final = dispatcher
         self._limits: Final = limits
+        self._monotonic: Final = limits.monotonic
+        self.last_active = limits.monotonic()
+        """When bytes last came, or an answer was given."""
         self.listener_name: Final = listener_name
         self._reader: Final = FrameReader(request_bytes_max)
         self._waiting: Final[deque[bytearray]] = deque()
@@ -103,7 +111,9 @@ class ClientConnection(asyncio.Protocol):
         self._handling = False
         # A client gives its id, with its length, in every request, and it is always the same.
         self._client_part = b""
-        self._client_id: str | None = None
+        # So that requests differ in nothing but their bodies, and a number that comes back with the answer.
+        self._contexts: Final[dict[tuple[int, int], RequestContext]] = {}
+        self._correlation_id = 0
         # Answers that wait for those of the next requests; None while none may.
         self._held_back: list[bytes] | None = None
         self._turn_is_due = False
@@ -139,6 +149,7 @@ class ClientConnection(asyncio.Protocol):
     def let_in(self) -> None:
         """There is room for this connection: its requests are handled from now on."""
         self._is_in = True
+        self.last_active = self._monotonic()
         if self._on_connect is not None:
             self._on_connect(self.peer_host)
         self._work_off()
@@ -154,6 +165,8 @@ class ClientConnection(asyncio.Protocol):
             self._last_call.cancel()
         self._limits.release(self)
         self._has_ended = True
+        # Each holds on to this connection.
+        self._contexts.clear()
         to_tell, self._to_tell = self._to_tell, None
         for told in to_tell or ():
             told()
@@ -167,7 +180,7 @@ class ClientConnection(asyncio.Protocol):
             self._to_tell[told] = None
 
     def data_received(self, data: bytes) -> None:
-        self._limits.active(self)
+        self.last_active = self._monotonic()
         frames = self._reader.receive(data)
         if len(frames) == 1 and not self._is_busy:
             self._handle(frames[0])
@@ -193,7 +206,7 @@ class ClientConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._write_blocked = False
-        self._limits.active(self)
+        self.last_active = self._monotonic()
         self._work_off()
 
     def close(self) -> None:
@@ -215,10 +228,10 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def _is_full(self) -> bool:
-        return self._is_busy and (
+        return (
             len(self._waiting) >= WAITING_FRAMES_MAX
             or self._waiting_bytes + self._reader.held_bytes >= WAITING_BYTES_MAX
-        )
+        ) and self._is_busy
 
     def _pause_reading(self) -> None:
         if not self._reading_paused and self._transport is not None:
@@ -250,7 +263,7 @@ class ClientConnection(asyncio.Protocol):
         finally:
             self._held_back = None
             if held_back:
-                self._send(held_back)
+                self._send(held_back, 0)
         if self._transport is None:
             return
         if self._ending is not None:
@@ -275,38 +288,20 @@ class ClientConnection(asyncio.Protocol):
             self._last_call = asyncio.get_running_loop().call_later(LAST_REQUESTS_SECONDS_MAX, self.abort)
         self._work_off()
 
-    def _read_header(self, frame: bytearray) -> RequestHeader:
-        known = self._client_part
-        if known and frame.startswith(known, _NUMBERS.size):
-            api_key, api_version, correlation_id = _NUMBERS.unpack_from(frame)
-            return RequestHeader(api_key, api_version, correlation_id, self._client_id, _NUMBERS.size + len(known))
-        header = read_request_header(frame)
-        self._client_part, self._client_id = bytes(frame[_NUMBERS.size : header.end]), header.client_id
-        return header
-
     def _handle(self, frame: bytearray) -> None:
         try:
-            header = self._read_header(frame)
-            try:
-                schema = self._dispatcher.schema_of(header)
-            except UnsupportedRequest as error:
-                refusal = self._dispatcher.refuse_version(header)
-                if refusal is None:
-                    self._hang_up(str(error))
-                else:
-                    self._write([refusal])
-                return
-            body = skip_tagged_fields(frame, header.end) if schema.flexible else header.end
-            context = RequestContext(
-                header.api_key,
-                header.api_version,
-                header.correlation_id,
-                header.client_id,
-                self.listener_name,
-                self.peer_host,
-                schema,
-                self,
-            )
+            context = None
+            client_part = self._client_part
+            if client_part and frame.startswith(client_part, _NUMBERS.size):
+                api_key, api_version, self._correlation_id = _NUMBERS.unpack_from(frame)
+                context = self._contexts.get((api_key, api_version))
+            if context is None:
+                context = self._learn(frame)
+                if context is None:
+                    return
+            body = _NUMBERS.size + len(self._client_part)
+            if context.schema.flexible:
+                body = skip_tagged_fields(frame, body)
             answer = self._dispatcher.dispatch(frame, body, context)
         except SerialError as error:
             self._hang_up(_unreadable(error))
@@ -330,11 +325,34 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._answer(answer, context)
 
+    def _learn(self, frame: bytearray) -> RequestContext | None:
+        """Who asks, and for what, from the whole header; None when the answer was to refuse it."""
+        header = read_request_header(frame)
+        client_part = bytes(frame[_NUMBERS.size : header.end])
+        if client_part != self._client_part or len(self._contexts) >= KNOWN_REQUESTS_MAX:
+            self._contexts.clear()
+        self._client_part = client_part
+        self._correlation_id = header.correlation_id
+        try:
+            schema = self._dispatcher.schema_of(header)
+        except UnsupportedRequest as error:
+            refusal = self._dispatcher.refuse_version(header)
+            if refusal is None:
+                self._hang_up(str(error))
+            else:
+                self._write([_LENGTH.pack(len(refusal)), refusal], len(refusal))
+            return None
+        context = RequestContext(
+            header.api_key, header.api_version, header.client_id, self.listener_name, self.peer_host, schema, self
+        )
+        self._contexts[header.api_key, header.api_version] = context
+        return context
+
     def _answer_late(self, context: RequestContext, response: Any) -> None:
         self._late = None
         self._handling = False
-        self._limits.active(self)
         self._answer(response, context)
+        self.last_active = self._monotonic()
         # Whoever gave the answer, a producer's append for one, does not handle the next request of this client.
         if self._waiting or self._reading_paused or self._ending is not None:
             self._take_turns()
@@ -358,7 +376,7 @@ class ClientConnection(asyncio.Protocol):
             return
         self._task = None
         self._handling = False
-        self._limits.active(self)
+        self.last_active = self._monotonic()
         self._answer(response, context)
         self._work_off()
 
@@ -368,30 +386,31 @@ class ClientConnection(asyncio.Protocol):
         if response is CLOSE_CONNECTION:
             self._hang_up("a request without acknowledgement failed")
             return
-        head = response_header(context.correlation_id, flexible=context.schema.response_header_flexible)
-        if response.__class__ is bytes:
-            self._write([head, response])
-        elif response.__class__ is list:
-            self._write([head, *response])
-        else:
-            self._write([head, context.schema.write(response)])
-
-    def _write(self, parts: list[bytes]) -> None:
+        kind = response.__class__
+        parts = response if kind is list else [response if kind is bytes else context.schema.write(response)]
         size = sum(map(len, parts))
+        if context.schema.response_header_flexible:
+            head = _FLEXIBLE_HEAD.pack(size + 5, self._correlation_id, 0)
+        else:
+            head = _HEAD.pack(size + 4, self._correlation_id)
+        self._write([head, *parts], size)
+
+    def _write(self, parts: list[bytes], size: int) -> None:
         held_back = self._held_back
         if held_back is None:
-            self._send([_LENGTH.pack(size), *parts])
+            self._send(parts, size)
         elif len(held_back) < HELD_BACK_PARTS_MAX and size < HELD_BACK_BYTES_MAX and not self._handling:
-            held_back += (_LENGTH.pack(size), *parts)
+            held_back += parts
         else:
-            self._send([*held_back, _LENGTH.pack(size), *parts])
+            self._send([*held_back, *parts], size)
             held_back.clear()
 
-    def _send(self, parts: list[bytes]) -> None:
+    def _send(self, parts: list[bytes], size: int) -> None:
+        """`size` says how large they are, small ones not counted."""
         transport = self._transport
         if transport is None:
             return
-        if sum(map(len, parts)) < JOINED_BYTES_MAX:
+        if size < JOINED_BYTES_MAX:
             transport.write(b"".join(parts))
         else:
             transport.writelines(parts)
@@ -402,7 +421,7 @@ class ClientConnection(asyncio.Protocol):
             self._waiting.clear()
             self._waiting_bytes = 0
             if self._held_back:
-                self._send(self._held_back)
+                self._send(self._held_back, 0)
                 self._held_back.clear()
             self.close()
 

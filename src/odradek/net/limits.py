@@ -9,8 +9,9 @@ import asyncio
 import ipaddress
 import logging
 import socket
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Final
 
 from odradek.base.ports import Clock
@@ -19,6 +20,7 @@ from odradek.net.connection import Admission, ClientConnection
 logger = logging.getLogger(__name__)
 
 DEFAULT_WAITING_MAX: Final = 50
+_LAST_ACTIVE: Final = attrgetter("last_active")
 
 
 class NodeConnectionLimits:
@@ -33,7 +35,7 @@ class NodeConnectionLimits:
         waiting_max: int = DEFAULT_WAITING_MAX,
         privileged_listener: str | None = None,
     ) -> None:
-        self._clock: Final = clock
+        self.monotonic: Final = clock.monotonic
         self._waiting_max: Final = waiting_max
         self._privileged_listener: Final = privileged_listener
         self.connections_max = connections_max
@@ -41,11 +43,10 @@ class NodeConnectionLimits:
         self.per_address_overrides = per_address_overrides
         """By address, in the form in which peers have theirs: see `limits_by_address`."""
         self.idle_ms_max = idle_ms_max
-        # Least recently active first, with the time of the last byte.
-        self._open: Final[OrderedDict[ClientConnection, float]] = OrderedDict()
+        self._open: Final[dict[ClientConnection, None]] = {}
         # Told to go, and not gone yet.
         self._leaving: Final[set[ClientConnection]] = set()
-        self._waiting: Final[OrderedDict[ClientConnection, None]] = OrderedDict()
+        self._waiting: Final[dict[ClientConnection, None]] = {}
         self._per_address: Final[Counter[str]] = Counter()
 
     def admit(self, connection: ClientConnection) -> Admission:
@@ -73,16 +74,19 @@ class NodeConnectionLimits:
         if self._per_address[host] >= allowed:
             logger.warning("refusing a connection from %s: max.connections.per.ip is %d", host, allowed)
             return False
-        self._open[connection] = self._clock.monotonic()
+        self._open[connection] = None
         self._per_address[host] += 1
         self._close_excess()
         return True
 
     def release(self, connection: ClientConnection) -> None:
         self._waiting.pop(connection, None)
-        if self._open.pop(connection, None) is None and connection not in self._leaving:
+        if connection in self._open:
+            del self._open[connection]
+        elif connection in self._leaving:
+            self._leaving.remove(connection)
+        else:
             return
-        self._leaving.discard(connection)
         host = connection.peer_host
         self._per_address[host] -= 1
         if not self._per_address[host]:
@@ -111,24 +115,17 @@ class NodeConnectionLimits:
         excess = len(self._open) - self.connections_max
         if excess <= 0:
             return
-        idlest = (one for one in list(self._open) if one.listener_name != self._privileged_listener)
-        for connection, _ in zip(idlest, range(excess), strict=False):
+        others = [one for one in self._open if one.listener_name != self._privileged_listener]
+        for connection in sorted(others, key=_LAST_ACTIVE)[:excess]:
             logger.warning("max.connections (%d) is exceeded: closing the idlest connection", self.connections_max)
             self._send_away(connection)
-
-    def active(self, connection: ClientConnection) -> None:
-        if connection in self._open:
-            self._open[connection] = self._clock.monotonic()
-            self._open.move_to_end(connection)
 
     def close_idle(self) -> None:
         """Closes what has been silent for `connections.max.idle.ms`; called now and then."""
         if self.idle_ms_max < 0:
             return
-        oldest_allowed = self._clock.monotonic() - self.idle_ms_max / 1000
-        for connection, last_active in list(self._open.items()):
-            if last_active > oldest_allowed:
-                return
+        oldest_allowed = self.monotonic() - self.idle_ms_max / 1000
+        for connection in [one for one in self._open if one.last_active <= oldest_allowed]:
             self._send_away(connection)
 
     def _send_away(self, connection: ClientConnection) -> None:

@@ -31,6 +31,8 @@ UNKNOWN_BYTES: Final = 0
 
 
 class FreshBatch(NamedTuple):
+    """A batch of records just appended; never a transaction's marker."""
+
     first_offset: int
     end_offset: int
     data: memoryview
@@ -120,7 +122,7 @@ class Partition:
         appended = self._append(data, batches)
         now = self._clock.monotonic()
         self._pace.observe(now - before, now)
-        self._published(appended, data)
+        self._published(appended, data, batches)
         return appended
 
     async def append_in_turn(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
@@ -131,7 +133,7 @@ class Partition:
         def publish(result: tuple[Appended, float]) -> None:
             appended, seconds = result
             self._pace.observe(seconds, self._clock.monotonic())
-            self._published(appended, data)
+            self._published(appended, data, batches)
 
         return (await self.exclusively(timed, publish))[0]
 
@@ -165,14 +167,16 @@ class Partition:
                     done.set_result(result)
         self._busy = False
 
-    def _published(self, appended: Appended, data: memoryview) -> None:
+    def _published(self, appended: Appended, data: memoryview, batches: list[BatchHeader]) -> None:
         if appended.duplicate:
             return
         if appended.rolled_at >= 0:
             self._sync_in_background(appended.last_offset + 1)
         if self.log.config.flush_messages > 1:
-            self.fresh = FreshBatch(appended.first_offset, appended.last_offset + 1, data)
-            self._advance_high_watermark(appended.last_offset + 1, len(data))
+            end_offset = appended.last_offset + 1
+            if self.watchers and len(batches) == 1 and not batches[0].is_control:
+                self.fresh = FreshBatch(appended.first_offset, end_offset, data)
+            self._advance_high_watermark(end_offset, len(data))
             self.fresh = None
 
     def needs_sync(self) -> bool:

@@ -21,6 +21,9 @@ ELEMENTS_MAX: Final = 20_000
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+# Flexible, in the request of one partition: transactional id, acks, timeout, topics, the name's length; its number.
+_ONE_TOPIC: Final = struct.Struct(">BhiBB")
+_ONE_PARTITION: Final = struct.Struct(">Bi")
 _PARTITION_AND_LENGTH: Final = struct.Struct(">ii")
 _RESULT: Final = struct.Struct(">ihqq")
 _RESULT_WITH_LOG_START: Final = struct.Struct(">ihqqq")
@@ -69,9 +72,11 @@ class TopicResult(NamedTuple):
 def read_produce_request(frame: bytearray, offset: int, version: int) -> ProduceRequest:
     """Raises InvalidHeader for whatever does not fit the frame."""
     try:
-        if version >= FIRST_FLEXIBLE:
-            return _read_flexible(frame, offset, version >= FIRST_WITH_TOPIC_ID)
-        return _read_legacy(frame, offset)
+        if version < FIRST_FLEXIBLE:
+            return _read_legacy(frame, offset)
+        if version >= FIRST_WITH_TOPIC_ID:
+            return _read_flexible(frame, offset, by_id=True)
+        return _read_one_partition(frame, offset) or _read_flexible(frame, offset, by_id=False)
     except (IndexError, struct.error, UnicodeDecodeError) as error:
         raise InvalidHeader("a produce request that ends in the middle of a field") from error
 
@@ -98,7 +103,25 @@ def _varint(frame: bytearray, offset: int) -> tuple[int, int]:
     return read_unsigned_varint(frame, offset)
 
 
-def _read_flexible(frame: bytearray, offset: int, by_id: bool) -> ProduceRequest:
+def _read_one_partition(frame: bytearray, offset: int) -> ProduceRequest | None:
+    """What busy producers send: no transaction, one topic by a short name, one partition. None if it is not that."""
+    transactional, acks, timeout_ms, topic_count, name_length = _ONE_TOPIC.unpack_from(frame, offset)
+    name_at = offset + _ONE_TOPIC.size
+    name_end = name_at + name_length - 1
+    # Three more bytes say that there are no tagged fields: of the partition, of the topic, of the request.
+    if transactional or topic_count != 2 or not 1 < name_length < 0x80 or name_end + 9 > len(frame):
+        return None
+    partition_count, partition = _ONE_PARTITION.unpack_from(frame, name_end)
+    length, records_at = read_unsigned_varint(frame, name_end + _ONE_PARTITION.size)
+    records_end = len(frame) - 3
+    if partition_count != 2 or not length or records_at + length - 1 != records_end or not frame.endswith(b"\0\0\0"):
+        return None
+    records = memoryview(frame)[records_at:records_end]
+    name = frame[name_at:name_end].decode()
+    return ProduceRequest(None, acks, timeout_ms, [TopicRecords(name, None, [PartitionRecords(partition, records)])])
+
+
+def _read_flexible(frame: bytearray, offset: int, *, by_id: bool) -> ProduceRequest:
     view = memoryview(frame)
     total = len(frame)
     transactional_id: str | None = None

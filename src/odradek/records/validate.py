@@ -11,6 +11,7 @@ from odradek.base.ids import TopicPartition
 from odradek.config.topic_config import TopicConfig
 from odradek.records.batch import (
     ATTRIBUTE_APPEND_TIME,
+    ATTRIBUTE_COMPRESSION_MASK,
     ATTRIBUTE_CONTROL,
     ATTRIBUTE_TRANSACTIONAL,
     HEADER_SIZE,
@@ -30,6 +31,7 @@ from odradek.records.walk import INTERPRETED_WALK, Walk
 
 __all__ = ["InvalidRecords", "Validated", "must_walk", "validate"]
 
+_LAST_CODEC = Compression.ZSTD
 _DEFAULT_AFTER_MAX_MS = 60 * 60 * 1000
 # Kafka lists every refused record. A response must not outgrow the request that caused it.
 _REFUSALS_LISTED_MAX = 10_000
@@ -83,9 +85,12 @@ def validate(
     if header.size > config.max_message_bytes:
         raise _too_large(header.size, config, partition)
     check_crc(data, header)
-    if header.compression > Compression.ZSTD:
+    if header.attributes & ATTRIBUTE_COMPRESSION_MASK > _LAST_CODEC:
         raise UnknownCompression(header.compression)
-    _check_header(header, partition)
+    count = header.record_count
+    is_miscounted = count <= 0 or header.last_offset_delta + 1 != count
+    if is_miscounted or header.attributes & ATTRIBUTE_CONTROL or header.base_sequence < 0 <= header.producer_id:
+        raise _header_refused(header, partition)
     if must_walk(header, config, now_ms):
         payload = records_payload(data, header, opened_bytes_max)
         return _walk_and_patch(data, payload, header, config, now_ms, partition, walk or INTERPRETED_WALK)
@@ -99,31 +104,21 @@ def validate(
     return Validated(memoryview(data), batches)
 
 
-def _check_header(header: BatchHeader, partition: TopicPartition) -> None:
-    count = header.record_count
-    if count <= 0 or header.last_offset_delta + 1 != count:
-        raise _miscounted(header, partition)
-    if header.attributes & ATTRIBUTE_CONTROL:
-        raise InvalidRecords(f"Clients are not allowed to write control records in topic partition {partition}")
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecords(
-            f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id} "
-            f"in topic partition {partition}"
-        )
-
-
-def _miscounted(header: BatchHeader, partition: TopicPartition) -> InvalidRecords:
+def _header_refused(header: BatchHeader, partition: TopicPartition) -> InvalidRecords:
+    """Says what is wrong with the header."""
     offset_range = f"[{header.base_offset}, {header.last_offset}]"
+    count = header.record_count
     if header.last_offset_delta < 0:
-        return InvalidRecords(f"Batch has an invalid offset range: {offset_range} in topic partition {partition}")
-    if header.record_count <= 0:
-        return InvalidRecords(
-            f"Invalid reported count for record batch: {header.record_count} in topic partition {partition}"
-        )
-    return InvalidRecords(
-        f"Inconsistent batch offset range {offset_range} and count of records {header.record_count} "
-        f"in topic partition {partition}"
-    )
+        reason = f"Batch has an invalid offset range: {offset_range}"
+    elif count <= 0:
+        reason = f"Invalid reported count for record batch: {count}"
+    elif header.last_offset_delta + 1 != count:
+        reason = f"Inconsistent batch offset range {offset_range} and count of records {count}"
+    elif header.attributes & ATTRIBUTE_CONTROL:
+        reason = "Clients are not allowed to write control records"
+    else:
+        reason = f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
+    return InvalidRecords(f"{reason} in topic partition {partition}")
 
 
 def _too_large(size: int, config: TopicConfig, partition: TopicPartition) -> KafkaError:

@@ -44,6 +44,10 @@ class FetchWait:
 
     def _wake(self) -> None:
         # Told of one change only, even if several partitions change before the waiter has looked.
-        if self._timer is not None:
-            self.end()
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            for partition in self._partitions:
+                partition.watchers.pop(self, None)
             self._woken()
+            # Last, because the reader waits no longer than for what comes before.
+            timer.cancel()

@@ -266,7 +266,7 @@ class FakeBroker:
         """The answer as a client reads it: through this version's bytes and back."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
-        context = RequestContext(api_key, version, 1, "test", listener, "127.0.0.1", messages)
+        context = RequestContext(api_key, version, "test", listener, "127.0.0.1", messages)
         answer = run(load_handler(BROKER_APIS[api_key]).handle(request, context, self))
         written = answer if isinstance(answer, bytes) else messages.write(answer)
         read, size = messages.read_response(written, 0)

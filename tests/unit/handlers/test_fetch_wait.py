@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import pytest
+
 from odradek.handlers.apis import BROKER_APIS, load_handler
 from odradek.handlers.context import RequestContext
 from odradek.handlers.late_answer import LateAnswer, given
@@ -17,10 +19,11 @@ from tests.unit.handlers.fake_broker import FakeBroker
 
 T = TypeVar("T")
 FETCH, VERSION = 1, 12
+BY_ID = 13
 LONG_MS = 5000
 
 
-def begin_fetch(broker: FakeBroker, *, min_bytes: int = 1) -> Coroutine[Any, Any, Any]:
+def begin_fetch(broker: FakeBroker, *, min_bytes: int = 1, version: int = VERSION) -> Coroutine[Any, Any, Any]:
     """What the handler returns for a fetch at the end of the log: the poll, which has not begun."""
     broker.fetch_sessions = FetchSessions(10, broker.clock, broker.random)  # type: ignore[attr-defined]
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
@@ -28,11 +31,14 @@ def begin_fetch(broker: FakeBroker, *, min_bytes: int = 1) -> Coroutine[Any, Any
         "max_wait": LONG_MS,
         "min_bytes": min_bytes,
         "max_bytes": 1 << 20,
-        "session_epoch": -1,
+        "session_epoch": 0,
         "topics": [{"topic": "orders", "partitions": [wanted]}],
     }
-    messages = schema(FETCH, VERSION)
-    context = RequestContext(FETCH, VERSION, 1, "test", "PLAINTEXT", "127.0.0.1", messages)
+    if version >= BY_ID:
+        topic_id = broker.image.topics_by_name["orders"].id
+        fields["topics"] = [{"topic_id": topic_id, "partitions": [wanted]}]
+    messages = schema(FETCH, version)
+    context = RequestContext(FETCH, version, "test", "PLAINTEXT", "127.0.0.1", messages)
     answer = load_handler(BROKER_APIS[FETCH]).handle(raw_wire.build(messages.request_type, fields), context, broker)
     assert isinstance(answer, LateAnswer)
     return given(answer)
@@ -108,16 +114,24 @@ def test_nobody_watches_afterwards(broker: FakeBroker) -> None:
     asyncio.run(scenario())
 
 
-def test_who_waited_gets_the_bytes_that_are_in_the_file(broker: FakeBroker) -> None:
+@pytest.mark.parametrize("version", [4, 12, 13, 18])
+def test_who_waited_gets_the_bytes_that_are_in_the_file(broker: FakeBroker, version: int) -> None:
     async def scenario() -> None:
         partition = broker.partition("orders", 0)
         assert partition is not None
-        waiting = asyncio.ensure_future(begin_fetch(broker))
+        waiting = asyncio.ensure_future(begin_fetch(broker, version=version))
         await asyncio.sleep(0)
         broker.append("orders", TestRecord(b"fresh"))
         told = b"".join(await asyncio.wait_for(waiting, 1))
         in_the_file = partition.log.read(0, 1 << 20, end_offset_exclusive=1).data
         assert in_the_file in told
+        response, size = schema(FETCH, version).read_response(told, 0)
+        assert size == len(told)
+        (fetched,) = response.responses[0].partitions
+        assert (fetched.high_watermark, fetched.last_stable_offset, fetched.records) == (1, 1, in_the_file)
+        for session in broker.fetch_sessions:
+            (target,) = session.targets.values()
+            assert (target.sent_high_watermark, target.sent_log_start_offset) == (1, 0)
         assert partition.fresh is None
 
     broker.add_topic("orders")

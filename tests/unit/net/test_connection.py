@@ -47,7 +47,7 @@ class Scripted:
         return None
 
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
-        self.seen.append(context.correlation_id)
+        self.seen.append(struct.unpack_from(">i", frame, 4)[0])
         match context.api_key:
             case 1:
                 return bytes(frame[body:])

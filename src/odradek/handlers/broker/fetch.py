@@ -109,7 +109,11 @@ class _LongPoll(LateAnswer):
 
     def _look_again(self) -> None:
         try:
-            self._judge(self._read_fresh() or self._read_cached())
+            answer = self._answer_with_fresh()
+            if answer is not None:
+                self.give(answer)
+            else:
+                self._judge(self._read_cached())
         except Exception as error:  # noqa: BLE001 - whoever appends is not to hear of a reader's trouble
             self.break_off(error)
 
@@ -138,13 +142,14 @@ class _LongPoll(LateAnswer):
     def _read_cached(self) -> Found:
         return _read_all(self._fetch, self._limits, self._context, self._broker, _read_cached)
 
-    def _read_fresh(self) -> Found | None:
+    def _answer_with_fresh(self) -> list[bytes] | None:
         """The batch whose append wakes this, if it is all that is asked for: nearly always, where somebody waits."""
         partition = self._only
         fresh = None if partition is None else partition.fresh
         if partition is None or fresh is None:
             return None
-        (target,) = self._fetch.targets
+        fetch = self._fetch
+        (target,) = fetch.targets
         end = fresh.end_offset
         if (
             target.fetch_offset != fresh.first_offset
@@ -152,14 +157,21 @@ class _LongPoll(LateAnswer):
             or partition.last_stable_offset != end
             or target.leader_epoch not in (NO_EPOCH, partition.leader_epoch)
             or target.last_fetched_epoch >= 0
+            or len(fresh.data) < self._limits.min_bytes
             or not partition.is_leader
         ):
             return None
-        aborted = _aborted(partition, target, end) if self._limits.committed_only else None
+        # All transactions before the batch are decided, and their markers lie before it: none reaches into it.
+        aborted = () if self._limits.committed_only else None
         log_start = partition.log.log_start_offset
-        data = bytes(fresh.data)
-        fetched = FetchedPartition(target.key.partition, ErrorCode.none, end, end, log_start, aborted, -1, data)
-        return Found([(target, fetched)], len(data), failed=False, revision=partition.revision)
+        key = target.key
+        fetched = FetchedPartition(key.partition, ErrorCode.none, end, end, log_start, aborted, -1, bytes(fresh.data))
+        target.sent_high_watermark = end
+        target.sent_log_start_offset = log_start
+        if fetch.session is not None:
+            fetch.session.rotate((key,))
+        topic = FetchedTopic(key.topic, key.topic_id, [fetched])
+        return write_fetch_response([topic], self._context.version, session_id=fetch.session_id)
 
     async def _read_in_thread(self) -> None:
         try:
