@@ -13,6 +13,7 @@ from odradek.protocol.schemas import Message, Schema
 from odradek.raft import messages
 from odradek.raft.messages import (
     AddRaftVoterResponse,
+    ApiVersionsResponse,
     BeginQuorumEpochResponse,
     DescribeQuorumResponse,
     EndQuorumEpochResponse,
@@ -26,15 +27,16 @@ from odradek.raft.messages import (
     VoteResponse,
 )
 
-from . import description, elections, refusals, replication, voters
+from . import description, elections, refusals, replication, snapshots, voters
 from .batches import UnknownControl, read_batches
-from .refusals import RefusedRequest
+from .refusals import RefusedRequest, UnsupportedRequest
 
 __all__ = [
     "API_OF",
     "HIGHEST",
     "RefusedRequest",
     "UnknownControl",
+    "UnsupportedRequest",
     "read_batches",
     "read_request",
     "read_response",
@@ -68,7 +70,7 @@ API_OF: Final[Mapping[type[Request], int]] = MappingProxyType(
         messages.ApiVersionsRequest: API_VERSIONS,
     }
 )
-"""Of the requests that a replica sends."""
+"""Of the requests that a replica sends. What ApiVersions has to tell is heard when a connection is made."""
 
 HIGHEST: Final[Mapping[int, int]] = MappingProxyType(
     {
@@ -80,7 +82,6 @@ HIGHEST: Final[Mapping[int, int]] = MappingProxyType(
         ADD_RAFT_VOTER: 1,
         REMOVE_RAFT_VOTER: 0,
         UPDATE_RAFT_VOTER: 0,
-        API_VERSIONS: 4,
     }
 )
 """The versions that a replica sends, if its peer knows them."""
@@ -89,25 +90,29 @@ HIGHEST: Final[Mapping[int, int]] = MappingProxyType(
 class _ClientSide(NamedTuple):
     write_request: Callable[[Schema, Any], Message]
     read_response: Callable[[Message, str], Response]
-    response_type: type[Response]
 
 
 _CLIENT_SIDE: Final[Mapping[int, _ClientSide]] = {
-    VOTE: _ClientSide(elections.write_vote_request, elections.read_vote_response, VoteResponse),
-    BEGIN_QUORUM_EPOCH: _ClientSide(
-        elections.write_begin_request, elections.read_begin_response, BeginQuorumEpochResponse
-    ),
-    END_QUORUM_EPOCH: _ClientSide(elections.write_end_request, elections.read_end_response, EndQuorumEpochResponse),
-    FETCH: _ClientSide(replication.write_fetch_request, replication.read_fetch_response, FetchResponse),
-    FETCH_SNAPSHOT: _ClientSide(
-        replication.write_snapshot_request, replication.read_snapshot_response, FetchSnapshotResponse
-    ),
-    ADD_RAFT_VOTER: _ClientSide(voters.write_add_request, voters.read_add_response, AddRaftVoterResponse),
-    REMOVE_RAFT_VOTER: _ClientSide(voters.write_remove_request, voters.read_remove_response, RemoveRaftVoterResponse),
-    UPDATE_RAFT_VOTER: _ClientSide(voters.write_update_request, voters.read_update_response, UpdateRaftVoterResponse),
-    API_VERSIONS: _ClientSide(
-        voters.write_versions_request, voters.read_versions_response, messages.ApiVersionsResponse
-    ),
+    VOTE: _ClientSide(elections.write_vote_request, elections.read_vote_response),
+    BEGIN_QUORUM_EPOCH: _ClientSide(elections.write_begin_request, elections.read_begin_response),
+    END_QUORUM_EPOCH: _ClientSide(elections.write_end_request, elections.read_end_response),
+    FETCH: _ClientSide(replication.write_fetch_request, replication.read_fetch_response),
+    FETCH_SNAPSHOT: _ClientSide(snapshots.write_snapshot_request, snapshots.read_snapshot_response),
+    ADD_RAFT_VOTER: _ClientSide(voters.write_add_request, voters.read_add_response),
+    REMOVE_RAFT_VOTER: _ClientSide(voters.write_remove_request, voters.read_remove_response),
+    UPDATE_RAFT_VOTER: _ClientSide(voters.write_update_request, voters.read_update_response),
+}
+
+_RESPONSE_TYPE: Final[Mapping[int, type[Response]]] = {
+    VOTE: VoteResponse,
+    BEGIN_QUORUM_EPOCH: BeginQuorumEpochResponse,
+    END_QUORUM_EPOCH: EndQuorumEpochResponse,
+    FETCH: FetchResponse,
+    FETCH_SNAPSHOT: FetchSnapshotResponse,
+    ADD_RAFT_VOTER: AddRaftVoterResponse,
+    REMOVE_RAFT_VOTER: RemoveRaftVoterResponse,
+    UPDATE_RAFT_VOTER: UpdateRaftVoterResponse,
+    API_VERSIONS: ApiVersionsResponse,
 }
 
 _READ_REQUEST: Final[Mapping[int, Callable[[Message, Schema], Request]]] = {
@@ -115,7 +120,7 @@ _READ_REQUEST: Final[Mapping[int, Callable[[Message, Schema], Request]]] = {
     BEGIN_QUORUM_EPOCH: elections.read_begin_request,
     END_QUORUM_EPOCH: elections.read_end_request,
     FETCH: replication.read_fetch_request,
-    FETCH_SNAPSHOT: replication.read_snapshot_request,
+    FETCH_SNAPSHOT: snapshots.read_snapshot_request,
     DESCRIBE_QUORUM: description.read_describe_request,
     ADD_RAFT_VOTER: voters.read_add_request,
     REMOVE_RAFT_VOTER: voters.read_remove_request,
@@ -151,14 +156,14 @@ def write_response(
         case FetchResponse():
             return replication.write_fetch_response(schema, response, listener_name, records)
         case FetchSnapshotResponse():
-            return replication.write_snapshot_response(schema, response, listener_name)
+            return snapshots.write_snapshot_response(schema, response, listener_name)
         case UpdateRaftVoterResponse():
             return voters.write_update_response(schema, response, listener_name)
         case AddRaftVoterResponse() | RemoveRaftVoterResponse():
             return voters.write_change_response(schema, response)
         case DescribeQuorumResponse():
             return description.write_describe_response(schema, response, wall_ms_of)
-        case messages.ApiVersionsResponse():
+        case ApiVersionsResponse():
             raise TypeError("ApiVersions is not answered by the quorum")
 
 
@@ -171,7 +176,7 @@ def refuse(api_key: int, schema: Schema, error: ErrorCode) -> Message:
 
 
 def write_request(schema: Schema, request: Request) -> Message:
-    """Raises KafkaError (UNSUPPORTED_VERSION) where this version would make another request of it."""
+    """Raises UnsupportedRequest."""
     return _CLIENT_SIDE[schema.api_key].write_request(schema, request)
 
 
@@ -182,4 +187,4 @@ def read_response(api_key: int, response: Message, *, listener_name: str) -> Res
 
 def refused_by_peer(api_key: int, error: ErrorCode) -> Response:
     """What the replica is told in the name of a peer that does not serve the request."""
-    return _CLIENT_SIDE[api_key].response_type(error=error)
+    return _RESPONSE_TYPE[api_key](error=error)

@@ -35,8 +35,13 @@ def _read_batch(data: bytes, header: BatchHeader) -> Batch:
 
 
 def _read_control(data: bytes, header: BatchHeader) -> tuple[ControlMessage, ...]:
+    if header.compression:
+        raise CorruptBatch(f"The control batch at offset {header.base_offset} is compressed")
     try:
-        messages = [decode_control(record) for record in decode_batch(data, header)]
+        records = decode_batch(data, header)
+        messages = tuple(decode_control(record) for record in records)
     except InvalidRecords as error:
         raise CorruptBatch(f"The control batch at offset {header.base_offset} cannot be read: {error}") from error
+    if any(record.offset != offset for offset, record in enumerate(records, header.base_offset)):
+        raise CorruptBatch(f"The control batch at offset {header.base_offset} has gaps")
     return tuple(one if isinstance(one, ControlMessage) else UnknownControl() for one in messages)

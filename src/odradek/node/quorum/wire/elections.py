@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.errors import ErrorCode
 from odradek.protocol.schemas import Message, Schema
 from odradek.raft.messages import (
     NOBODY,
@@ -19,7 +19,7 @@ from odradek.raft.voter_set import ReplicaKey
 from .endpoints import are_reasonable, read_endpoints, write_endpoints
 from .leader_naming import Naming, named, read_node_endpoints, unnamed, write_node_endpoints
 from .parts import only_partition, request_class, request_topics, response_topics
-from .refusals import invalid
+from .refusals import UnsupportedRequest, invalid
 
 # Votes
 
@@ -42,7 +42,7 @@ def read_vote_request(request: Message, schema: Schema) -> VoteRequest:
 def write_vote_request(schema: Schema, request: VoteRequest) -> Message:
     if request.pre_vote and "pre_vote" not in request_class(schema, "PartitionData").known:
         # Left out, it would ask for a vote that binds.
-        raise KafkaError(ErrorCode.unsupported_version, f"Vote v{schema.version} has no pre-votes")
+        raise UnsupportedRequest(f"Vote v{schema.version} has no pre-votes")
     topics = request_topics(
         schema,
         replica_epoch=request.replica_epoch,

@@ -6,22 +6,43 @@ from typing import Final
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.protocol.schemas import Message, Schema
 
-# What `org.apache.kafka.common.protocol.Errors` has to say where nobody says more.
+# In Kafka's words, for where nobody says more.
 _MESSAGES: Final = {
-    ErrorCode.none: "NONE",
+    ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
+    ErrorCode.not_leader_or_follower: (
+        "For requests intended only for the leader, this error indicates that the broker is not the current leader. "
+        "For requests intended for any replica, this error indicates that the broker is not a replica of the topic "
+        "partition."
+    ),
+    ErrorCode.request_timed_out: "The request timed out.",
+    ErrorCode.broker_not_available: "The broker is not available.",
+    ErrorCode.not_controller: "This is not the correct controller for this cluster.",
+    ErrorCode.invalid_request: (
+        "This most likely occurs because of a request being malformed by the client library or the message was sent "
+        "to an incompatible broker. See the broker logs for more details."
+    ),
+    ErrorCode.duplicate_voter: "The voter is already part of the set of voters.",
+    ErrorCode.voter_not_found: "The voter is not part of the set of voters.",
 }
 
 
 class RefusedRequest(KafkaError):
-    """Cannot be brought before the quorum. `answer` is what Kafka says to it."""
+    """Cannot be brought before the quorum. `response` is what Kafka says to it."""
 
-    def __init__(self, code: ErrorCode, answer: Message) -> None:
+    def __init__(self, code: ErrorCode, response: Message) -> None:
         super().__init__(code)
-        self.answer = answer
+        self.response = response
 
 
-def message_of(error: ErrorCode) -> str:
-    return _MESSAGES.get(error, error.name.upper())
+class UnsupportedRequest(KafkaError):
+    """This version of the API would make another request of it: to the sender, the peer does not serve it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.unsupported_version, message)
+
+
+def message_of(error: ErrorCode) -> str | None:
+    return None if error is ErrorCode.none else _MESSAGES.get(error, error.name.upper())
 
 
 def refuse(schema: Schema, error: ErrorCode) -> Message:

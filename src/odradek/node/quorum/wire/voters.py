@@ -1,15 +1,12 @@
-"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter, and the ApiVersions that a leader asks of a new voter."""
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter."""
 
 from datetime import timedelta
 from typing import Final
 
-from odradek.base.errors import ErrorCode
 from odradek.protocol.schemas import Message, Schema
 from odradek.raft.messages import (
     AddRaftVoterRequest,
     AddRaftVoterResponse,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
     UpdateRaftVoterRequest,
@@ -23,7 +20,6 @@ from .leader_naming import address_on, named, read_address, unnamed
 from .parts import request_class
 from .refusals import invalid, message_of
 
-KRAFT_VERSION_FEATURE: Final = "kraft.version"
 _ADD_TIMEOUT: Final = timedelta(seconds=2)
 """Nobody looks at it: the leader has a time of its own."""
 
@@ -143,25 +139,6 @@ def write_update_response(schema: Schema, response: UpdateRaftVoterResponse, lis
             host="" if address is None else address.host,
             port=0 if address is None else address.port,
         ),
-    )
-
-
-# Versions
-
-
-def write_versions_request(schema: Schema, request: ApiVersionsRequest) -> Message:
-    return schema.new("ApiVersionsRequest", client_software_name="odradek-raft", client_software_version="1")
-
-
-def read_versions_response(response: Message, listener_name: str) -> ApiVersionsResponse:
-    features = getattr(response, "supported_features", ())
-    feature = next((one for one in features if one.name == KRAFT_VERSION_FEATURE), None)
-    if feature is None or response.error_code is not ErrorCode.none:
-        return ApiVersionsResponse(error=response.error_code)
-    return ApiVersionsResponse(
-        kraft_versions=KRaftVersionRange(
-            min_supported_version=feature.min_version, max_supported_version=feature.max_version
-        )
     )
 
 

@@ -1,0 +1,1 @@
+"""What Apache Kafka's controllers say to each other, and to questions of ours, recorded."""
