@@ -1,17 +1,23 @@
 """The directory of one node under `odradek up`: `server.properties`, `pid`, `log` and `data/`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from odradek.cli.errors import UserError
 from odradek.host.disk import HostDisk
 
 HOST = "127.0.0.1"
+CLIENT_LISTENER = "PLAINTEXT"
+CONTROLLER_LISTENER = "CONTROLLER"
+
+INTERNAL_REPLICAS_MAX = 3
+# Followers do not fetch from leaders yet: a second copy would stay empty, and acks=all would wait for it.
+TOPIC_REPLICAS_MAX = 1
 
 _PREAMBLE = """\
-# Written by `odradek up`. Edit it as you like: later runs change only log.dirs, and the addresses when they
-# are given another --port.
+# Written by `odradek up`. Edit it as you like: later runs change only log.dirs, and the addresses of brokers when
+# they are given another --port.
 """
 
 
@@ -48,6 +54,16 @@ class NodeFiles:
         except (OSError, ValueError):
             return ""
 
+    def read_properties(self) -> str:
+        return self.properties.read_text(encoding="utf-8", errors="replace")
+
+    def write_properties(self, text: str) -> None:
+        """First of all files, since it shows whose the directory is."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if not self.properties.exists() or text != self.read_properties():
+            self.properties.write_text(text, encoding="utf-8")
+        self.data.mkdir(exist_ok=True)
+
     def last_log_lines(self, since: int, count: int) -> list[str]:
         """The end of the log, not reaching back before the position `since`."""
         try:
@@ -59,25 +75,46 @@ class NodeFiles:
             return []
 
 
-def new_properties(node_id: int, voters: str, addresses: Mapping[str, str], replicas: int) -> str:
-    """A server.properties for one of several combined nodes; internal topics get `replicas` copies."""
-    in_sync = max(1, replicas - 1)
+def new_properties(
+    node_id: int,
+    roles: Iterable[str],
+    listeners: Mapping[str, str],
+    quorum: Mapping[str, str],
+    replicas: Mapping[str, str],
+) -> str:
+    """A server.properties for one node of several; each part comes as the keys and values that it is written as."""
     values = {
-        "process.roles": "broker,controller",
+        "process.roles": ",".join(roles),
         "node.id": str(node_id),
-        **addresses,
-        "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "controller.quorum.voters": voters,
-        "default.replication.factor": str(replicas),
-        "min.insync.replicas": str(in_sync),
-        "offsets.topic.replication.factor": str(replicas),
-        "transaction.state.log.replication.factor": str(replicas),
-        "transaction.state.log.min.isr": str(in_sync),
-        "share.coordinator.state.topic.replication.factor": str(replicas),
-        "share.coordinator.state.topic.min.isr": str(in_sync),
+        **listeners,
+        "controller.listener.names": CONTROLLER_LISTENER,
+        "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:PLAINTEXT,{CLIENT_LISTENER}:PLAINTEXT",
+        **quorum,
+        **replicas,
     }
     return _PREAMBLE + "".join(f"{key}={value}\n" for key, value in values.items())
+
+
+def listener_values(client_port: int | None, controller_port: int | None) -> dict[str, str]:
+    """Where a node listens: for clients, for controllers, or both."""
+    client = f"{CLIENT_LISTENER}://{HOST}:{client_port}"
+    controller = f"{CONTROLLER_LISTENER}://{HOST}:{controller_port}"
+    if client_port is None:
+        return {"listeners": controller}
+    both = client if controller_port is None else f"{client},{controller}"
+    return {"listeners": both, "advertised.listeners": client}
+
+
+def replication_values(brokers: int) -> dict[str, str]:
+    """Copies of topics, as many as the brokers allow and Kafka's defaults ask for."""
+    topics = min(TOPIC_REPLICAS_MAX, brokers)
+    internal = min(INTERNAL_REPLICAS_MAX, brokers)
+    values = {"default.replication.factor": topics, "min.insync.replicas": max(1, topics - 1)}
+    values["offsets.topic.replication.factor"] = internal
+    for prefix in ("transaction.state.log", "share.coordinator.state.topic"):
+        values[f"{prefix}.replication.factor"] = internal
+        values[f"{prefix}.min.isr"] = max(1, internal - 1)
+    return {key: str(value) for key, value in values.items()}
 
 
 def with_values(text: str, values: Mapping[str, str]) -> str:

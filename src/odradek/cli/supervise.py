@@ -8,7 +8,7 @@ import contextlib
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Final
 
 from odradek.cli.node_files import NodeFiles
@@ -18,6 +18,8 @@ from odradek.cli.terminal import say
 SLOW_START_S: Final = 5.0
 # Flushing everything may take long; after this long people are told that a second Ctrl-C does not wait for it.
 SLOW_STOP_S: Final = 10.0
+# Nodes that stop first may take so long before the others, which they need in order to leave, are told too.
+STOP_FIRST_S: Final = 30.0
 LOG_LINES: Final = 12
 
 READY: Final = b"ready "
@@ -32,17 +34,22 @@ class NodeEnded(Exception):
 
 
 class Supervisor:
-    """`serves` asks, in a thread, whether the cluster answers as it should, once every node said that it is ready."""
+    """`serves` asks, in a thread, whether the cluster answers as it should, once every node said that it is ready.
+
+    Until then the end of one node is the end of all; later the others go on, and the last one ends it.
+    """
 
     def __init__(
         self,
         nodes: Sequence[NodeFiles],
         *,
+        stop_first: Collection[int] = (),
         serves: Callable[[], None],
         on_ready: Callable[[], None],
         command: Sequence[str] = (sys.executable, "-m", "odradek", "start"),
     ) -> None:
         self._nodes: Final = nodes
+        self._stop_first: Final = frozenset(stop_first)
         self._serves: Final = serves
         self._on_ready: Final = on_ready
         self._command: Final = command
@@ -51,19 +58,27 @@ class Supervisor:
         self._kill_requested: Final = asyncio.Event()
 
     async def run(self) -> None:
-        """Returns after a clean stop, by a signal or a closed terminal. Raises NodeEnded when a node ends by itself."""
+        """Returns after a clean stop, by a signal or a closed terminal. Raises NodeEnded when nodes end unasked."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._on_signal)
         try:
-            for files in self._nodes:
-                self._running.append(await _RunningNode.start(files, self._command))
+            await self._start_all()
             await self._until_stopped(self._become_ready())
             if not self._stop_requested.is_set():
                 self._on_ready()
-                await self._until_stopped(self._stop_requested.wait())
+                await self._watch()
         finally:
             await self._stop_all()
+
+    async def _start_all(self) -> None:
+        started = await asyncio.gather(
+            *(_RunningNode.start(files, self._command) for files in self._nodes), return_exceptions=True
+        )
+        self._running.extend(node for node in started if isinstance(node, _RunningNode))
+        for failure in started:
+            if isinstance(failure, BaseException):
+                raise failure
 
     def _on_signal(self) -> None:
         if self._stop_requested.is_set():
@@ -99,23 +114,51 @@ class Supervisor:
             work.cancel()
             stop.cancel()
 
+    async def _watch(self) -> None:
+        """Until a request to stop. What ends before is told; the others go on."""
+        stop = asyncio.ensure_future(self._stop_requested.wait())
+        alive = list(self._running)
+        try:
+            while not stop.done():
+                await asyncio.wait((stop, *(node.ended for node in alive)), return_when=asyncio.FIRST_COMPLETED)
+                if stop.done():
+                    return
+                ended = [node for node in alive if node.ended.done()]
+                alive = [node for node in alive if not node.ended.done()]
+                if not alive:
+                    raise NodeEnded(ended[-1].last_words())
+                for node in ended:
+                    node.files.pid.unlink(missing_ok=True)
+                    say(f"{node.last_line()}; the others go on, and {node.revival()} brings it back")
+        finally:
+            stop.cancel()
+
     async def _stop_all(self) -> None:
-        for node in self._running:
-            node.send(signal.SIGTERM)
         reminder = asyncio.get_running_loop().call_later(
             SLOW_STOP_S, say, "still stopping; Ctrl-C once more ends the nodes at once"
         )
-        kill = asyncio.ensure_future(self._kill_requested.wait())
-        everyone = asyncio.gather(*(node.ended for node in self._running))
-        await asyncio.wait((everyone, kill), return_when=asyncio.FIRST_COMPLETED)
+        first = [node for node in self._running if node.files.node_id in self._stop_first]
+        for node in first:
+            node.send(signal.SIGTERM)
+        await self._wait_for(first, STOP_FIRST_S)
+        for node in self._running:
+            if node not in first:
+                node.send(signal.SIGTERM)
+        await self._wait_for(self._running, None)
         reminder.cancel()
-        if not everyone.done():
-            for node in self._running:
-                node.send(signal.SIGKILL)
-        await everyone
-        kill.cancel()
         for node in self._running:
             node.files.pid.unlink(missing_ok=True)
+
+    async def _wait_for(self, nodes: Sequence["_RunningNode"], patience_s: float | None) -> None:
+        """Until they have ended, or are ended because nobody wants to wait, or the patience is over."""
+        everyone = asyncio.gather(*(node.ended for node in nodes))
+        kill = asyncio.ensure_future(self._kill_requested.wait())
+        await asyncio.wait((everyone, kill), return_when=asyncio.FIRST_COMPLETED, timeout=patience_s)
+        if kill.done():
+            for node in nodes:
+                node.send(signal.SIGKILL)
+            await everyone
+        kill.cancel()
 
 
 class _RunningNode:
@@ -159,14 +202,37 @@ class _RunningNode:
 
     def last_words(self) -> str:
         """Why it ended, in one line if it said so itself, else with the end of its log."""
-        code = self.ended.result()
-        lines = self.files.last_log_lines(self._log_start, LOG_LINES)
-        name = f"node {self.files.node_id}"
-        if lines and lines[-1].startswith(_ERROR_MARK):
-            return f"{name}: {lines[-1].removeprefix(_ERROR_MARK)}"
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        if shutil.disk_usage(self.files.directory).free < _FULL_DISK_BYTES:
-            return f"{name} {how}: no space left on the disk of {str(self.files.directory)!r}; free some, and try again"
+        lines = self._own_lines()
+        if not lines or self._named_mistake(lines) or self._disk_is_full():
+            return self.last_line()
+        return "\n".join((f"{self._end()}; its log {str(self.files.log)!r} ends with:", *lines))
+
+    def last_line(self) -> str:
+        """Why it ended, or where to look for it."""
+        lines = self._own_lines()
+        if mistake := self._named_mistake(lines):
+            return f"node {self.files.node_id}: {mistake}"
+        if self._disk_is_full():
+            return (
+                f"{self._end()}: no space left on the disk of {str(self.files.directory)!r}; free some, and try again"
+            )
         if not lines:
-            return f"{name} {how}, and left nothing in its log {str(self.files.log)!r}"
-        return "\n".join((f"{name} {how}; its log {str(self.files.log)!r} ends with:", *lines))
+            return f"{self._end()}, and left nothing in its log {str(self.files.log)!r}"
+        return f"{self._end()} (its log is {str(self.files.log)!r})"
+
+    def revival(self) -> str:
+        return f"`odradek start {self.files.properties}`"
+
+    def _own_lines(self) -> list[str]:
+        return self.files.last_log_lines(self._log_start, LOG_LINES)
+
+    def _named_mistake(self, lines: list[str]) -> str:
+        return lines[-1].removeprefix(_ERROR_MARK) if lines and lines[-1].startswith(_ERROR_MARK) else ""
+
+    def _disk_is_full(self) -> bool:
+        return shutil.disk_usage(self.files.directory).free < _FULL_DISK_BYTES
+
+    def _end(self) -> str:
+        code = self.ended.result()
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        return f"node {self.files.node_id} {how}"

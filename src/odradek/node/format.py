@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
 
-from odradek.base.ids import uuid_to_text
+from odradek.base.ids import METADATA_TOPIC, uuid_to_text
 from odradek.base.ports import Disk, Random
 from odradek.config.listeners import Listener
 from odradek.config.node_config import NodeConfig
@@ -34,10 +34,10 @@ from odradek.metadata.features import (
 )
 from odradek.metadata.snapshot import BOOTSTRAP_FILE, SnapshotId, encode_bootstrap, encode_snapshot
 from odradek.node.initial_controllers import InitialController
-from odradek.node.metadata_log import PARTITION
 from odradek.raft.voters import SUPPORTED_KRAFT_VERSIONS, Quorum
 from odradek.records.control import VoterEndpoint, VoterRegistration
 
+METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 FIRST_SNAPSHOT = SnapshotId(0, 0)
 
 
@@ -74,7 +74,7 @@ def format_directories(
     )
     lines = []
     for directory in unformatted:
-        kind, directory_id, voters = _part_of(directory, config, request, _new_directory_id(random))
+        kind, directory_id, voters = _part_of(directory, config, request, new_directory_id(random))
         disk.make_dirs(directory)
         disk.write_atomically(f"{directory}/{BOOTSTRAP_FILE}", bootstrap)
         if voters:
@@ -231,11 +231,12 @@ def _write_first_snapshot(
     snapshot = encode_snapshot(
         (), metadata_version=0, epoch=0, last_timestamp_ms=now_ms, now_ms=now_ms, quorum=quorum.messages()
     )
-    disk.make_dirs(f"{directory}/{PARTITION}")
-    disk.write_atomically(f"{directory}/{PARTITION}/{FIRST_SNAPSHOT.file_name}", snapshot)
+    disk.make_dirs(f"{directory}/{METADATA_DIRECTORY}")
+    disk.write_atomically(f"{directory}/{METADATA_DIRECTORY}/{FIRST_SNAPSHOT.file_name}", snapshot)
 
 
-def _new_directory_id(random: Random) -> UUID:
+def new_directory_id(random: Random) -> UUID:
+    """For a directory whose id has to be known before it is formatted, too."""
     while True:
         directory_id = UUID(bytes=random.randbytes(16), version=4)
         # Low numbers have a meaning of their own, and a leading '-' would read as an option on a command line.

@@ -3,29 +3,51 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.errors import UserError
-from odradek.cli.node_files import NodeFiles, escape_path, new_properties, with_values
+from odradek.cli.node_files import (
+    NodeFiles,
+    escape_path,
+    listener_values,
+    new_properties,
+    replication_values,
+    with_values,
+)
 from odradek.config.node_config import NodeConfig
 from odradek.host.disk import HostDisk
 
-ADDRESSES = {
-    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
-    "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",
-}
+QUORUM = {"controller.quorum.bootstrap.servers": "127.0.0.1:10092"}
 
 
-def test_a_new_file_is_a_valid_configuration(tmp_path: Path) -> None:
-    text = with_values(new_properties(1, "1@127.0.0.1:9093", ADDRESSES, 1), {"log.dirs": escape_path(tmp_path)})
-    config = NodeConfig.load(text, "server.properties")
+def properties(
+    directory: Path, roles: tuple[str, ...], client_port: int | None, controller_port: int | None, brokers: int = 1
+) -> str:
+    listeners = listener_values(client_port, controller_port)
+    text = new_properties(1, roles, listeners, QUORUM, replication_values(brokers))
+    return with_values(text, {"log.dirs": escape_path(directory)})
+
+
+@pytest.mark.parametrize(
+    ("roles", "client_port", "controller_port"),
+    [(("broker", "controller"), 9092, 10092), (("broker",), 9092, None), (("controller",), None, 10092)],
+)
+def test_a_new_file_is_a_valid_configuration(
+    tmp_path: Path, roles: tuple[str, ...], client_port: int | None, controller_port: int | None
+) -> None:
+    config = NodeConfig.load(properties(tmp_path, roles, client_port, controller_port), "server.properties")
+    assert config.warnings == ()
     assert config.log_dirs == (str(tmp_path),)
+    assert config.process_roles == set(roles)
+    assert [one.port for one in config.broker_listeners] == [port for port in (client_port,) if port]
+    assert [one.port for one in config.controller_listeners] == [port for port in (controller_port,) if port]
     assert config.effective("offsets.topic.replication.factor") == 1
     assert config.effective("transaction.state.log.min.isr") == 1
 
 
-@pytest.mark.parametrize(("brokers", "in_sync"), [(1, 1), (2, 1), (3, 2)])
-def test_replication_factors_fit_the_number_of_brokers(brokers: int, in_sync: int) -> None:
-    text = new_properties(1, "1@h:1", ADDRESSES, brokers)
-    assert f"offsets.topic.replication.factor={brokers}\n" in text
-    assert f"transaction.state.log.min.isr={in_sync}\n" in text
+@pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (7, 3, 2)])
+def test_replication_factors_fit_the_number_of_brokers(brokers: int, copies: int, in_sync: int) -> None:
+    values = replication_values(brokers)
+    assert values["offsets.topic.replication.factor"] == str(copies)
+    assert values["transaction.state.log.min.isr"] == str(in_sync)
+    assert values["share.coordinator.state.topic.min.isr"] == str(in_sync)
 
 
 def test_values_change_in_their_place_and_the_rest_stays() -> None:

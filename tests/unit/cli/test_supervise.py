@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,16 +67,92 @@ def test_a_node_that_names_its_mistake_is_quoted_in_one_line(tmp_path: Path) -> 
     assert str(caught.value) == "node 1: port 9092 is taken"
 
 
-def test_a_node_that_dies_is_told_with_the_end_of_its_log_and_stops_the_others(tmp_path: Path) -> None:
-    dying = READY + "import os, sys\nfor n in range(50): print('line', n, file=sys.stderr)\nos.kill(os.getpid(), 9)\n"
-    nodes = [node(tmp_path, READY_THEN_WAIT, 1), node(tmp_path, dying, 2)]
+DYING = READY + "import os, sys\nfor n in range(50): print('line', n, file=sys.stderr)\nos.kill(os.getpid(), 9)\n"
+
+
+def test_a_node_that_dies_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+    files = node(tmp_path, DYING)
     with pytest.raises(NodeEnded) as caught:
-        run(nodes, lambda: None)
+        run([files], lambda: None)
     first, *lines = str(caught.value).splitlines()
-    assert "node 2 was ended by SIGKILL" in first
+    assert "node 1 was ended by SIGKILL" in first
     assert lines[-1] == "line 49"
     assert len(lines) == 12
+    assert not files.pid.exists()
+
+
+def test_a_node_that_dies_before_all_are_ready_stops_the_others(tmp_path: Path) -> None:
+    mistaken = "import sys\nsys.stderr.write('error: port 9092 is taken\\n')\nsys.exit(2)"
+    nodes = [node(tmp_path, READY_THEN_WAIT, 1), node(tmp_path, mistaken, 2)]
+    with pytest.raises(NodeEnded, match=r"^node 2: port 9092 is taken$"):
+        run(nodes, lambda: pytest.fail("it never was ready"))
     assert not any(files.pid.exists() for files in nodes)
+
+
+def test_when_a_node_dies_later_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [node(tmp_path, READY_THEN_WAIT, number) for number in (1, 2, 3)]
+    first_pid: list[int] = []
+
+    def on_ready() -> None:
+        first_pid.append(int(nodes[0].pid.read_text()))
+        os.kill(int(nodes[1].pid.read_text()), signal.SIGKILL)
+        threading.Timer(0.5, look_and_stop).start()
+
+    def look_and_stop() -> None:
+        assert is_alive(first_pid[0])
+        stop_me()
+
+    run(nodes, on_ready)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("node 2 was ended by SIGKILL")
+    assert line.endswith(f"`odradek start {nodes[1].properties}` brings it back")
+    assert not is_alive(first_pid[0])
+
+
+def test_the_last_one_to_die_ends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [node(tmp_path, READY_THEN_WAIT, number) for number in (1, 2)]
+
+    def on_ready() -> None:
+        for number, files in enumerate(nodes):
+            threading.Timer(0.2 * number, os.kill, (int(files.pid.read_text()), signal.SIGKILL)).start()
+
+    with pytest.raises(NodeEnded, match="node 2 was ended by SIGKILL"):
+        run(nodes, on_ready)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("node 1 was ended by SIGKILL")
+
+
+def test_some_stop_before_the_others(tmp_path: Path) -> None:
+    record = tmp_path / "order"
+    slow = (
+        "import signal, sys, time\n"
+        "def stop(*_):\n    time.sleep({pause})\n    open({record!r}, 'a').write('{name} ')\n    sys.exit(0)\n"
+        "signal.signal(15, stop)\n" + READY + WAIT
+    )
+    nodes = [
+        node(tmp_path, slow.format(pause=0, record=str(record), name="controller"), 1),
+        node(tmp_path, slow.format(pause=0.3, record=str(record), name="broker"), 2),
+        node(tmp_path, slow.format(pause=0.3, record=str(record), name="broker"), 3),
+    ]
+    supervisor_arguments = {"serves": lambda: None, "on_ready": stop_me, "command": COMMAND}
+    asyncio.run(_run_with_order(nodes, {2, 3}, supervisor_arguments))
+    assert record.read_text() == "broker broker controller "
+
+
+def test_a_second_signal_reaches_those_that_wait_for_their_turn(tmp_path: Path) -> None:
+    stubborn = "import signal\nsignal.signal(15, signal.SIG_IGN)\n" + READY + WAIT
+    nodes = [node(tmp_path, READY_THEN_WAIT, 1), node(tmp_path, stubborn, 2)]
+
+    def on_ready() -> None:
+        stop_me()
+        threading.Timer(0.2, stop_me).start()
+
+    asyncio.run(_run_with_order(nodes, {2}, {"serves": lambda: None, "on_ready": on_ready, "command": COMMAND}))
+    assert not any(files.pid.exists() for files in nodes)
+
+
+async def _run_with_order(nodes: list[NodeFiles], stop_first: set[int], arguments: dict[str, Any]) -> None:
+    await Supervisor(nodes, stop_first=stop_first, **arguments).run()
 
 
 def test_a_silent_death(tmp_path: Path) -> None:

@@ -1,0 +1,174 @@
+"""From a data directory to nodes that can be started: their configuration, new or mended, and formatted dirs."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from random import SystemRandom
+
+from odradek.cli.errors import UserError
+from odradek.cli.format import format_node
+from odradek.cli.node_files import (
+    HOST,
+    NodeFiles,
+    escape_path,
+    listener_values,
+    new_properties,
+    replication_values,
+    with_values,
+)
+from odradek.cli.ports import client_ports, controller_ports
+from odradek.cli.random_uuid import random_cluster_id
+from odradek.cli.topology import Topology
+from odradek.client.address import DEFAULT_PORT
+from odradek.config.node_config import NodeConfig
+from odradek.host.disk import HostDisk
+from odradek.log.meta_properties import META_PROPERTIES, MalformedMetaProperties, MetaProperties, read_meta_properties
+from odradek.metadata.snapshot import BOOTSTRAP_FILE
+from odradek.node.format import FIRST_SNAPSHOT, METADATA_DIRECTORY, FormatRequest, new_directory_id
+from odradek.node.initial_controllers import InitialController
+
+_QUORUM_KEYS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
+
+Configs = Mapping[int, NodeConfig]
+
+
+def existing_nodes(data_dir: Path) -> dict[int, NodeFiles]:
+    """Those of earlier runs, in the order of their ids."""
+    numbers = (path.parent.name.removeprefix("node-") for path in data_dir.glob("node-*/server.properties"))
+    return {number: NodeFiles(data_dir, number) for number in sorted(int(text) for text in numbers if text.isdecimal())}
+
+
+def plan_nodes(data_dir: Path, there: Configs, topology: Topology, port: int | None) -> dict[int, str]:
+    """Every node's server.properties: a new one, or that of an earlier run, mended. Nothing is written yet."""
+    at_controllers = {
+        number: config.controller_listeners[0].port for number, config in there.items() if config.is_controller
+    }
+    if port in at_controllers.values():
+        raise UserError(f"a controller of this cluster listens at port {port}: choose another --port")
+    at_clients = _client_ports(there, topology, port, frozenset(at_controllers.values()))
+    found = controller_ports(at_clients[topology.brokers[0]])
+    at_controllers |= {number: next(found) for number in topology.controllers if number not in at_controllers}
+    quorum = _quorum_values(there) or {
+        _QUORUM_KEYS[1]: ",".join(f"{HOST}:{at_controllers[number]}" for number in topology.controllers)
+    }
+    replicas = _replication_values(there, len(topology.brokers))
+    texts: dict[int, str] = {}
+    for number, roles in topology.roles.items():
+        files = NodeFiles(data_dir, number)
+        listeners = listener_values(at_clients.get(number), at_controllers.get(number))
+        values = {"log.dirs": escape_path(files.data)}
+        if number not in there:
+            text = new_properties(number, sorted(roles), listeners, quorum, replicas)
+        else:
+            text = files.read_properties()
+            if number in at_clients and there[number].advertised_listeners[0].port != at_clients[number]:
+                values |= listeners
+        texts[number] = with_values(text, values)
+    return texts
+
+
+def _client_ports(there: Configs, topology: Topology, port: int | None, taken: frozenset[int]) -> dict[int, int]:
+    """With --port all brokers from there on; without it those of earlier runs stay where they were."""
+    known = (
+        {}
+        if port is not None
+        else {number: config.advertised_listeners[0].port for number, config in there.items() if config.is_broker}
+    )
+    first = port if port is not None else max(known.values(), default=DEFAULT_PORT - 1) + 1
+    ports = client_ports(first, taken)
+    return {number: known[number] if number in known else next(ports) for number in topology.brokers}
+
+
+def _quorum_values(there: Configs) -> dict[str, str]:
+    """As the nodes that are there find each other, new ones find them."""
+    for config in there.values():
+        return {key: config.values[key] for key in _QUORUM_KEYS if key in config.values}
+    return {}
+
+
+def _replication_values(there: Configs, brokers: int) -> dict[str, str]:
+    """A new node goes by what the old ones say: topics must not differ by who was asked to create them."""
+    values = replication_values(brokers)
+    for config in there.values():
+        return {key: config.values[key] for key in values if key in config.values}
+    return values
+
+
+def format_nodes(configs: Configs) -> None:
+    """All nodes belong to the cluster of those that have been there before, or to a new one."""
+    cluster_id = _cluster_id(configs) or random_cluster_id()
+    voters = {
+        number: config
+        for number, config in configs.items()
+        if config.is_controller and not config.controller_quorum_voters
+    }
+    first_voters: tuple[InitialController, ...] = ()
+    if any(_meta(config, config.metadata_log_dir) is None for config in voters.values()):
+        _undo_halfway(voters)
+        first_voters = tuple(_first_voter(config) for config in voters.values())
+    for number, config in configs.items():
+        format_node(
+            config,
+            FormatRequest(
+                cluster_id=cluster_id,
+                initial_controllers=first_voters if number in voters else (),
+                joins_later=not config.controller_quorum_voters and not (first_voters and number in voters),
+                ignore_formatted=True,
+            ),
+        )
+
+
+def _first_voter(config: NodeConfig) -> InitialController:
+    listener = config.advertised_controller_listeners[0]
+    return InitialController(
+        config.node_id, listener.host or "localhost", listener.port, new_directory_id(SystemRandom())
+    )
+
+
+def _undo_halfway(voters: Configs) -> None:
+    """The first voters are formatted all together, since each must know the others' directories. Where that was
+    interrupted it begins again; where one has lost its directory after it had voted, no new one can take its place.
+    """
+    formatted = [config for config in voters.values() if _meta(config, config.metadata_log_dir) is not None]
+    if any(not _was_never_started(Path(config.metadata_log_dir)) for config in formatted):
+        lost = next(config for config in voters.values() if config not in formatted)
+        raise UserError(
+            f"node {lost.node_id} votes in the quorum, but {lost.metadata_log_dir!r} has lost its files: put them "
+            "back, or --fresh to delete everything and begin anew"
+        )
+    for config in formatted:
+        shutil.rmtree(config.metadata_log_dir)
+
+
+def _was_never_started(directory: Path) -> bool:
+    names = {path.name for path in directory.iterdir()} - {META_PROPERTIES, BOOTSTRAP_FILE, ".lock"}
+    inside = {path.name for path in directory.glob(f"{METADATA_DIRECTORY}/*")}
+    return names <= {METADATA_DIRECTORY} and inside <= {FIRST_SNAPSHOT.file_name}
+
+
+def _cluster_id(configs: Configs) -> str | None:
+    found: dict[str, str] = {}
+    for config in configs.values():
+        for directory in config.log_dirs:
+            meta = _meta(config, directory)
+            if meta is not None:
+                found[meta.cluster_id] = directory
+    if len(found) > 1:
+        raise UserError(
+            f"{' and '.join(map(repr, found.values()))} belong to different clusters: choose another --data-dir"
+        )
+    return next(iter(found), None)
+
+
+def _meta(config: NodeConfig, directory: str) -> MetaProperties | None:
+    """Whose directory it is; None if it is not formatted. Raises UserError if it is another node's."""
+    try:
+        meta = read_meta_properties(HostDisk(), directory)
+    except MalformedMetaProperties as error:
+        raise UserError(f"{error}; --fresh deletes everything and begins anew") from None
+    if meta is not None and meta.node_id != config.node_id:
+        raise UserError(
+            f"{directory!r} belongs to node {meta.node_id} of cluster {meta.cluster_id}, not to node "
+            f"{config.node_id}: choose another --data-dir, or --fresh to delete it"
+        )
+    return meta

@@ -1,0 +1,66 @@
+"""Ports of the nodes of one machine: which to take, and whether they can be had."""
+
+import socket
+from collections.abc import Collection, Iterator
+
+from odradek.cli.errors import UserError
+from odradek.cli.node_files import HOST
+from odradek.config.listeners import Listener
+from odradek.config.node_config import NodeConfig
+
+# Controllers listen so far from the brokers that brokers can be added without meeting them.
+CONTROLLER_DISTANCE = 1000
+_HIGHEST = 65535
+
+
+def client_ports(first: int, taken: Collection[int]) -> Iterator[int]:
+    """One port after the other, from `first` on. Raises UserError when they end."""
+    for port in range(first, _HIGHEST + 1):
+        if port not in taken:
+            yield port
+    raise UserError(f"there are not enough ports above {first}: choose a lower --port")
+
+
+def controller_ports(first_client_port: int) -> Iterator[int]:
+    """Ports that are free now."""
+    distance = CONTROLLER_DISTANCE if first_client_port + 2 * CONTROLLER_DISTANCE <= _HIGHEST else -CONTROLLER_DISTANCE
+    for port in range(first_client_port + distance, _HIGHEST + 1):
+        if _is_free(port):
+            yield port
+    raise UserError("there is no free port for controllers: choose a lower --port")
+
+
+def check_ports(config: NodeConfig) -> None:
+    """Tries every address for a moment: a node that cannot listen would say so only in its log."""
+    for listener in config.listeners:
+        try:
+            _try(listener.host or None, listener.port)
+        except socket.gaierror:
+            raise UserError(f"{listener}: the host name is not known here: mend listeners") from None
+        except PermissionError:
+            raise UserError(f"port {listener.port} is only for root: choose a --port above 1023") from None
+        except OSError as error:
+            raise UserError(f"port {listener.port} is taken ({error.strerror}): {_advice(config, listener)}") from None
+
+
+def _advice(config: NodeConfig, listener: Listener) -> str:
+    if listener.name in config.controller_listener_names:
+        return (
+            f"controller {config.node_id} has listened there before, and is known to listen there; stop what does now"
+        )
+    return "choose another --port"
+
+
+def _is_free(port: int) -> bool:
+    try:
+        _try(HOST, port)
+    except OSError:
+        return False
+    return True
+
+
+def _try(host: str | None, port: int) -> None:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    with socket.socket(found[0], found[1], found[2]) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(found[4])
