@@ -39,7 +39,7 @@ def write_node_endpoints(schema: Schema, response: LeaderNaming, listener_name: 
 
 
 def read_node_endpoints(response: Message, leader_id: int, listener_name: str) -> tuple[VoterEndpoint, ...]:
-    nodes = getattr(response, "node_endpoints", ())
+    nodes = getattr(response, "node_endpoints", None) or ()
     node = next((one for one in nodes if one.node_id == leader_id), None)
     return () if node is None else read_address(node, listener_name)
 

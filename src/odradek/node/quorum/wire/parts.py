@@ -18,12 +18,18 @@ def request_class(schema: Schema, name: str) -> MessageClass:
     return MessageClass(getattr(import_module(schema.request_type.__module__), name))
 
 
-def only_partition(topics: Sequence[Message]) -> Message | None:
+def only(parts: Sequence[Message] | None) -> Message | None:
+    """The single one. kio reads null also where no array may be null."""
+    return parts[0] if parts and len(parts) == 1 else None
+
+
+def only_partition(topics: Sequence[Message] | None) -> Message | None:
     """Of a message that is about the metadata log and nothing else."""
-    if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC or len(topics[0].partitions) != 1:
+    topic = only(topics)
+    if topic is None or topic.topic_name != METADATA_TOPIC:
         return None
-    partition = topics[0].partitions[0]
-    return partition if partition.partition_index == PARTITION else None
+    partition = only(topic.partitions)
+    return partition if partition is not None and partition.partition_index == PARTITION else None
 
 
 def request_topics(schema: Schema, **partition: object) -> tuple[Message, ...]:

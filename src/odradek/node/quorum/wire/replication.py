@@ -22,7 +22,7 @@ from odradek.raft.voter_set import ReplicaKey
 
 from .batches import read_batches
 from .leader_naming import named, read_node_endpoints, unnamed, write_node_endpoints
-from .parts import PARTITION, request_class
+from .parts import PARTITION, only, request_class
 from .refusals import UnsupportedRequest, invalid
 
 FIRST_WITH_TOPIC_ID: Final = 13
@@ -32,11 +32,9 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def read_fetch_request(request: Message, schema: Schema) -> FetchRequest:
-    topics = request.topics
-    is_of_log = len(topics) == 1 and getattr(topics[0], "topic_id", None) == METADATA_TOPIC_ID
-    if not is_of_log or len(topics[0].partitions) != 1 or topics[0].partitions[0].partition != PARTITION:
+    partition = _only_partition(request.topics)
+    if partition is None or partition.partition != PARTITION:
         raise invalid(schema)
-    partition = topics[0].partitions[0]
     return FetchRequest(
         cluster_id=request.cluster_id,
         replica=ReplicaKey(_replica_id(request), getattr(partition, "replica_directory_id", None)),
@@ -93,16 +91,15 @@ def write_fetch_request(schema: Schema, request: FetchRequest) -> Message:
 def read_fetch_response(response: Message, listener_name: str) -> FetchResponse:
     """Raises CorruptBatch."""
     partition = _only_partition(response.responses)
-    if response.error_code is not ErrorCode.none or partition is None:
+    if response.error_code is not ErrorCode.none or partition is None or partition.partition_index != PARTITION:
         return unnamed(FetchResponse, response.error_code)
     leader, diverging, snapshot_id = partition.current_leader, partition.diverging_epoch, partition.snapshot_id
     is_diverging, is_behind = diverging.epoch >= 0, snapshot_id.epoch >= 0
     if is_diverging is not (diverging.end_offset >= 0) or is_behind is not (snapshot_id.end_offset >= 0):
         return unnamed(FetchResponse, ErrorCode.none)
+    endpoints = read_node_endpoints(response, leader.leader_id, listener_name)
     return replace(
-        named(
-            FetchResponse, partition.error_code, leader, read_node_endpoints(response, leader.leader_id, listener_name)
-        ),
+        named(FetchResponse, partition.error_code, leader, endpoints),
         high_watermark=partition.high_watermark,
         log_start_offset=partition.log_start_offset,
         diverging_epoch=OffsetAndEpoch(diverging.end_offset, diverging.epoch) if is_diverging else None,
@@ -111,11 +108,11 @@ def read_fetch_response(response: Message, listener_name: str) -> FetchResponse:
     )
 
 
-def _only_partition(topics: Sequence[Message]) -> Message | None:
-    if len(topics) != 1 or topics[0].topic_id != METADATA_TOPIC_ID or len(topics[0].partitions) != 1:
+def _only_partition(topics: Sequence[Message] | None) -> Message | None:
+    topic = only(topics)
+    if topic is None or getattr(topic, "topic_id", None) != METADATA_TOPIC_ID:
         return None
-    partition = topics[0].partitions[0]
-    return partition if partition.partition_index == PARTITION else None
+    return only(topic.partitions)
 
 
 def write_fetch_response(schema: Schema, response: FetchResponse, listener_name: str, records: bytes) -> Message:

@@ -15,15 +15,15 @@ from odradek.raft.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from odradek.raft.voter_set import ReplicaKey
 
 from .leader_naming import named, read_node_endpoints, unnamed, write_node_endpoints
-from .parts import PARTITION, request_class
+from .parts import PARTITION, only, request_class
 from .refusals import RefusedRequest, invalid
 
 
 def read_snapshot_request(request: Message, schema: Schema) -> FetchSnapshotRequest:
     """A topic that is not there, or empty, ends Kafka's controller. Here it is refused."""
-    if len(request.topics) != 1 or not request.topics[0].partitions:
+    topic = only(request.topics)
+    if topic is None or not topic.partitions:
         raise invalid(schema)
-    topic = request.topics[0]
     partition = next((one for one in topic.partitions if one.partition == PARTITION), None)
     if topic.name != METADATA_TOPIC or partition is None:
         raise _unknown_snapshot_partition(schema, topic.name, topic.partitions[0].partition)
@@ -57,11 +57,10 @@ def write_snapshot_request(schema: Schema, request: FetchSnapshotRequest) -> Mes
 
 
 def read_snapshot_response(response: Message, listener_name: str) -> FetchSnapshotResponse:
-    topics = response.topics
-    is_of_log = len(topics) == 1 and topics[0].name == METADATA_TOPIC and len(topics[0].partitions) == 1
-    if response.error_code is not ErrorCode.none or not is_of_log or topics[0].partitions[0].index != PARTITION:
+    topic = only(response.topics)
+    partition = only(topic.partitions) if topic is not None and topic.name == METADATA_TOPIC else None
+    if response.error_code is not ErrorCode.none or partition is None or partition.index != PARTITION:
         return unnamed(FetchSnapshotResponse, response.error_code)
-    partition = topics[0].partitions[0]
     leader, snapshot_id = partition.current_leader, partition.snapshot_id
     is_one = partition.error_code is ErrorCode.none and snapshot_id.end_offset >= 0 and snapshot_id.epoch >= 0
     endpoints = read_node_endpoints(response, leader.leader_id, listener_name)
@@ -70,7 +69,7 @@ def read_snapshot_response(response: Message, listener_name: str) -> FetchSnapsh
         snapshot_id=SnapshotId(snapshot_id.end_offset, snapshot_id.epoch) if is_one else None,
         size_bytes=partition.size,
         position=partition.position,
-        data=partition.unaligned_records,
+        data=partition.unaligned_records or b"",
     )
 
 
