@@ -21,6 +21,7 @@ from odradek.metadata.image import (
 )
 from odradek.protocol.schemas import Message
 
+INCREMENTAL_ALTER_CONFIGS: Final = 44
 RESOURCE_BROKER_LOGGER: Final = 8
 
 ChangesOf = Callable[[Message, BrokerPort], Sequence[Change]]
@@ -37,7 +38,7 @@ async def settle(
         try:
             if counts[(resource.resource_type, resource.resource_name)] > 1:
                 raise _invalid_request("Each resource must appear at most once.")
-            _check(resource, broker, changes_of)
+            _check(resource, context.api_key, broker, changes_of)
         except KafkaError as error:
             refused[position] = error
     remaining = tuple(one for position, one in enumerate(request.resources) if position not in refused)
@@ -56,7 +57,7 @@ async def settle(
     )
 
 
-def _check(resource: Message, broker: BrokerPort, changes_of: ChangesOf) -> None:
+def _check(resource: Message, api_key: int, broker: BrokerPort, changes_of: ChangesOf) -> None:
     changes = changes_of(resource, broker)
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise _invalid_request("Error due to duplicate config keys")
@@ -65,8 +66,10 @@ def _check(resource: Message, broker: BrokerPort, changes_of: ChangesOf) -> None
         raise _invalid_request(f"Null value not supported for : {', '.join(without_value)}")
     if resource.resource_type == RESOURCE_BROKER:
         _check_broker(resource.resource_name, changes, broker)
-    elif resource.resource_type == RESOURCE_BROKER_LOGGER:
-        _check_is_me(resource.resource_name, broker)
+    elif resource.resource_type == RESOURCE_BROKER_LOGGER and api_key == INCREMENTAL_ALTER_CONFIGS:
+        node_id = _node_id(resource.resource_name)
+        if node_id != broker.node_id:
+            raise _invalid_request(f"Unexpected node id. Expected {broker.node_id}, but received {node_id}")
         for change in changes:
             # Kafka's loggers are Java's: no name that a client may know exists here.
             raise KafkaError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
@@ -75,8 +78,8 @@ def _check(resource: Message, broker: BrokerPort, changes_of: ChangesOf) -> None
 
 
 def _check_broker(name: str, changes: Sequence[Change], broker: BrokerPort) -> None:
-    if name:
-        _check_is_me(name, broker)
+    if name and _node_id(name) != broker.node_id:
+        raise _invalid_request(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
     stored = broker.image.configs.get((RESOURCE_BROKER, name), NO_CONFIG)
     check_broker_configs(
         broker.config,
@@ -86,13 +89,11 @@ def _check_broker(name: str, changes: Sequence[Change], broker: BrokerPort) -> N
     )
 
 
-def _check_is_me(name: str, broker: BrokerPort) -> None:
+def _node_id(name: str) -> int:
     try:
-        node_id = int(name)
+        return int(name)
     except ValueError:
         raise _invalid_request(f"Node id must be an integer, but it is: {name}") from None
-    if node_id != broker.node_id:
-        raise _invalid_request(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
 
 
 def _refusal(context: RequestContext, resource: Message, error: KafkaError) -> Message:

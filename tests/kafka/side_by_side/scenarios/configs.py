@@ -96,6 +96,7 @@ def alter_configs(talk: Conversation) -> None:
     talk.ask("another broker", api, _alter(BROKER, "7", {"log.retention.ms": "5"}, validate_only=True))
     talk.ask("a read-only broker config", api, _alter(BROKER, BROKER_NAME, {"node.id": "7"}))
     talk.ask("kind 3", api, _alter(3, "anything", {"a": "b"}))
+    talk.ask("a logger", api, _alter(LOGGER, BROKER_NAME, {"no.such.logger": "INFO"}))
     talk.ask("nothing", api, {"resources": []})
 
 
@@ -164,7 +165,8 @@ def incremental_alter_broker_configs(talk: Conversation) -> None:
     talk.ask("another broker", api, _change(BROKER, "7", ("log.retention.ms", SET, "5"), validate_only=True))
     talk.ask("a broker that is no number", api, _change(BROKER, "first", ("log.retention.ms", SET, "5")))
     talk.ask("kind 3", api, _change(3, "anything", ("a", SET, "b")))
-    talk.ask("an unknown logger", api, _change(LOGGER, BROKER_NAME, ("no.such.logger", SET, "INFO")))
+    for label, name in (("an unknown logger", BROKER_NAME), ("another's", "7"), ("that of no broker", "first")):
+        talk.ask(label, api, _change(LOGGER, name, ("no.such.logger", SET, "INFO")))
     talk.ask("nothing", api, {"resources": []})
 
 
