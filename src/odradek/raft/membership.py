@@ -26,7 +26,8 @@ from odradek.raft.roles import Leader, VoterChange
 from odradek.raft.voter_set import ReplicaKey, VoterSet
 from odradek.records.control import KRaftVersion, KRaftVersionRange, VoterEndpoint, VoterRegistration, Voters
 
-Refusal = tuple[ErrorCode, str]
+Refusal = tuple[ErrorCode, str | None]
+"""With what is said about it. None: what Kafka says of this error wherever it comes up."""
 NO_KRAFT_VERSIONS = KRaftVersionRange(min_supported_version=0, max_supported_version=0)
 
 
@@ -102,7 +103,10 @@ def _refusal_to_add(replica: Replica, leader: Leader, request: AddRaftVoterReque
         return ErrorCode.invalid_request, "Add voter request didn't include a valid voter"
     if not _has_default_listener(replica, request.endpoints):
         listener = replica.identity.endpoints[0].name
-        message = f"Add voter request didn't include the endpoint for the default listener {listener}"
+        message = (
+            f"Add voter request didn't include the endpoint ({_endpoints(request.endpoints)}) for the default listener "
+            f"ListenerName({listener})"
+        )
         return ErrorCode.invalid_request, message
     refusal = refusal_to_change(replica, leader, "adding")
     if refusal is None and replica.voters.get(request.voter.node_id) is not None:
@@ -128,7 +132,7 @@ def on_versions_response(replica: Replica, source: int, response: ApiVersionsRes
     voters = replica.voters.add(voter)
     refusal = _refusal_of_unfit(replica, leader, change, response)
     if refusal is not None or voters is None:
-        _finish(replica, leader, *(refusal or (ErrorCode.duplicate_voter, "")))
+        _finish(replica, leader, *(refusal or (ErrorCode.duplicate_voter, None)))
         return response.error is ErrorCode.none
     change.record_offset = appending.append_control(replica, leader, (Voters(voters=voters.voters),))
     if not change.ack_when_committed and change.request_id is not None:
@@ -162,8 +166,8 @@ def _refusal_of_unfit(
 
 
 def _respond_add(replica: Replica, request_id: int, refusal: Refusal | None) -> None:
-    error, message = refusal or (ErrorCode.none, "")
-    replica.respond(request_id, AddRaftVoterResponse(error=error, error_message=message or None))
+    error, message = refusal or (ErrorCode.none, None)
+    replica.respond(request_id, AddRaftVoterResponse(error=error, error_message=message))
 
 
 # Removing
@@ -196,8 +200,8 @@ def _refusal_to_remove(replica: Replica, leader: Leader, request: RemoveRaftVote
 
 
 def _respond_remove(replica: Replica, request_id: int, refusal: Refusal | None) -> None:
-    error, message = refusal or (ErrorCode.none, "")
-    replica.respond(request_id, RemoveRaftVoterResponse(error=error, error_message=message or None))
+    error, message = refusal or (ErrorCode.none, None)
+    replica.respond(request_id, RemoveRaftVoterResponse(error=error, error_message=message))
 
 
 # Updating
@@ -274,7 +278,7 @@ def on_kraft_version_wanted(replica: Replica, event: KRaftVersionWanted) -> None
 def on_high_watermark(replica: Replica, leader: Leader, high_watermark: int) -> None:
     change = leader.change
     if change is not None and change.record_offset is not None and change.record_offset < high_watermark:
-        _finish(replica, leader, ErrorCode.none, "")
+        _finish(replica, leader, ErrorCode.none, None)
     if not replica.is_voter and not has_open_change(replica, high_watermark):
         # It has led until its own removal was committed.
         leader.is_resigning = True
@@ -285,12 +289,12 @@ def expire(replica: Replica, leader: Leader) -> None:
     if leader.change is None:
         return
     if replica.now_ms >= leader.change.deadline_ms:
-        _finish(replica, leader, ErrorCode.request_timed_out, "")
+        _finish(replica, leader, ErrorCode.request_timed_out, None)
     else:
         replica.wake_at(leader.change.deadline_ms)
 
 
-def _finish(replica: Replica, leader: Leader, error: ErrorCode, message: str) -> None:
+def _finish(replica: Replica, leader: Leader, error: ErrorCode, message: str | None) -> None:
     change = leader.change
     leader.change = None
     if change is None or change.request_id is None:
@@ -302,6 +306,11 @@ def _finish(replica: Replica, leader: Leader, error: ErrorCode, message: str) ->
 def _text(key: ReplicaKey) -> str:
     directory = "<undefined>" if key.directory_id is None else uuid_to_text(key.directory_id)
     return f"ReplicaKey(id={key.node_id}, directoryId={directory})"
+
+
+def _endpoints(endpoints: tuple[VoterEndpoint, ...]) -> str:
+    listeners = ", ".join(f"ListenerName({one.name})={one.host}/<unresolved>:{one.port}" for one in endpoints)
+    return f"Endpoints(endpoints={{{listeners}}})"
 
 
 def _voters(replica: Replica) -> str:

@@ -84,7 +84,11 @@ def test_who_does_not_want_to_wait_is_answered_at_the_append() -> None:
         (add(cluster_id="x"), ErrorCode.inconsistent_cluster_id, 'The given id "x" doesn\'t match the cluster id'),
         (add(voter=key_of(4)._replace(directory_id=None)), ErrorCode.invalid_request, "didn't include a valid voter"),
         (add(voter=key_of(-1)), ErrorCode.invalid_request, "didn't include a valid voter"),
-        (add(endpoints=()), ErrorCode.invalid_request, "default listener CONTROLLER"),
+        (
+            add(endpoints=()),
+            ErrorCode.invalid_request,
+            "didn't include the endpoint (Endpoints(endpoints={})) for the default listener ListenerName(CONTROLLER)",
+        ),
         (add(2), ErrorCode.duplicate_voter, "is already part of the set of voters [ReplicaKey(id=1"),
         (add(2, voter=key_of(2)._replace(directory_id=directory_of(9))), ErrorCode.duplicate_voter, "already part"),
     ],
