@@ -170,7 +170,8 @@ class Brokers:
             return Standing.UNFENCED if is_caught_up and not heartbeat.want_fence else Standing.FENCED
         leads = self._state.index.leads_something(broker.id)
         if current is Standing.LEAVING:
-            may_stop = not leads and self._sessions.all_have_seen_shutdown(broker.id)
+            staying = ((one.id, one.epoch) for one in self._serving() if not one.in_controlled_shutdown)
+            may_stop = not leads and self._sessions.have_seen_shutdown(broker.id, staying)
             return Standing.MAY_STOP if may_stop else Standing.LEAVING
         if heartbeat.want_fence:
             return Standing.MAY_STOP if heartbeat.want_shutdown else Standing.FENCED

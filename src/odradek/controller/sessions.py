@@ -1,6 +1,8 @@
 """Which brokers have been heard of lately. Lives in the active controller's memory only, and takes time as given."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import starmap
 
 NO_OFFSET = -1
 
@@ -47,16 +49,13 @@ class BrokerSessions:
         if session is not None and session.shutdown_offset == NO_OFFSET:
             session.shutdown_offset = log_end_offset
 
-    def all_have_seen_shutdown(self, broker_id: int) -> bool:
-        """Every other broker that is not leaving has read up to where this one began to leave."""
+    def have_seen_shutdown(self, broker_id: int, others: Iterable[tuple[int, int]]) -> bool:
+        """These brokers, by id and epoch, have read up to where this one began to leave."""
         leaving = self._sessions.get(broker_id)
         if leaving is None:
             return True
-        return all(
-            session.metadata_offset >= leaving.shutdown_offset
-            for other_id, session in self._sessions.items()
-            if other_id != broker_id and session.shutdown_offset == NO_OFFSET
-        )
+        offsets = (NO_OFFSET if session is None else session.metadata_offset for session in starmap(self._of, others))
+        return all(offset >= leaving.shutdown_offset for offset in offsets)
 
     def _of(self, broker_id: int, broker_epoch: int) -> _Session | None:
         session = self._sessions.get(broker_id)

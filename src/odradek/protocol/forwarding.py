@@ -4,8 +4,10 @@ Both sides of Kafka's Envelope: a broker writes the request and reads the answer
 """
 
 import struct
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
+from odradek.base.errors import ErrorCode
 from odradek.protocol.headers import (
     InvalidHeader,
     RequestHeader,
@@ -17,6 +19,8 @@ from odradek.protocol.schemas import Message, Schema
 
 # What Kafka lets brokers hand on for their clients. Heartbeats, votes and the like are the nodes' own business.
 FORWARDABLE: Final = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 67, 80, 81})
+
+DESCRIBE_QUORUM: Final = 55
 
 _REQUEST_PREFIX: Final = struct.Struct(">hhih")
 _CORRELATION_ID: Final = struct.Struct(">i")
@@ -53,3 +57,20 @@ def read_forwarded_request(chosen: Schema, data: bytes, header: RequestHeader) -
 def write_forwarded_response(chosen: Schema, response: Message | bytes, *, correlation_id: int) -> bytes:
     body = response if isinstance(response, bytes) else chosen.write(response)
     return response_header(correlation_id, flexible=chosen.response_header_flexible) + body
+
+
+def is_from_wrong_node(api_key: int, response: Message) -> bool:
+    """Whether the node that was asked says that it is not the active controller."""
+    # What describes the quorum is asked of its leader, which is the active controller by another name.
+    wrong_node = ErrorCode.not_leader_or_follower if api_key == DESCRIBE_QUORUM else ErrorCode.not_controller
+    return wrong_node in _errors(response)
+
+
+def _errors(entity: Any) -> Iterator[ErrorCode]:
+    """Those of a response. A node that refuses refuses everything: the first element of an array stands for all."""
+    for name in entity.__slots__:
+        value = getattr(entity, name)
+        if isinstance(value, ErrorCode):
+            yield value
+        elif value.__class__ is tuple and value and hasattr(value[0], "__slots__"):
+            yield from _errors(value[0])

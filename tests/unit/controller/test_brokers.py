@@ -143,6 +143,19 @@ class TestHeartbeats:
         assert cluster.beat(1, want_fence=True).is_fenced
         assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (2, (2,))
 
+    def test_a_dead_broker_does_not_keep_another_from_leaving(self) -> None:
+        cluster = Cluster(brokers=3)
+        cluster.create("orders", assignments={0: (1, 2, 3)})
+        cluster.now += 5
+        cluster.beat(1)
+        cluster.beat(2)
+        cluster.now += 4.5
+        assert cluster.take(cluster.controller.expire_sessions(cluster.now)) == 3
+        assert not cluster.beat(1, want_shutdown=True).should_shut_down
+        assert not cluster.beat(1, want_shutdown=True).should_shut_down
+        cluster.beat(2)
+        assert cluster.beat(1, want_shutdown=True).should_shut_down
+
     def test_a_controlled_shutdown_moves_leadership_away_first(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (1, 2)})

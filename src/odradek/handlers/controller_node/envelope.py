@@ -5,10 +5,9 @@ cannot be read, since it may come from a client that knows more than this node. 
 so that the broker looks for the active controller instead of passing the refusal on.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.index import api_key_map
 
@@ -17,6 +16,7 @@ from odradek.handlers.apis import CONTROLLER_NODE_APIS, load_handler
 from odradek.handlers.context import ControllerNodePort, RequestContext
 from odradek.protocol.forwarding import (
     FORWARDABLE,
+    is_from_wrong_node,
     read_forwarded_header,
     read_forwarded_request,
     write_forwarded_response,
@@ -25,7 +25,6 @@ from odradek.protocol.headers import RequestHeader
 from odradek.protocol.principal import UnreadablePrincipal, read_principal
 from odradek.protocol.schemas import Message, Schema, SerialError, is_large, schema
 
-DESCRIBE_QUORUM: Final = 55
 # A larger request is read in a thread, as those that come without an envelope.
 READ_ON_LOOP_BYTES_MAX: Final = 32_768
 _ADDRESS_SIZES: Final = (4, 16)
@@ -65,7 +64,8 @@ async def _answered(request: Message, context: RequestContext, node: ControllerN
     )
     handler = load_handler(CONTROLLER_NODE_APIS[header.api_key])
     response = await handler.handle(inner, inner_context, node)
-    _check_is_controller(header.api_key, response)
+    if is_from_wrong_node(header.api_key, response):
+        raise KafkaError(ErrorCode.not_controller)
     write = partial(write_forwarded_response, messages, response, correlation_id=header.correlation_id)
     return await node.executor.run(write) if is_large(response) else write()
 
@@ -100,20 +100,3 @@ def _schema(header: RequestHeader) -> Schema:
     if api is None or not api.low <= header.api_version <= api.high:
         raise KafkaError(ErrorCode.unsupported_version, f"API {header.api_key} in version {header.api_version}")
     return schema(header.api_key, header.api_version)
-
-
-def _check_is_controller(api_key: int, response: Message) -> None:
-    # What describes the quorum is asked of its leader, which is the active controller by another name.
-    wrong_node = ErrorCode.not_leader_or_follower if api_key == DESCRIBE_QUORUM else ErrorCode.not_controller
-    if wrong_node in _errors(response):
-        raise KafkaError(ErrorCode.not_controller)
-
-
-def _errors(entity: Any) -> Iterator[ErrorCode]:
-    """Those of a response. A node that refuses refuses everything: the first element of an array stands for all."""
-    for name in entity.__slots__:
-        value = getattr(entity, name)
-        if isinstance(value, ErrorCode):
-            yield value
-        elif value.__class__ is tuple and value and hasattr(value[0], "__slots__"):
-            yield from _errors(value[0])

@@ -1,0 +1,95 @@
+"""Each controller tells the active one where it is reached and what it supports, until the metadata say so."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ports import ControllerPort, Random
+from odradek.config.listeners import SECURITY_PROTOCOLS, Listener
+from odradek.metadata.apply import ImageDelta
+from odradek.metadata.features import IV_3_7_CONTROLLER_REGISTRATION, METADATA_VERSION, SUPPORTED_FEATURES
+from odradek.metadata.image import ClusterImage
+from odradek.node.backoff import backoff_seconds
+from odradek.protocol.schemas import Message, schema
+
+logger = logging.getLogger(__name__)
+
+CONTROLLER_REGISTRATION: Final = (70, 0)
+RETRY_SECONDS_MAX: Final = 120.0
+
+
+class OwnRegistration:
+    def __init__(
+        self,
+        node_id: int,
+        controller: ControllerPort,
+        *,
+        endpoints: Sequence[Listener],
+        incarnation_id: UUID,
+        random: Random,
+    ) -> None:
+        self._node_id: Final = node_id
+        self._controller: Final = controller
+        self._endpoints: Final = tuple(endpoints)
+        self._incarnation_id: Final = incarnation_id
+        self._random: Final = random
+        self._is_registered = False
+        self._registering: asyncio.Task[None] | None = None
+
+    def begin_with(self, image: ClusterImage) -> None:
+        if image.features.metadata_version < IV_3_7_CONTROLLER_REGISTRATION:
+            return
+        own = image.controllers.get(self._node_id)
+        self._is_registered = own is not None and own.incarnation_id == self._incarnation_id
+        if not self._is_registered and self._registering is None:
+            self._registering = asyncio.ensure_future(self._register())
+
+    async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
+        if self._node_id in delta.controllers_changed or METADATA_VERSION in delta.features_changed:
+            self.begin_with(image)
+
+    def stop(self) -> None:
+        if self._registering is not None:
+            self._registering.cancel()
+
+    async def _register(self) -> None:
+        failures = 0
+        try:
+            while not self._is_registered:
+                response = await self._controller.handle(*CONTROLLER_REGISTRATION, self._request())
+                if response.error_code is ErrorCode.none:
+                    # The image will say so; should it ever say otherwise, this begins again.
+                    return
+                failures += 1
+                if failures == 1:
+                    name = response.error_code.name.upper()
+                    logger.warning("this controller is not registered yet: %s", response.error_message or name)
+                await asyncio.sleep(backoff_seconds(failures, RETRY_SECONDS_MAX, self._random))
+        finally:
+            self._registering = None
+
+    def _request(self) -> Message:
+        messages = schema(*CONTROLLER_REGISTRATION)
+        return messages.new(
+            "ControllerRegistrationRequest",
+            controller_id=self._node_id,
+            incarnation_id=self._incarnation_id,
+            zk_migration_ready=False,
+            listeners=tuple(
+                messages.new(
+                    "Listener",
+                    name=listener.name,
+                    host=listener.host,
+                    port=listener.port,
+                    security_protocol=SECURITY_PROTOCOLS.index(listener.security_protocol),
+                )
+                for listener in self._endpoints
+            ),
+            features=tuple(
+                messages.new("Feature", name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ),
+        )

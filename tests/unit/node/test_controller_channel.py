@@ -1,0 +1,395 @@
+"""The way to the active controller, through everything that can happen on it."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.handlers.apis import CONTROLLER_NODE_APIS
+from odradek.handlers.controller_node import api_versions, envelope
+from odradek.node import controller_channel
+from odradek.protocol.schemas import Message, schema
+from odradek.sim.world import World
+from tests.unit.node.controllers_stage import Outcome, Stage
+
+CREATE_TOPICS = (19, 7)
+HEARTBEAT = (63, 1)
+DESCRIBE_QUORUM = (55, 2)
+
+
+def create_request(name: str = "orders") -> Message:
+    messages = schema(*CREATE_TOPICS)
+    topic = messages.new(
+        "CreatableTopic", name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+    )
+    return messages.new("CreateTopicsRequest", topics=(topic,), timeout=timedelta(seconds=1), validate_only=False)
+
+
+def create(stage: Stage, name: str = "orders") -> Outcome:
+    return stage.begin(lambda: stage.channel.handle(*CREATE_TOPICS, create_request(name)))
+
+
+def beat(stage: Stage, broker_id: int = 1) -> Outcome:
+    request = schema(*HEARTBEAT).new(
+        "BrokerHeartbeatRequest",
+        broker_id=broker_id,
+        broker_epoch=stage.cluster.image.brokers[broker_id].epoch,
+        current_metadata_offset=0,
+        want_fence=False,
+        want_shut_down=False,
+        offline_log_dirs=(),
+    )
+    return stage.begin(lambda: stage.channel.handle(*HEARTBEAT, request))
+
+
+def error_of(outcome: Outcome) -> ErrorCode:
+    assert outcome.is_done
+    (topic,) = outcome.result.topics
+    code: ErrorCode = topic.error_code
+    return code
+
+
+class TestElsewhere:
+    def test_a_clients_request_goes_in_an_envelope(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        outcome = create(stage)
+        world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.none
+        assert "orders" in stage.cluster.image.topics_by_name
+        stage.check()
+
+    def test_a_brokers_own_goes_as_it_is(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        outcome = beat(stage)
+        world.run_for(0.1)
+        assert outcome.result.error_code is ErrorCode.none
+        assert [heard[:2] for heard in stage.nodes["c1"].heard] == [(1, stage.cluster.image.brokers[1].epoch)]
+
+    def test_all_of_it_on_one_connection(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        outcomes = [create(stage, f"t{number}") for number in range(20)]
+        world.run_for(0.5)
+        assert {error_of(outcome) for outcome in outcomes} == {ErrorCode.none}
+        assert len(list(stage.limits["c1"].connections())) == 1
+
+    def test_the_quorum_is_asked_of_its_leader(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        messages = schema(*DESCRIBE_QUORUM)
+        answer = messages.new(
+            "DescribeQuorumResponse", error_code=ErrorCode.none, error_message=None, topics=(), nodes=()
+        )
+        stage.nodes["c1"].quorum.answered = answer
+        request = messages.new("DescribeQuorumRequest", topics=())
+        outcome = stage.begin(lambda: stage.channel.handle(*DESCRIBE_QUORUM, request))
+        world.run_for(0.1)
+        assert outcome.result == answer
+        assert stage.nodes["c1"].quorum.asked == [(55, 2, "CONTROLLER")]
+
+    def test_a_connection_that_is_closed_instead_of_an_answer(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+
+        def break_down(*request: Any) -> Message:
+            raise RuntimeError("not a Kafka error")
+
+        stage.nodes["c1"].controller.answer = break_down
+        outcome = create(stage)
+        world.run_for(0.2)
+        assert not outcome.is_done
+        stage.activate("c1")
+        world.run_for(0.2)
+        assert error_of(outcome) is ErrorCode.none
+
+    @pytest.mark.parametrize("high", [0, None])
+    def test_a_version_that_the_controller_does_not_serve(self, world: World, high: int | None) -> None:
+        apis = {key: api for key, api in CONTROLLER_NODE_APIS.items() if key != 63}
+        if high is not None:
+            apis[63] = CONTROLLER_NODE_APIS[63]._replace(high=high)
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(api_versions, "CONTROLLER_NODE_APIS", apis)
+            outcome = beat(stage)
+            world.run_for(0.1)
+        assert outcome.result.error_code is ErrorCode.unsupported_version
+
+    def test_a_clients_version_that_the_controller_does_not_serve(self, world: World) -> None:
+        apis = {**CONTROLLER_NODE_APIS, 19: CONTROLLER_NODE_APIS[19]._replace(high=6)}
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(envelope, "CONTROLLER_NODE_APIS", apis)
+            outcome = create(stage)
+            world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.unsupported_version
+
+    def test_another_error_of_the_envelope_is_the_brokers_problem(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(controller_channel, "write_principal", lambda principal: b"?")
+            outcome = create(stage)
+            world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.unknown_server_error
+
+
+class TestWithoutAController:
+    def test_a_request_waits_for_one(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        outcome = create(stage)
+        world.run_for(30)
+        assert not outcome.is_done
+        asked_at = world.now
+        stage.lead("c2")
+        world.run_for(1)
+        assert error_of(outcome) is ErrorCode.none
+        assert outcome.ended_at is not None and outcome.ended_at - asked_at < 0.1
+
+    @pytest.mark.parametrize("leader", [None, "c1", "nowhere"])
+    def test_its_time_ends(self, world: World, leader: str | None) -> None:
+        stage = Stage(world)
+        stage.open_channel(retry_seconds_max=6)
+        if leader is not None:
+            stage.see(leader)
+        began_at = world.now
+        outcome = create(stage)
+        world.run_for(5.9)
+        assert not outcome.is_done
+        world.run_for(1)
+        assert error_of(outcome) is ErrorCode.request_timed_out
+        assert outcome.ended_at is not None
+        assert outcome.ended_at - began_at == pytest.approx(6, abs=0.1)
+
+    def test_a_heartbeats_time_is_shorter(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel(retry_seconds_max=4.5)
+        outcome = beat(stage)
+        world.run_for(4.4)
+        assert not outcome.is_done
+        world.run_for(0.2)
+        assert outcome.result.error_code is ErrorCode.request_timed_out
+
+    def test_too_many_do_not_wait(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(controller_channel, "WAITING_MAX", 3)
+        stage = Stage(world)
+        stage.open_channel()
+        waiting = [create(stage, f"t{number}") for number in range(3)]
+        assert error_of(create(stage)) is ErrorCode.request_timed_out
+        stage.lead("c1")
+        world.run_for(1)
+        assert {error_of(outcome) for outcome in waiting} == {ErrorCode.none}
+        again = create(stage)
+        world.run_for(0.1)
+        assert error_of(again) is ErrorCode.none
+
+    def test_who_gives_up_leaves_no_trace(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        outcome = create(stage)
+        stage.on(stage.broker, lambda: outcome.task.cancel())
+        stage.lead("c1")
+        world.run_for(1)
+        assert "orders" not in stage.cluster.image.topics_by_name
+        assert stage.channel._waiting == 0
+
+    def test_a_closed_channel_lets_everybody_go(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        outcome = create(stage)
+        stage.on(stage.broker, stage.channel.close)
+        assert error_of(outcome) is ErrorCode.request_timed_out
+        assert error_of(create(stage)) is ErrorCode.request_timed_out
+
+
+class TestFailover:
+    def test_the_wrong_controller_is_not_believed(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.see("c1")
+        outcome = create(stage)
+        world.run_for(2)
+        assert not outcome.is_done
+        stage.lead("c2")
+        world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.none
+
+    def test_one_that_becomes_active_a_moment_later_is(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.see("c1")
+        outcome = beat(stage)
+        world.run_for(0.5)
+        assert not outcome.is_done
+        stage.activate("c1")
+        world.run_for(0.1)
+        assert outcome.result.error_code is ErrorCode.none
+
+    def test_a_request_outlives_the_controller_that_had_it(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        world.run_for(0.1)
+        beat(stage)
+        world.run_for(0.1)
+        stage.machines["c1"].kill()
+        outcome = create(stage)
+        world.run_for(1)
+        assert not outcome.is_done
+        stage.lead("c2")
+        world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.none
+        stage.check()
+
+    def test_one_that_is_back_at_the_same_place_is_found_again(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        stage.machines["c1"].kill()
+        outcome = create(stage)
+        world.run_for(1)
+        stage.start("c1")
+        stage.activate("c1")
+        world.run_for(0.2)
+        assert error_of(outcome) is ErrorCode.none
+
+    def test_one_that_falls_silent_does_not_hold_what_another_can_do(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        first = beat(stage)
+        world.run_for(0.1)
+        assert first.is_done
+        stage.machines["c1"].pause(1000)
+        outcome = create(stage)
+        world.run_for(5)
+        assert not outcome.is_done
+        stage.lead("c2")
+        world.run_for(1.2)
+        assert error_of(outcome) is ErrorCode.none
+
+    def test_what_the_old_one_decided_is_still_heard(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        world.run_for(0.1)
+        outcome = create(stage)
+        # Decided, and the answer is on its way, when the broker hears of another leader.
+        stage.activate("c2")
+        stage.see("c2")
+        world.run_for(0.5)
+        assert error_of(outcome) is ErrorCode.none
+
+
+class TestHere:
+    def test_nothing_leaves_the_process(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.quorum.is_leader = stage.own.is_active = True
+        outcome = create(stage)
+        world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.none
+        assert [*stage.limits["c1"].connections(), *stage.limits["c2"].connections()] == []
+
+    def test_a_leader_that_is_not_yet_active_is_waited_for(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.quorum.is_leader = True
+        outcome = create(stage)
+        world.run_for(1)
+        assert not outcome.is_done
+
+        def activate() -> None:
+            stage.own.is_active = True
+            for told in stage.own.told:
+                told(stage.cluster.controller)
+
+        stage.on(stage.broker, activate)
+        assert error_of(outcome) is ErrorCode.none
+
+    def test_a_request_goes_on_elsewhere_when_another_leads(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.quorum.is_leader = True
+        outcome = create(stage)
+        world.run_for(1)
+        stage.quorum.is_leader = False
+        stage.lead("c1")
+        world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.none
+
+    def test_the_quorum_answers_for_itself(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        stage.quorum.is_leader = True
+        messages = schema(*DESCRIBE_QUORUM)
+        stage.quorum.answers.answered = messages.new(
+            "DescribeQuorumResponse", error_code=ErrorCode.none, error_message=None, topics=(), nodes=()
+        )
+        request = messages.new("DescribeQuorumRequest", topics=())
+        outcome = stage.begin(lambda: stage.channel.handle(*DESCRIBE_QUORUM, request))
+        assert outcome.result.error_code is ErrorCode.none
+        assert stage.quorum.answers.asked == [(55, 2, "CONTROLLER")]
+
+    def test_and_is_given_up_as_such(self, world: World) -> None:
+        stage = Stage(world)
+        stage.open_channel()
+        request = schema(*DESCRIBE_QUORUM).new("DescribeQuorumRequest", topics=())
+        outcome = stage.begin(lambda: stage.channel.handle(*DESCRIBE_QUORUM, request))
+        world.run_for(61)
+        assert outcome.result.error_code is ErrorCode.request_timed_out
+
+
+class TestBreaks:
+    def told(self, stage: Stage) -> list[float]:
+        moments: list[float] = []
+        stage.open_channel().on_break(lambda: moments.append(stage.world.now))
+        return moments
+
+    def test_a_new_leader_is_told(self, world: World) -> None:
+        stage = Stage(world)
+        told = self.told(stage)
+        stage.see(None)
+        assert told == []
+        stage.lead("c1")
+        assert len(told) == 1
+        stage.lead("c2")
+        assert len(told) == 2
+
+    def test_so_is_the_end_of_the_connection(self, world: World) -> None:
+        stage = Stage(world)
+        told = self.told(stage)
+        stage.lead("c1")
+        beat(stage)
+        world.run_for(0.1)
+        told.clear()
+        stage.hang_up("c1")
+        world.run_for(0.1)
+        assert len(told) == 1
+
+    def test_but_not_that_of_one_that_is_of_no_use_any_more(self, world: World) -> None:
+        stage = Stage(world)
+        told = self.told(stage)
+        stage.lead("c1")
+        beat(stage)
+        world.run_for(0.1)
+        stage.lead("c2")
+        told.clear()
+        stage.hang_up("c1")
+        world.run_for(2)
+        stage.on(stage.broker, stage.channel.close)
+        assert told == []
+        stage.check()
