@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from .apply import apply
+from .apply import ImageDelta, apply
 from .batches import MetadataBatch
 from .image import ClusterImage
 from .records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord, MetadataRecord
@@ -40,19 +40,24 @@ class Replay:
             else:
                 self._ready.append(record)
         self._offset, self._epoch, self._timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
-        if len(self._ready) >= _RECORDS_PER_STEP:
-            self._apply()
 
     def take_all(self, batches: Iterable[MetadataBatch]) -> None:
         for batch in batches:
             self.take(batch)
+            if len(self._ready) >= _RECORDS_PER_STEP:
+                self.step()
+
+    def note_kraft_version(self, level: int) -> None:
+        """Which the quorum keeps beside the records."""
+        self._image = self._image.with_kraft_version(level)
 
     def image(self) -> ClusterImage:
-        self._apply()
-        return self._image
+        return self.step()[0]
 
-    def _apply(self) -> None:
-        self._image, _ = apply(
+    def step(self) -> tuple[ClusterImage, ImageDelta]:
+        """The image with everything taken so far, and what that changed since the last step."""
+        self._image, delta = apply(
             self._image, self._ready, offset=self._offset, epoch=self._epoch, timestamp_ms=self._timestamp_ms
         )
         self._ready = []
+        return self._image, delta

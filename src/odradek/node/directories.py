@@ -54,8 +54,8 @@ class NodeDirectories:
         return cluster_id
 
     @property
-    def metadata_directory_id(self) -> UUID | None:
-        return self._metadata.directory_ids.get(self._metadata_path)
+    def metadata_directory_id(self) -> UUID:
+        return self._metadata.directory_ids[self._metadata_path]
 
     @property
     def metadata_had_clean_shutdown(self) -> bool:

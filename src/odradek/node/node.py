@@ -5,36 +5,33 @@
 
 import asyncio
 import logging
-import socket
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Disk, Executor, Random
-from odradek.config.listeners import Listener as Address
 from odradek.config.node_config import NodeConfig
-from odradek.handlers.apis import BROKER_APIS
+from odradek.handlers.apis import BROKER_APIS, CONTROLLER_NODE_APIS
 from odradek.log.log_dir import LogDirError
 from odradek.log.log_dirs import DirFailure, LoadProgress, LogDirs
 from odradek.metadata.image import ClusterImage
 from odradek.net.dispatch import ApiDispatcher
-from odradek.net.limits import NodeConnectionLimits, limits_by_address, limits_by_name
-from odradek.net.reachability import Reachability
-from odradek.net.server import Listener, ListenError
+from odradek.net.server import ListenError
 from odradek.node.broker import Broker
 from odradek.node.cleaning import Cleaning
+from odradek.node.controller_channel import ControllerChannel
+from odradek.node.controller_node import ControllerNode
 from odradek.node.directories import NodeDirectories, advice, failed_metadata
+from odradek.node.listeners import NodeListeners
 from odradek.node.maintenance import Maintenance
 from odradek.node.membership import Membership
 from odradek.node.periodic import Periodic
-from odradek.node.quorum_of_one import QuorumError, QuorumOfOne
+from odradek.node.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
 
 logger = logging.getLogger(__name__)
 
-CLOSE_IDLE_INTERVAL_MS: Final = 10_000
-METADATA_MAINTENANCE_INTERVAL_MS: Final = 60_000
 RECOVERY_TOLD_AFTER_BYTES: Final = 256 << 20
 
 
@@ -50,10 +47,11 @@ class Node:
         self._random: Final = random
         self._executor: Final = executor
         self._periodic: Final = Periodic()
-        self._listeners: list[Listener] = []
-        self._limits: NodeConnectionLimits | None = None
+        self._listeners: Final = NodeListeners(config, clock, self._periodic)
         self._directories: NodeDirectories | None = None
-        self._quorum: QuorumOfOne | None = None
+        self._quorum: Quorum | None = None
+        self._controller_node: ControllerNode | None = None
+        self._channels: Final[list[ControllerChannel]] = []
         self._membership: Membership | None = None
         self._broker: Broker | None = None
         self._serving = False
@@ -61,7 +59,7 @@ class Node:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{one.host}:{one.port}" for one in self._advertised())
+        return ",".join(f"{one.host}:{one.port}" for one in self._listeners.advertised())
 
     # starting
 
@@ -79,49 +77,110 @@ class Node:
     async def _start(self) -> None:
         config = self._config
         # A port in use is found out before anything on disk is touched.
-        await self._bind_listeners()
+        await self._listeners.bind()
         self._directories = directories = NodeDirectories.open(self._disk, config, self._new_id)
         quorum = await self._open_quorum(directories)
+        if config.is_controller:
+            await self._begin_as_controller(quorum, directories.cluster_id)
+        quorum.start()
+        if config.is_broker:
+            await self._begin_as_broker(quorum, directories)
+        else:
+            await self._unless_failed(quorum.caught_up())
+        self._periodic.every("metadata snapshots", lambda: MAINTENANCE_INTERVAL_MS, quorum.maintain)
+        self._listeners.begin_chores()
+        self._serving = True
+
+    async def _begin_as_controller(self, quorum: Quorum, cluster_id: str) -> None:
+        self._controller_node = node = ControllerNode(
+            self._config,
+            quorum,
+            self._new_channel(quorum),
+            endpoints=self._listeners.advertised_to_quorum(),
+            incarnation_id=self._new_id(),
+            cluster_id=cluster_id,
+            clock=self._clock,
+            random=self._random,
+            executor=self._executor,
+        )
+        node.begin()
+        await self._listeners.serve_quorum(ApiDispatcher(CONTROLLER_NODE_APIS, node))
+
+    async def _begin_as_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
+        membership = await self._register(quorum, directories)
         self._broker = broker = Broker(
-            config,
+            self._config,
             cluster_id=directories.cluster_id,
             clock=self._clock,
             random=self._random,
             executor=self._executor,
-            controller=quorum,
+            controller=self._new_channel(quorum),
             log_dirs=directories.logs,
             log_dir_failed=self._log_dir_failed,
         )
-        await self._load_logs(directories.logs, broker, quorum.image)
-        quorum.subscribe(broker.on_image)
+        image = quorum.image
+        await self._load_logs(directories.logs, broker, image)
+        await quorum.loader.join(broker.on_image, since=image)
         # Clients are let in last: whom they find here leads what it is to lead.
-        await self._join(quorum, directories)
+        await self._unless_failed(membership.unfence())
         await self._serve(broker)
-        self._begin_chores(broker)
-        self._serving = True
+        Maintenance(broker, self._periodic).begin()
+        self._periodic.once(Cleaning(broker, self._disk).run())
 
-    async def _open_quorum(self, directories: NodeDirectories) -> QuorumOfOne:
+    def _new_channel(self, quorum: Quorum) -> ControllerChannel:
+        channel = ControllerChannel(self._config, quorum.driver, quorum.controller, clock=self._clock)
+        self._channels.append(channel)
+        return channel
+
+    async def _open_quorum(self, directories: NodeDirectories) -> Quorum:
         config = self._config
         try:
-            self._quorum = quorum = await QuorumOfOne.open(
+            self._quorum = quorum = await Quorum.open(
                 config,
                 cluster_id=directories.cluster_id,
                 directory_id=directories.metadata_directory_id,
+                endpoints=self._listeners.advertised_to_quorum(),
                 disk=self._disk,
                 clock=self._clock,
                 random=self._random,
                 executor=self._executor,
                 had_clean_shutdown=directories.metadata_had_clean_shutdown,
             )
-            quorum.failed.add_done_callback(lambda failed: self._metadata_failed(failed.result()))
-            await quorum.activate()
         except OSError as error:
             raise StartError(failed_metadata(config.metadata_log_dir, error)) from error
-        except KafkaError as error:
-            if self._quorum is None or not self._quorum.failed.done():
-                raise
-            raise StartError(failed_metadata(config.metadata_log_dir, self._quorum.failed.result())) from error
+        quorum.failed.add_done_callback(lambda failed: self._metadata_failed(failed.result()))
         return quorum
+
+    async def _register(self, quorum: Quorum, directories: NodeDirectories) -> Membership:
+        """Returns once the image is as recent as the registration."""
+        # Heartbeats have a connection of their own: they do not wait behind what clients want.
+        channel = self._new_channel(quorum)
+        self._membership = membership = Membership(
+            self._config,
+            channel,
+            cluster_id=directories.cluster_id,
+            incarnation_id=self._new_id(),
+            metadata_offset=lambda: quorum.image.offset,
+            clock=self._clock,
+            random=self._random,
+        )
+        channel.on_break(membership.beat_now)
+        quorum.subscribe(membership.on_image)
+        logs = directories.logs
+        await self._unless_failed(
+            membership.register(self._listeners.advertised(), logs.directory_ids.values(), logs.previous_broker_epoch)
+        )
+        await self._unless_failed(quorum.loader.reached(membership.broker_epoch))
+        return membership
+
+    async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:
+        """What waits for the quorum does not wait for one that cannot go on."""
+        task = asyncio.ensure_future(work)
+        await asyncio.wait((task, self.failed), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            task.cancel()
+            raise StartError(self.failed.result())
+        task.result()
 
     async def _load_logs(self, log_dirs: LogDirs, broker: Broker, image: ClusterImage) -> None:
         def is_stray(name: TopicPartition, topic_id: UUID | None) -> bool:
@@ -158,70 +217,10 @@ class Node:
         await asyncio.gather(*(one_after_the_other() for _ in range(at_once)))
         return results
 
-    async def _bind_listeners(self) -> None:
-        config = self._config
-        has_others = len(config.broker_listeners) > 1
-        self._limits = limits = NodeConnectionLimits(
-            self._clock,
-            connections_max=config.max_connections,
-            per_address_max=config.max_connections_per_ip,
-            per_address_overrides={},
-            idle_ms_max=config.connections_max_idle_ms,
-            waiting_max=config.socket_listen_backlog_size,
-            privileged_listener=config.inter_broker_listener_name if has_others else None,
-        )
-        for address in config.broker_listeners:
-            listener = Listener(
-                address.name,
-                address.host,
-                address.port,
-                limits,
-                request_bytes_max=config.socket_request_max_bytes,
-                backlog=config.socket_listen_backlog_size,
-                send_buffer_bytes=config.socket_send_buffer_bytes,
-                receive_buffer_bytes=config.socket_receive_buffer_bytes,
-            )
-            self._listeners.append(listener)
-            await listener.bind()
-
     async def _serve(self, broker: Broker) -> None:
-        self._limits_changed(broker.config)
-        broker.on_config(self._limits_changed)
-        dispatcher = ApiDispatcher(BROKER_APIS, broker)
-        for listener in self._listeners:
-            await listener.serve(dispatcher)
-
-    async def _join(self, quorum: QuorumOfOne, directories: NodeDirectories) -> None:
-        self._membership = membership = Membership(
-            self._config,
-            quorum,
-            cluster_id=directories.cluster_id,
-            incarnation_id=self._new_id(),
-            metadata_offset=lambda: quorum.image.offset,
-        )
-        logs = directories.logs
-        await membership.register(self._advertised(), logs.directory_ids.values(), logs.previous_broker_epoch)
-        await membership.unfence()
-
-    def _begin_chores(self, broker: Broker) -> None:
-        Maintenance(broker, self._periodic).begin()
-        self._periodic.once(Cleaning(broker, self._disk).run())
-        quorum = self._quorum
-        assert quorum is not None
-        self._periodic.every("metadata snapshots", lambda: METADATA_MAINTENANCE_INTERVAL_MS, quorum.maintain)
-        self._periodic.every("idle connections", self._close_idle_interval_ms, self._close_idle)
-        for listener, advertised in zip(self._listeners, self._advertised(), strict=True):
-            reachability = Reachability(listener.name, advertised.host, advertised.port)
-            listener.on_client(reachability.client_connected)
-            self._periodic.once(reachability.check())
-
-    def _advertised(self) -> list[Address]:
-        """Where clients are told to go. A port of 0 stands for the one that was given by the system."""
-        ports = {listener.name: listener.port for listener in self._listeners}
-        return [
-            one._replace(host=one.host or socket.getfqdn(), port=one.port or ports.get(one.name, 0))
-            for one in self._config.advertised_listeners
-        ]
+        self._listeners.limits_changed(broker.config)
+        broker.on_config(self._listeners.limits_changed)
+        await self._listeners.serve_clients(ApiDispatcher(BROKER_APIS, broker))
 
     def _new_id(self) -> UUID:
         while True:
@@ -229,33 +228,6 @@ class Node:
             # Kafka's tools read an id that begins with a dash as an option.
             if candidate.bytes[0] >> 2 != 62:
                 return candidate
-
-    def _limits_changed(self, config: NodeConfig) -> None:
-        assert self._limits is not None
-        overrides = config.max_connections_per_ip_overrides
-        known = limits_by_address(overrides)
-        self._limits.change(
-            connections_max=config.max_connections,
-            per_address_max=config.max_connections_per_ip,
-            per_address_overrides=known,
-        )
-        if len(known) < len(overrides):
-            self._periodic.once(self._resolve_limits(overrides))
-
-    async def _resolve_limits(self, overrides: Mapping[str, int]) -> None:
-        assert self._limits is not None
-        assert self._broker is not None
-        resolved = await limits_by_name(overrides)
-        if self._broker.config.max_connections_per_ip_overrides == overrides:
-            self._limits.per_address_overrides = {**resolved, **limits_by_address(overrides)}
-
-    def _close_idle_interval_ms(self) -> int:
-        idle_ms_max = self._config.connections_max_idle_ms
-        return CLOSE_IDLE_INTERVAL_MS if idle_ms_max < 0 else min(CLOSE_IDLE_INTERVAL_MS, max(idle_ms_max // 4, 100))
-
-    async def _close_idle(self) -> None:
-        if self._limits is not None:
-            self._limits.close_idle()
 
     # failing
 
@@ -274,8 +246,11 @@ class Node:
         elif self._membership is not None and directory_id is not None:
             self._membership.report_offline_dirs([directory_id])
 
-    def _metadata_failed(self, error: OSError) -> None:
-        self._fail(failed_metadata(self._config.metadata_log_dir, error))
+    def _metadata_failed(self, error: Exception) -> None:
+        if isinstance(error, OSError):
+            self._fail(failed_metadata(self._config.metadata_log_dir, error))
+        else:
+            self._fail(f"the metadata log in {self._config.metadata_log_dir} cannot go on: {error}")
 
     def _fail(self, reason: str) -> None:
         logger.critical("%s", reason)
@@ -291,24 +266,23 @@ class Node:
             await self._broker.stop()
         if self._membership is not None:
             await self._membership.leave(politely=self._serving and not self.failed.done())
-        for listener in self._listeners:
-            listener.stop_accepting()
-        if self._limits is not None:
-            for connection in self._limits.connections():
-                connection.close()
-        if self._directories is None:
-            return
-        if self._serving and not self.failed.done():
-            await self._close_cleanly(self._directories)
-        else:
-            self._directories.abandon()
+        self._listeners.stop_clients()
+        for channel in self._channels:
+            channel.close()
+        is_clean = self._serving and not self.failed.done()
+        if is_clean and self._broker is not None:
+            await self._close_logs(self._broker)
+        if self._controller_node is not None:
+            self._controller_node.stop()
+        if self._quorum is not None:
+            is_clean = await self._leave_quorum(self._quorum) and is_clean
+        self._listeners.stop()
+        if self._directories is not None:
+            await self._close_directories(self._directories, is_clean=is_clean)
 
-    async def _close_cleanly(self, directories: NodeDirectories) -> None:
-        assert self._broker is not None
-        assert self._quorum is not None
-        assert self._membership is not None
-        log_dirs = directories.logs
-        partitions = list(self._broker.partitions().values())
+    async def _close_logs(self, broker: Broker) -> None:
+        log_dirs = broker.log_dirs
+        partitions = list(broker.partitions().values())
         # Requests that were under way when their connections ended may still be writing; no more are let through.
         for partition in partitions:
             partition.withdraw(ErrorCode.not_leader_or_follower)
@@ -319,14 +293,20 @@ class Node:
                 log_dirs.fail(*failure)
         for failure in await self._executor.run(lambda: log_dirs.checkpoint_high_watermarks(offsets)):
             log_dirs.fail(*failure)
+
+    async def _leave_quorum(self, quorum: Quorum) -> bool:
         try:
-            await self._quorum.close()
+            await quorum.stop()
         except OSError as error:
             # No word of a clean stop, then: the next start looks at every log.
             self._metadata_failed(error)
+        return not self.failed.done()
+
+    async def _close_directories(self, directories: NodeDirectories, *, is_clean: bool) -> None:
+        if not is_clean:
             directories.abandon()
             return
-        epoch = self._membership.broker_epoch
+        epoch = -1 if self._membership is None else self._membership.broker_epoch
         await self._executor.run(lambda: directories.close(epoch))
 
 

@@ -113,6 +113,10 @@ class RaftMachine:
         return self._replica.high_watermark
 
     @property
+    def log_end_offset(self) -> int:
+        return self._replica.log.end_offset
+
+    @property
     def quorum(self) -> Quorum:
         """As the end of the log has it, committed or not."""
         return Quorum(self._replica.quorum.kraft_version, self._replica.voters.voters)

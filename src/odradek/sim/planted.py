@@ -19,8 +19,8 @@ from odradek.log.partition_log import Appended, PartitionLog
 from odradek.log.producer_state import ProducerState
 from odradek.log.recovery import LogLoader
 from odradek.metadata.decision import Decision
-from odradek.node.metadata_log import MetadataLog
-from odradek.node.quorum_of_one import QuorumOfOne
+from odradek.node.quorum.active_controller import ActiveController
+from odradek.node.quorum.store import QuorumStore
 from odradek.partition.group_sync import GroupSync
 from odradek.partition.partition import Partition
 from odradek.protocol.framing import FrameReader
@@ -153,13 +153,13 @@ def _forget_the_beginning(sound: Any) -> Any:
 
 
 def _show_before_commit(sound: Any) -> Any:
-    def replay(self: QuorumOfOne, records: Any, now_ms: int) -> Any:
-        step = sound(self, records, now_ms)
-        for subscriber in self._subscribers:
-            subscriber.__self__._image = step.image  # type: ignore[attr-defined]
-        return step
+    def append(self: ActiveController, records: Any) -> None:
+        sound(self, records)
+        assert self._controller is not None
+        for subscriber in self._loader._subscribers:
+            subscriber.__self__._image = self._controller.image  # type: ignore[attr-defined]
 
-    return replay
+    return append
 
 
 def _allocate_without_record(sound: Any) -> Any:
@@ -171,10 +171,10 @@ def _allocate_without_record(sound: Any) -> Any:
 
 
 def _answer_before_commit(sound: Any) -> Any:
-    async def settled(self: QuorumOfOne) -> None:
+    async def committed(self: ActiveController, offset: int) -> None:
         await asyncio.sleep(0)
 
-    return settled
+    return committed
 
 
 def _rename_unsynced(sound: Any) -> Any:
@@ -286,7 +286,7 @@ BUGS: Final = {
             name="metadata-not-synced",
             what="changes of metadata are answered while they are only in memory",
             scenario=POWER_LOSS,
-            owner=MetadataLog,
+            owner=QuorumStore,
             attribute="flush",
             breaks=_nothing,
         ),
@@ -294,16 +294,16 @@ BUGS: Final = {
             name="metadata-answered-early",
             what="changes of metadata are answered before they are committed",
             scenario=POWER_LOSS,
-            owner=QuorumOfOne,
-            attribute="_settled",
+            owner=ActiveController,
+            attribute="_committed",
             breaks=_answer_before_commit,
         ),
         PlantedBug(
             name="metadata-seen-early",
             what="brokers serve metadata that is not committed yet",
             scenario=POWER_LOSS,
-            owner=QuorumOfOne,
-            attribute="_replay",
+            owner=ActiveController,
+            attribute="_append_batch",
             breaks=_show_before_commit,
         ),
         PlantedBug(

@@ -1,6 +1,7 @@
-"""A quorum of one on real files, with a clock that stands still and an executor whose syncs can be counted or fail."""
+"""A quorum of one on real files, with a clock that goes by hand and an executor whose syncs can be counted or fail."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from odradek.host.disk import HostDisk
 from odradek.log.meta_properties import read_meta_properties
 from odradek.metadata.features import SUPPORTED_FEATURES
 from odradek.node.format import FormatRequest, format_directories
-from odradek.node.quorum_of_one import QuorumOfOne
+from odradek.node.quorum.quorum import Quorum
 from odradek.protocol.schemas import schema
 
 T = TypeVar("T")
@@ -21,6 +22,8 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 
 class StillClock:
+    """The calendar stands still; time passes all the same."""
+
     def __init__(self) -> None:
         self.now_ms = 1_700_000_000_000
 
@@ -28,7 +31,7 @@ class StillClock:
         return self.now_ms
 
     def monotonic(self) -> float:
-        return self.now_ms / 1000
+        return time.monotonic()
 
 
 class LoopExecutor:
@@ -77,28 +80,34 @@ class Host:
         assert meta is not None
         self.directory_id = meta.directory_id
 
-    async def open(self, *, activate: bool = True) -> QuorumOfOne:
-        quorum = await QuorumOfOne.open(
+    async def open(self) -> Quorum:
+        """Once it is active, with what a new cluster begins with."""
+        assert self.directory_id is not None
+        quorum = await Quorum.open(
             self.config,
             cluster_id=CLUSTER_ID,
             directory_id=self.directory_id,
+            endpoints=self.config.advertised_controller_listeners,
             disk=self.disk,
             clock=self.clock,
             random=self.random,
             executor=self.executor,
         )
-        if activate:
-            await quorum.activate()
+        active = asyncio.get_running_loop().create_future()
+        quorum.controller.on_activation(lambda controller: active.done() or active.set_result(None))
+        quorum.start()
+        await asyncio.wait([active, quorum.failed], return_when=asyncio.FIRST_COMPLETED)
+        await quorum.loader.reached(quorum.driver.log_end_offset - 1)
         return quorum
 
-    def run(self, scenario: Callable[[QuorumOfOne], Awaitable[T]]) -> T:
+    def run(self, scenario: Callable[[Quorum], Awaitable[T]]) -> T:
         async def main() -> T:
             return await scenario(await self.open())
 
         return asyncio.run(main())
 
 
-async def register(quorum: QuorumOfOne, directory_id: UUID | None, incarnation: int = 1, **others: Any) -> int:
+async def register(quorum: Quorum, directory_id: UUID | None, incarnation: int = 1, **others: Any) -> int:
     messages = schema(62, 4)
     request = messages.new(
         "BrokerRegistrationRequest",
@@ -115,7 +124,7 @@ async def register(quorum: QuorumOfOne, directory_id: UUID | None, incarnation: 
         log_dirs=(directory_id,),
         **{"previous_broker_epoch": -1, **others},
     )
-    response = await quorum.handle(62, 4, request)
+    response = await quorum.controller.handle(62, 4, request)
     assert response.error_code == 0
     heartbeat = schema(63, 1).new(
         "BrokerHeartbeatRequest",
@@ -126,12 +135,12 @@ async def register(quorum: QuorumOfOne, directory_id: UUID | None, incarnation: 
         want_shut_down=False,
         offline_log_dirs=(),
     )
-    assert not (await quorum.handle(63, 1, heartbeat)).is_fenced
+    assert not (await quorum.controller.handle(63, 1, heartbeat)).is_fenced
     epoch: int = response.broker_epoch
     return epoch
 
 
-async def create_topics(quorum: QuorumOfOne, *names: str, partitions: int = 1, version: int = 7) -> Any:
+async def create_topics(quorum: Quorum, *names: str, partitions: int = 1, version: int = 7) -> Any:
     messages = schema(19, version)
     request = messages.new(
         "CreateTopicsRequest",
@@ -149,4 +158,4 @@ async def create_topics(quorum: QuorumOfOne, *names: str, partitions: int = 1, v
         timeout=timedelta(seconds=1),
         validate_only=False,
     )
-    return await quorum.handle(19, version, request)
+    return await quorum.controller.handle(19, version, request)

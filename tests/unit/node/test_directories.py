@@ -15,7 +15,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.host.disk import HostDisk
 from odradek.log.log_dir import LogDirError
-from odradek.log.log_dirs import LogDirFailed, LogDirOffline, LogDirs
+from odradek.log.log_dirs import LogDirFailed, LogDirOffline, LogDirs, WantedLog
 from odradek.node.directories import NodeDirectories
 from odradek.node.format import FormatRequest, format_directories
 
@@ -104,15 +104,10 @@ def open_logs(*paths: Path) -> LogDirs:
 
 def create(logs: LogDirs, *, is_new: bool, directory_id: UUID = UNASSIGNED) -> str:
     async def run() -> str:
-        log = await logs.get_or_create(
-            NAME,
-            TOPIC_ID,
-            TopicConfig.resolve({}),
-            directory_id=directory_id,
-            is_new=is_new,
-            now_ms=0,
-            executor=Inline(),
-        )
+        wanted = WantedLog(NAME, TOPIC_ID, TopicConfig.resolve({}), directory_id)
+        (log,) = await logs.get_or_create([wanted], is_new=is_new, now_ms=0, executor=Inline())
+        if isinstance(log, Exception):
+            raise log
         return logs.dir_of(log)
 
     return asyncio.run(run())

@@ -1,19 +1,20 @@
 import asyncio
 import errno
 import shutil
-from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.config.listeners import Voter
 from odradek.metadata.apply import ImageDelta
+from odradek.metadata.batches import build_metadata_batch
 from odradek.metadata.image import ClusterImage
 from odradek.metadata.records import BeginTransactionRecord, FeatureLevelRecord
-from odradek.node.metadata_log import MetadataLog
-from odradek.node.quorum_of_one import QuorumError, QuorumOfOne
+from odradek.node.quorum.quorum import Quorum, QuorumError
+from odradek.node.quorum.store import QuorumStore
 from odradek.protocol.schemas import schema
+from odradek.raft.batch import Batch
 
 from .quorum_host import Host, create_topics, register
 
@@ -24,32 +25,31 @@ def host(tmp_path: Path, request: pytest.FixtureRequest) -> Host:
 
 
 def test_a_new_cluster_begins_with_what_format_has_prepared(host: Host) -> None:
-    async def scenario(quorum: QuorumOfOne) -> None:
+    async def scenario(quorum: Quorum) -> None:
         image = quorum.image
         assert image.features.metadata_version == 30
         assert image.features.level("eligible.leader.replicas.version") == 1
         assert image.default_broker_config() == {"min.insync.replicas": "1"}
-        assert image.controllers[1].endpoints[0].port == 9093
         assert image.features.kraft_version == (0 if host.config.controller_quorum_voters else 1)
-        assert (quorum.epoch, image.epoch) == (1, 1)
-        await quorum.close()
+        assert (quorum.driver.epoch, image.epoch) == (1, 1)
+        await quorum.stop()
 
     host.run(scenario)
 
 
 def test_what_was_answered_is_there_after_every_restart(host: Host) -> None:
-    async def first(quorum: QuorumOfOne) -> None:
+    async def first(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         response = await create_topics(quorum, "orders", partitions=3)
         assert response.topics[0].error_code is ErrorCode.none
-        await quorum.close()
+        await quorum.stop()
 
     host.run(first)
     for restart in range(3):
 
-        async def again(quorum: QuorumOfOne, epoch: int = restart + 2) -> ClusterImage:
-            assert quorum.epoch == epoch
-            await quorum.close()
+        async def again(quorum: Quorum, epoch: int = restart + 2) -> ClusterImage:
+            assert quorum.driver.epoch == epoch
+            await quorum.stop()
             return quorum.image
 
         image = host.run(again)
@@ -58,12 +58,12 @@ def test_what_was_answered_is_there_after_every_restart(host: Host) -> None:
 
 
 def test_after_kill_9_the_broker_is_let_in_at_once_and_leads_again(host: Host) -> None:
-    async def first(quorum: QuorumOfOne) -> None:
+    async def first(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         await create_topics(quorum, "orders")
         # No close: the process is gone.
 
-    async def second(quorum: QuorumOfOne) -> None:
+    async def second(quorum: Quorum) -> None:
         assert quorum.image.topics_by_name["orders"].partitions[0].leader == 1
         await register(quorum, host.directory_id, incarnation=2)
         partition = quorum.image.topics_by_name["orders"].partitions[0]
@@ -78,7 +78,7 @@ def test_a_tail_torn_at_any_byte_loses_only_what_was_never_answered(tmp_path: Pa
     sizes: dict[int, set[str]] = {}
     log = host.metadata / "00000000000000000000.log"
 
-    async def scenario(quorum: QuorumOfOne) -> None:
+    async def scenario(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         sizes[log.stat().st_size] = set()
         for name in ("first", "second"):
@@ -95,7 +95,7 @@ def test_a_tail_torn_at_any_byte_loses_only_what_was_never_answered(tmp_path: Pa
         (torn.metadata / log.name).write_bytes(whole[:cut])
         torn.directory_id = host.directory_id
 
-        async def look(quorum: QuorumOfOne) -> set[str]:
+        async def look(quorum: Quorum) -> set[str]:
             return set(quorum.image.topics_by_name)
 
         assert torn.run(look) == sizes[max(size for size in sizes if size <= cut)]
@@ -108,7 +108,7 @@ def test_everybody_hears_of_changes_in_order_before_the_answer(host: Host) -> No
         await asyncio.sleep(0)
         heard.append((image.offset, tuple(topic.name for topic in delta.topics_created)))
 
-    async def scenario(quorum: QuorumOfOne) -> None:
+    async def scenario(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         quorum.subscribe(subscriber)
         names = [f"topic-{number}" for number in range(20)]
@@ -126,7 +126,7 @@ def test_everybody_hears_of_changes_in_order_before_the_answer(host: Host) -> No
 
 
 def test_one_sync_serves_all_that_came_meanwhile(host: Host) -> None:
-    async def scenario(quorum: QuorumOfOne) -> None:
+    async def scenario(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         before = host.executor.runs
         await asyncio.gather(*(create_topics(quorum, f"topic-{number}") for number in range(100)))
@@ -136,7 +136,7 @@ def test_one_sync_serves_all_that_came_meanwhile(host: Host) -> None:
 
 
 def test_a_refusal_waits_for_the_decision_it_rests_on(host: Host) -> None:
-    async def scenario(quorum: QuorumOfOne) -> None:
+    async def scenario(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         order: list[ErrorCode] = []
 
@@ -153,7 +153,7 @@ def test_after_a_failed_sync_nothing_is_acknowledged(host: Host) -> None:
     def no_space() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    async def scenario(quorum: QuorumOfOne) -> None:
+    async def scenario(quorum: Quorum) -> None:
         await register(quorum, host.directory_id)
         host.executor.before = no_space
         answers = await asyncio.gather(*(create_topics(quorum, name) for name in ("a", "b")))
@@ -171,12 +171,12 @@ class TestSnapshots:
     def test_by_bytes(self, tmp_path: Path) -> None:
         host = Host(tmp_path, metadata_log_max_record_bytes_between_snapshots="2000")
 
-        async def scenario(quorum: QuorumOfOne) -> ClusterImage:
+        async def scenario(quorum: Quorum) -> ClusterImage:
             await register(quorum, host.directory_id)
             for number in range(40):
                 await create_topics(quorum, f"topic-{number}")
             await quorum.maintain()
-            await quorum.close()
+            await quorum.stop()
             return quorum.image
 
         image = host.run(scenario)
@@ -188,7 +188,7 @@ class TestSnapshots:
     def test_by_time_only_when_something_changed(self, tmp_path: Path) -> None:
         host = Host(tmp_path, metadata_log_max_snapshot_interval_ms="1000")
 
-        async def scenario(quorum: QuorumOfOne) -> list[int]:
+        async def scenario(quorum: Quorum) -> list[int]:
             counts = []
             for _ in range(3):
                 host.clock.now_ms += 1001
@@ -206,7 +206,7 @@ class TestSnapshots:
             internal_metadata_log_segment_bytes="2000",
         )
 
-        async def scenario(quorum: QuorumOfOne) -> ClusterImage:
+        async def scenario(quorum: Quorum) -> ClusterImage:
             await register(quorum, host.directory_id)
             for number in range(60):
                 host.clock.now_ms += 100
@@ -214,7 +214,7 @@ class TestSnapshots:
                 await quorum.maintain()
             host.clock.now_ms += 100_000
             await quorum.maintain()
-            await quorum.close()
+            await quorum.stop()
             return quorum.image
 
         image = host.run(scenario)
@@ -227,12 +227,12 @@ class TestSnapshots:
     def test_a_log_behind_its_snapshot_starts_anew_after_it(self, tmp_path: Path) -> None:
         host = Host(tmp_path, metadata_log_max_snapshot_interval_ms="1000")
 
-        async def scenario(quorum: QuorumOfOne) -> int:
+        async def scenario(quorum: Quorum) -> int:
             await register(quorum, host.directory_id)
             await create_topics(quorum, "orders")
             host.clock.now_ms += 1001
             await quorum.maintain()
-            await quorum.close()
+            await quorum.stop()
             return quorum.image.offset
 
         offset = host.run(scenario)
@@ -251,23 +251,16 @@ class TestSnapshots:
         assert [file.name for file in host.metadata.glob("*42*")] == []
 
 
-async def _image_of(quorum: QuorumOfOne) -> ClusterImage:
-    await quorum.close()
+async def _image_of(quorum: Quorum) -> ClusterImage:
+    await quorum.stop()
     return quorum.image
 
 
 class TestRefusals:
     def test_another_directory(self, tmp_path: Path) -> None:
         host = Host(tmp_path)
-        host.directory_id = None
+        host.directory_id = UUID(int=77)
         with pytest.raises(QuorumError, match="another directory"):
-            host.run(_image_of)
-
-    def test_several_voters(self, tmp_path: Path) -> None:
-        host = Host(tmp_path, is_standalone=False)
-        voters = (Voter(1, "127.0.0.1", 9093), Voter(2, "127.0.0.1", 9094))
-        host.config = replace(host.config, controller_quorum_voters=voters)
-        with pytest.raises(QuorumError, match="has to be the only voter"):
             host.run(_image_of)
 
     def test_a_broken_snapshot(self, tmp_path: Path) -> None:
@@ -293,29 +286,28 @@ class TestRefusals:
 def test_a_transaction_left_open_is_aborted(tmp_path: Path) -> None:
     """As when a controller dies while it writes its bootstrap records in several batches."""
     host = Host(tmp_path)
-    log = MetadataLog.open(host.disk, host.config, now_ms=1)
     records = [BeginTransactionRecord(name="x"), FeatureLevelRecord(name="metadata.version", feature_level=29)]
-    log.append(records, epoch=1, metadata_version=29, now_ms=1)
-    log.close()
-    image = host.run(_image_of)
-    assert image.features.metadata_version == 30
-    again = MetadataLog.open(host.disk, host.config, now_ms=1)
-    assert not again.ends_inside_transaction
-    assert again.image.features.metadata_version == 30
+    data = build_metadata_batch(records, metadata_version=29, timestamp_ms=1)
+    store = QuorumStore.open(host.disk, host.config, now_ms=1)
+    store.append([Batch(base_offset=0, last_offset=1, epoch=1, data=data)], now_ms=1)
+    store.close()
+    for _ in range(2):
+        image = host.run(_image_of)
+        assert image.features.metadata_version == 30
 
 
 def test_the_quorums_version_can_be_raised(tmp_path: Path) -> None:
     host = Host(tmp_path, is_standalone=False)
     messages = schema(57, 2)
 
-    async def scenario(quorum: QuorumOfOne) -> None:
+    async def scenario(quorum: Quorum) -> None:
         assert quorum.image.features.kraft_version == 0
         update = messages.new("FeatureUpdateKey", feature="kraft.version", max_version_level=1, upgrade_type=1)
         for validate_only in (True, False):
             request = messages.new("UpdateFeaturesRequest", feature_updates=(update,), validate_only=validate_only)
-            assert (await quorum.handle(57, 2, request)).error_code is ErrorCode.none
+            assert (await quorum.controller.handle(57, 2, request)).error_code is ErrorCode.none
             assert quorum.image.features.kraft_version == (0 if validate_only else 1)
-        await quorum.close()
+        await quorum.stop()
 
     host.run(scenario)
     assert host.run(_image_of).features.kraft_version == 1
