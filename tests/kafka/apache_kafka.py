@@ -9,7 +9,7 @@ from tests.components import ComponentMissing, cache_directory, find_program
 from tests.node_process import CLUSTER_ID, NodeProcess
 
 VERSION = "4.3.1"
-ARTIFACTS = ("kafka_2.13", "kafka-tools")
+ARTIFACTS = ("kafka_2.13", "kafka-tools", "kafka-shell")
 TOOL_TIMEOUT_S = 120
 
 # A tool lives for a second: compiling it well would take longer than running it.
@@ -39,9 +39,9 @@ def kafka_libs() -> Path:
         return Path(given)
     libs = cache_directory() / f"kafka-{VERSION}"
     complete = libs / ".complete"
-    if not complete.exists():
+    if not complete.exists() or complete.read_text() != " ".join(ARTIFACTS):
         _fetch_jars(libs)
-        complete.touch()
+        complete.write_text(" ".join(ARTIFACTS))
     return libs
 
 
@@ -131,6 +131,18 @@ class KafkaTools:
 
     def cluster(self, *arguments: str) -> str:
         return self.run("org.apache.kafka.tools.ClusterTool", *arguments, *self._server())
+
+    def metadata_quorum(self, *arguments: str, controllers: str = "", configuration: Path | None = None) -> str:
+        """Asks the brokers, or the controllers at the given addresses."""
+        server = ("--bootstrap-controller", controllers) if controllers else self._server()
+        file = ("--command-config", str(configuration)) if configuration else ()
+        return self.run("org.apache.kafka.tools.MetadataQuorumCommand", *server, *file, *arguments)
+
+    def storage(self, *arguments: str) -> str:
+        return self.run("kafka.tools.StorageTool", *arguments)
+
+    def metadata_shell(self, snapshot: Path, *command: str) -> str:
+        return self.run("org.apache.kafka.shell.MetadataShell", "--snapshot", str(snapshot), *command)
 
     def transactions(self, *arguments: str) -> str:
         return self.run("org.apache.kafka.tools.TransactionsCommand", *self._server(), *arguments)

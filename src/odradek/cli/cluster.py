@@ -113,10 +113,14 @@ def unregister(
 
 
 def nodes_of(members: Members, quorum: QuorumStatus) -> list[Node]:
-    """An observer that is a registered broker follows the metadata as brokers do; any other one is a controller."""
+    """An observer that is a registered broker follows the metadata as brokers do; any other one is a controller, or
+    was a broker until it was unregistered: it is left out when it has fallen silent.
+    """
     now_ms = leaders_time_ms(quorum)
     replicas = {
-        replica.id: replica for replica in quorum.replicas if replica.is_voter or replica.id not in members.nodes
+        replica.id: replica
+        for replica in quorum.replicas
+        if replica.is_voter or (replica.id not in members.nodes and now_ms - replica.last_fetch_ms <= SILENT_MS)
     }
     return [
         _node(node_id, members.nodes.get(node_id), replicas.get(node_id), quorum, now_ms)

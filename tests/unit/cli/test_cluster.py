@@ -35,6 +35,7 @@ def test_every_node_once_with_all_it_is() -> None:
             replica(4, fetched_ms=-1),
             replica(5, fetched_ms=NOW_MS - 100, is_voter=False),
             replica(7, fetched_ms=NOW_MS - 100, is_voter=False),
+            replica(8, fetched_ms=NOW_MS - 30_000, is_voter=False),
         ),
     )
     assert [(node.id, node.roles, node.broker_state, node.controller_state) for node in nodes_of(members, quorum)] == [
