@@ -1,26 +1,53 @@
 """A broker's membership in the cluster: registration, heartbeats, and the controlled way out.
 
-All of it goes through the controller's own requests, whether the controller is this process or another.
+All of it goes through the controller's own requests, whether the controller is this process or another. A broker that
+was fenced, because nobody heard of it for a while, simply goes on: its next heartbeat takes the fence away.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
+from math import inf
 from typing import Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ports import ControllerPort
+from odradek.base.ports import Clock, ControllerPort, Random
 from odradek.config.listeners import SECURITY_PROTOCOLS, Listener
 from odradek.config.node_config import NodeConfig
-from odradek.metadata.features import SUPPORTED_FEATURES
+from odradek.metadata.apply import ImageDelta
+from odradek.metadata.features import IV_3_7_DIRECTORIES, METADATA_VERSION, SUPPORTED_FEATURES
+from odradek.metadata.image import ClusterImage
+from odradek.node.backoff import backoff_seconds
 from odradek.protocol.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
 
 BROKER_REGISTRATION: Final = (62, 4)
 BROKER_HEARTBEAT: Final = (63, 1)
-CONTROLLED_SHUTDOWN_SECONDS_MAX: Final = 5.0
+
+CONTROLLED_SHUTDOWN_SECONDS_MAX: Final = 300.0
+"""As long as Kafka waits."""
+EAGER_SECONDS: Final = 0.01
+"""Between heartbeats of a broker that waits to be let in, at first."""
+LEAVING_SECONDS: Final = 0.05
+
+_REASONS: Final = {
+    ErrorCode.duplicate_broker_registration: "another broker with node.id={node_id} is alive; "
+    "give each node a number of its own",
+    ErrorCode.inconsistent_cluster_id: "this node's log dirs belong to cluster {cluster_id} and its controllers to "
+    "another; format them for that one, or correct the addresses of the controllers",
+    ErrorCode.unsupported_version: "the cluster uses features that this release does not know; "
+    "start the node with a newer one",
+    ErrorCode.invalid_registration: "the controllers do not take the ids of its log dirs: a meta.properties was copied "
+    "from another node or directory, take it out and format the directory",
+    ErrorCode.request_timed_out: "no active controller answered; a majority of the controllers must run, and be "
+    "reached from here at the addresses of controller.quorum.voters or controller.quorum.bootstrap.servers",
+}
+_FINAL: Final = frozenset(
+    {ErrorCode.inconsistent_cluster_id, ErrorCode.unsupported_version, ErrorCode.invalid_registration}
+)
+"""No later attempt would fare better."""
 
 
 class Membership:
@@ -32,22 +59,176 @@ class Membership:
         cluster_id: str,
         incarnation_id: UUID,
         metadata_offset: Callable[[], int],
+        clock: Clock,
+        random: Random,
     ) -> None:
         self._config: Final = config
         self._controller: Final = controller
         self._cluster_id: Final = cluster_id
         self._incarnation_id: Final = incarnation_id
         self._metadata_offset: Final = metadata_offset
-        self._heartbeats: asyncio.Task[None] | None = None
+        self._clock: Final = clock
+        self._random: Final = random
+        self._interval_seconds: Final = max(1, config.broker_heartbeat_interval_ms) / 1000
+        self._retry_seconds_max: Final = max(1, config.broker_session_timeout_ms) / 1000
+        self._registration: Message = None
+        self._must_register = False
+        self._is_ready = False
+        self._is_leaving = False
+        self._eager_seconds = EAGER_SECONDS
+        self._offline_dirs: Final[dict[UUID, None]] = {}
         self._wake: Final = asyncio.Event()
-        self._offline_dirs: frozenset[UUID] = frozenset()
+        loop = asyncio.get_running_loop()
+        self._unfenced: Final[asyncio.Future[None]] = loop.create_future()
+        self._let_go: Final[asyncio.Future[None]] = loop.create_future()
+        self._living: asyncio.Task[None] | None = None
         self.broker_epoch = -1
+
+    # Coming
 
     async def register(
         self, listeners: Sequence[Listener], directory_ids: Collection[UUID], previous_broker_epoch: int
     ) -> None:
+        """Until the controller takes it; from then on it hears that this broker lives, and is not ready yet.
+
+        Raises KafkaError, with the reason, for what will not change or has not changed in time.
+        """
+        self._registration = self._registration_request(listeners, directory_ids, previous_broker_epoch)
+        deadline = self._clock.monotonic() + self._config.initial_broker_registration_timeout_ms / 1000
+        failures = 0
+        while (code := await self._try_to_register(deadline)) is not ErrorCode.none:
+            failures += 1
+            pause = backoff_seconds(failures, self._retry_seconds_max, self._random)
+            if code in _FINAL or self._clock.monotonic() + pause > deadline:
+                raise self._refusal(code)
+            if failures == 1:
+                logger.warning("the broker is not registered yet: %s", self._refusal(code))
+            await asyncio.sleep(pause)
+        self._living = asyncio.ensure_future(self._live())
+
+    async def unfence(self) -> None:
+        """Tells the controller that this broker is ready to serve. Returns once it is to."""
+        self._is_ready = True
+        self.beat_now()
+        await asyncio.shield(self._unfenced)
+
+    async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """A cluster that has just learnt of log dirs has to be told of this broker's."""
+        own = image.brokers.get(self._config.node_id)
+        if (
+            METADATA_VERSION in delta.features_changed
+            and image.features.metadata_version >= IV_3_7_DIRECTORIES
+            and own is not None
+            and own.incarnation_id == self._incarnation_id
+            and not own.directories
+        ):
+            self._must_register = True
+            self.beat_now()
+
+    # Living
+
+    def beat_now(self) -> None:
+        """Whoever is the active controller may not know this broker yet, or there is something to tell."""
+        self._wake.set()
+
+    def report_offline_dirs(self, directory_ids: Collection[UUID]) -> None:
+        self._offline_dirs.update(dict.fromkeys(directory_ids))
+        self.beat_now()
+
+    async def _live(self) -> None:
+        failures = 0
+        while True:
+            # What is asked for from here on asks for another heartbeat.
+            self._wake.clear()
+            try:
+                if self._must_register:
+                    await self._register_again()
+                pause = self._digest(await self._beat())
+                failures = 0
+            except KafkaError as error:
+                if self._is_leaving:
+                    logger.warning("leaving the cluster failed: %s; stopping all the same", error)
+                    _resolve(self._let_go)
+                    return
+                failures += 1
+                pause = backoff_seconds(failures, self._retry_seconds_max, self._random)
+                logger.warning("heartbeat refused: %s", error)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    def _digest(self, answer: Message) -> float:
+        """How long to wait before the next heartbeat."""
+        if self._is_leaving:
+            if answer.should_shut_down:
+                _resolve(self._let_go)
+            return min(LEAVING_SECONDS, self._interval_seconds)
+        if answer.is_caught_up and not (answer.is_fenced and self._is_ready):
+            if not answer.is_fenced:
+                _resolve(self._unfenced)
+            self._eager_seconds = EAGER_SECONDS
+            return self._interval_seconds
+        pause = min(self._eager_seconds, self._interval_seconds)
+        self._eager_seconds = 2 * pause
+        return pause
+
+    # Going
+
+    async def leave(self, *, politely: bool) -> None:
+        """Ends the heartbeats; politely: gives up leadership first, as far as others can take it over."""
+        if self._living is None:
+            return
+        if politely and self._config.controlled_shutdown_enable and self._unfenced.done():
+            self._is_leaving = True
+            self.beat_now()
+            await asyncio.wait((self._let_go,), timeout=CONTROLLED_SHUTDOWN_SECONDS_MAX)
+            if not self._let_go.done():
+                logger.warning("the controller did not let this broker go in time; stopping all the same")
+        self._living.cancel()
+        await asyncio.wait((self._living,))
+
+    # Requests
+
+    async def _try_to_register(self, deadline: float = inf) -> ErrorCode:
+        left = deadline - self._clock.monotonic()
+        try:
+            async with asyncio.timeout(None if left == inf else max(0.0, left)):
+                response = await self._controller.handle(*BROKER_REGISTRATION, self._registration)
+        except TimeoutError:
+            return ErrorCode.request_timed_out
+        code: ErrorCode = response.error_code
+        if code is ErrorCode.none:
+            self.broker_epoch = response.broker_epoch
+        return code
+
+    async def _register_again(self) -> None:
+        code = await self._try_to_register()
+        if code is not ErrorCode.none:
+            raise self._refusal(code)
+        self._must_register = False
+
+    async def _beat(self) -> Message:
+        request = schema(*BROKER_HEARTBEAT).new(
+            "BrokerHeartbeatRequest",
+            broker_id=self._config.node_id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._metadata_offset(),
+            want_fence=not self._is_ready,
+            want_shut_down=self._is_leaving,
+            offline_log_dirs=tuple(self._offline_dirs),
+        )
+        response = await self._controller.handle(*BROKER_HEARTBEAT, request)
+        if response.error_code is not ErrorCode.none:
+            raise KafkaError(response.error_code)
+        return response
+
+    def _registration_request(
+        self, listeners: Sequence[Listener], directory_ids: Collection[UUID], previous_broker_epoch: int
+    ) -> Message:
         messages = schema(*BROKER_REGISTRATION)
-        request = messages.new(
+        return messages.new(
             "BrokerRegistrationRequest",
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
@@ -71,66 +252,12 @@ class Membership:
             log_dirs=tuple(directory_ids),
             previous_broker_epoch=previous_broker_epoch,
         )
-        response = await self._controller.handle(*BROKER_REGISTRATION, request)
-        if response.error_code is not ErrorCode.none:
-            raise KafkaError(response.error_code, "the controller refused this broker's registration")
-        self.broker_epoch = response.broker_epoch
 
-    async def unfence(self) -> None:
-        """Tells the controller that this broker serves, and goes on telling it."""
-        await self._beat(want_shut_down=False)
-        self._heartbeats = asyncio.ensure_future(self._keep_beating())
+    def _refusal(self, code: ErrorCode) -> KafkaError:
+        reason = _REASONS.get(code, "the controller refused this broker's registration")
+        return KafkaError(code, reason.format(node_id=self._config.node_id, cluster_id=self._cluster_id))
 
-    def report_offline_dirs(self, directory_ids: Collection[UUID]) -> None:
-        self._offline_dirs |= frozenset(directory_ids)
-        self._wake.set()
 
-    async def leave(self, *, politely: bool) -> None:
-        """Ends the heartbeats; politely: gives up leadership first, as far as others can take it over."""
-        if self._heartbeats is None:
-            return
-        self._heartbeats.cancel()
-        if not politely:
-            return
-        try:
-            async with asyncio.timeout(CONTROLLED_SHUTDOWN_SECONDS_MAX):
-                while not (await self._beat(want_shut_down=True)).should_shut_down:
-                    await asyncio.sleep(self._interval_seconds / 10)
-        except TimeoutError:
-            logger.warning("the controller did not let this broker go in time; stopping all the same")
-        except KafkaError as error:
-            logger.warning("leaving the cluster failed: %s; stopping all the same", error)
-
-    @property
-    def _interval_seconds(self) -> float:
-        interval_ms = self._config.effective("broker.heartbeat.interval.ms")
-        assert isinstance(interval_ms, int)
-        return interval_ms / 1000
-
-    async def _keep_beating(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(self._interval_seconds):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-            self._wake.clear()
-            try:
-                await self._beat(want_shut_down=False)
-            except KafkaError as error:
-                logger.warning("heartbeat refused: %s", error)
-
-    async def _beat(self, *, want_shut_down: bool) -> Message:
-        request = schema(*BROKER_HEARTBEAT).new(
-            "BrokerHeartbeatRequest",
-            broker_id=self._config.node_id,
-            broker_epoch=self.broker_epoch,
-            current_metadata_offset=self._metadata_offset(),
-            want_fence=False,
-            want_shut_down=want_shut_down,
-            offline_log_dirs=tuple(self._offline_dirs),
-        )
-        response = await self._controller.handle(*BROKER_HEARTBEAT, request)
-        if response.error_code is not ErrorCode.none:
-            raise KafkaError(response.error_code)
-        return response
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,380 @@
+"""A broker's life in the cluster, from its registration to its leave, with controllers that come and go."""
+
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.config.listeners import Listener
+from odradek.metadata.apply import ImageDelta
+from odradek.metadata.records import FeatureLevelRecord
+from odradek.node.membership import Membership
+from odradek.protocol.schemas import Message
+from odradek.sim.world import World
+from tests.unit.controller.cluster import CLUSTER_ID, Cluster
+from tests.unit.node.controllers_stage import BROKER_ID, Outcome, Stage
+
+LISTENERS = [Listener("PLAINTEXT", "PLAINTEXT", "b4", 9092)]
+DIRECTORY = UUID(int=77_000)
+REGISTRATION, HEARTBEAT = 62, 63
+
+
+class Life:
+    """A broker whose metadata are those of the cluster, unless they stand still."""
+
+    def __init__(
+        self, world: World, settings: str = "", *, cluster_id: str = CLUSTER_ID, metadata_version: int = 30
+    ) -> None:
+        self.world = world
+        self.stage = Stage(world, settings)
+        self.stage.cluster = Cluster(brokers=2, metadata_version=metadata_version)
+        self.metadata_offset: int | None = None
+        self.stage.on(self.stage.broker, lambda: self._begin(cluster_id))
+
+    def _begin(self, cluster_id: str) -> None:
+        stage = self.stage
+        channel = stage.open_channel(retry_seconds_max=stage.config.broker_session_timeout_ms / 2000)
+        self.membership = Membership(
+            stage.config,
+            channel,
+            cluster_id=cluster_id,
+            incarnation_id=UUID(int=4),
+            metadata_offset=self._offset,
+            clock=stage.ports.clock,
+            random=stage.ports.random,
+        )
+        channel.on_break(self.membership.beat_now)
+
+    def _offset(self) -> int:
+        return self.stage.cluster.image.offset if self.metadata_offset is None else self.metadata_offset
+
+    def register(self, directory: UUID = DIRECTORY) -> Outcome:
+        return self.stage.begin(lambda: self.membership.register(LISTENERS, [directory], -1))
+
+    def unfence(self) -> Outcome:
+        return self.stage.begin(self.membership.unfence)
+
+    def leave(self, *, politely: bool = True) -> Outcome:
+        return self.stage.begin(lambda: self.membership.leave(politely=politely))
+
+    def serve(self, name: str = "c1") -> None:
+        self.stage.lead(name)
+        assert self.register()
+        self.world.run_for(0.1)
+        outcome = self.unfence()
+        self.world.run_for(0.1)
+        assert outcome.is_done
+        assert not self.is_fenced
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.stage.cluster.image.brokers[BROKER_ID].fenced
+
+    def asked(self, name: str, api_key: int = HEARTBEAT) -> list[Message]:
+        """What this controller was asked by the broker."""
+        return [request for key, _, request in self.stage.nodes[name].controller.asked if key == api_key]
+
+    def other_brokers_beat(self) -> None:
+        def accept() -> None:
+            self.stage.cluster.now = self.world.now
+            for broker_id in (1, 2):
+                self.stage.cluster.beat(broker_id)
+
+        self.stage.on(self.stage.broker, accept)
+
+
+class TestRegistration:
+    def test_is_taken(self, world: World) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        outcome = life.register()
+        world.run_for(0.1)
+        assert outcome.is_done
+        broker = life.stage.cluster.image.brokers[BROKER_ID]
+        assert (broker.epoch, broker.directories) == (life.membership.broker_epoch, (DIRECTORY,))
+        assert [(one.name, one.host, one.port) for one in broker.endpoints] == [("PLAINTEXT", "b4", 9092)]
+        assert broker.fenced
+
+    def test_waits_for_a_controller(self, world: World) -> None:
+        life = Life(world)
+        outcome = life.register()
+        world.run_for(40)
+        assert not outcome.is_done
+        life.stage.lead("c2")
+        world.run_for(10)
+        assert outcome.is_done
+        assert outcome.error is None
+
+    def test_but_not_for_ever(self, world: World) -> None:
+        life = Life(world)
+        outcome = life.register()
+        world.run_for(61)
+        assert outcome.error is not None
+        assert outcome.error.code is ErrorCode.request_timed_out
+        assert "a majority of the controllers must run" in str(outcome.error)
+
+    def test_as_long_as_it_is_told_to(self, world: World) -> None:
+        life = Life(world, "initial.broker.registration.timeout.ms=10000")
+        outcome = life.register()
+        world.run_for(10.1)
+        assert outcome.error is not None
+
+    def test_of_another_cluster_is_refused_at_once(self, world: World) -> None:
+        life = Life(world, cluster_id="another")
+        life.stage.lead("c1")
+        outcome = life.register()
+        world.run_for(0.1)
+        assert outcome.error is not None
+        assert outcome.error.code is ErrorCode.inconsistent_cluster_id
+        assert "belong to cluster another and its controllers to another" in str(outcome.error)
+        assert len(life.asked("c1", REGISTRATION)) == 1
+
+    def test_with_somebody_elses_directory_is_refused_at_once(self, world: World) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        (taken,) = life.stage.cluster.image.brokers[1].directories
+        outcome = life.register(taken)
+        world.run_for(0.1)
+        assert outcome.error is not None
+        assert outcome.error.code is ErrorCode.invalid_registration
+
+    def test_with_the_number_of_a_dead_broker_waits_for_its_session_to_end(self, world: World) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        life.stage.cluster.now = world.now
+        life.stage.cluster.add_broker(BROKER_ID)
+        outcome = life.register()
+        world.run_for(8)
+        assert not outcome.is_done
+        world.run_for(20)
+        assert outcome.is_done
+        assert outcome.error is None
+
+    def test_with_the_number_of_a_living_one_is_refused_in_the_end(self, world: World) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        life.stage.cluster.add_broker(BROKER_ID)
+        outcome = life.register()
+        for _ in range(31):
+            life.stage.cluster.now = world.now
+            life.stage.cluster.beat(BROKER_ID)
+            world.run_for(2)
+        assert outcome.error is not None
+        assert str(outcome.error) == (
+            "DUPLICATE_BROKER_REGISTRATION: another broker with node.id=4 is alive; give each node a number of its own"
+        )
+
+    def test_again_once_the_cluster_knows_log_dirs(self, world: World) -> None:
+        life = Life(world, metadata_version=16)
+        life.serve()
+        cluster = life.stage.cluster
+        assert cluster.image.brokers[BROKER_ID].directories == ()
+        epoch = life.membership.broker_epoch
+        before = cluster.image
+        cluster.replay((FeatureLevelRecord(name="metadata.version", feature_level=17),))
+        delta = ImageDelta(previous=before, features_changed=("metadata.version",))
+        life.stage.begin(lambda: life.membership.on_image(cluster.image, delta))
+        world.run_for(0.1)
+        broker = cluster.image.brokers[BROKER_ID]
+        assert (broker.directories, broker.epoch, broker.fenced) == ((DIRECTORY,), epoch, False)
+        assert life.membership.broker_epoch == epoch
+        world.run_for(10)
+        assert len(life.asked("c1", REGISTRATION)) == 2
+
+
+class TestHeartbeats:
+    def test_begin_before_the_broker_is_ready_and_leave_the_fence(self, world: World) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        life.register()
+        world.run_for(20)
+        assert life.is_fenced
+        assert all(request.want_fence for request in life.asked("c1"))
+        assert 9 <= len(life.asked("c1")) <= 12
+
+    def test_take_it_away_once_it_is(self, world: World) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        life.register()
+        world.run_for(3)
+        outcome = life.unfence()
+        world.run_for(0.05)
+        assert outcome.is_done
+        assert not life.is_fenced
+
+    def test_come_in_the_interval(self, world: World) -> None:
+        life = Life(world, "broker.heartbeat.interval.ms=500")
+        life.serve()
+        before = len(life.asked("c1"))
+        world.run_for(10)
+        assert len(life.asked("c1")) - before == 20
+
+    def test_are_eager_while_the_metadata_are_not_there_yet(self, world: World) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        life.metadata_offset = 0
+        life.register()
+        outcome = life.unfence()
+        world.run_for(0.3)
+        assert not outcome.is_done
+        assert life.is_fenced
+        life.metadata_offset = None
+        world.run_for(0.4)
+        assert outcome.is_done
+        assert len(life.asked("c1")) < 10
+
+    def test_come_at_once_when_the_connection_breaks(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        world.run_for(0.5)
+        before = len(life.asked("c1"))
+        life.stage.hang_up("c1")
+        world.run_for(0.1)
+        assert len(life.asked("c1")) == before + 1
+        assert len(list(life.stage.limits["c1"].connections())) == 1
+
+    def test_and_when_another_controller_is_active(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        world.run_for(0.5)
+        life.stage.lead("c2")
+        world.run_for(0.1)
+        assert len(life.asked("c2")) == 1
+
+    def test_go_to_the_next_controller_when_one_dies(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        world.run_for(0.5)
+        life.stage.machines["c1"].kill()
+        world.run_for(1)
+        life.stage.lead("c2")
+        world.run_for(0.1)
+        # The one that was under way, and the one for the new controller.
+        assert 1 <= len(life.asked("c2")) <= 2
+        life.stage.check()
+
+    def test_find_the_fence_and_take_it_away(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        life.stage.broker.pause(12)
+        world.run_for(11)
+        life.stage.cluster.now = world.now
+        assert life.stage.cluster.take(life.stage.cluster.controller.expire_sessions(world.now)) is not None
+        while life.stage.cluster.take(life.stage.cluster.controller.expire_sessions(world.now)) is not None:
+            pass
+        assert life.is_fenced
+        world.run_for(3)
+        assert not life.is_fenced
+
+    def test_that_are_refused_are_repeated_with_patience(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        life.stage.cluster.take(life.stage.cluster.controller.unregister_broker(BROKER_ID))
+        before = len(life.asked("c1"))
+        world.run_for(60)
+        assert 5 < len(life.asked("c1")) - before < 20
+        life.stage.check()
+
+    def test_report_a_failed_directory_at_once(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        world.run_for(0.5)
+        life.stage.on(life.stage.broker, lambda: life.membership.report_offline_dirs([UUID(int=5), UUID(int=6)]))
+        world.run_for(0.05)
+        assert life.asked("c1")[-1].offline_log_dirs == (UUID(int=5), UUID(int=6))
+
+
+class TestLeaving:
+    def test_waits_until_others_have_taken_over(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        cluster = life.stage.cluster
+        cluster.create("orders", assignments={0: (BROKER_ID, 1)})
+        assert cluster.partition("orders").leader == BROKER_ID
+        outcome = life.leave()
+        world.run_for(0.5)
+        assert cluster.partition("orders").leader == 1
+        assert not outcome.is_done
+        life.other_brokers_beat()
+        world.run_for(0.3)
+        assert outcome.is_done
+        assert life.is_fenced
+        count = len(life.asked("c1"))
+        world.run_for(10)
+        assert len(life.asked("c1")) == count
+
+    def test_of_a_broker_that_leads_nothing_takes_no_time(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        began_at = world.now
+        outcome = life.leave()
+        world.run_for(0.2)
+        assert outcome.ended_at is not None and outcome.ended_at - began_at < 0.05
+
+    def test_survives_a_change_of_controllers(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        life.stage.cluster.create("orders", assignments={0: (BROKER_ID, 1)})
+        outcome = life.leave()
+        world.run_for(0.5)
+        life.stage.machines["c1"].kill()
+        world.run_for(0.5)
+        life.stage.lead("c2")
+        life.other_brokers_beat()
+        world.run_for(0.5)
+        assert outcome.is_done
+        assert life.is_fenced
+
+    def test_does_not_wait_for_controllers_that_are_gone(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        life.stage.machines["c1"].kill()
+        life.stage.machines["c2"].kill()
+        outcome = life.leave()
+        world.run_for(5)
+        assert outcome.is_done
+        life.stage.check()
+
+    def test_impolitely_says_nothing(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        count = len(life.asked("c1"))
+        outcome = life.leave(politely=False)
+        world.run_for(0.1)
+        assert outcome.is_done
+        assert len(life.asked("c1")) == count
+        assert not life.is_fenced
+
+    def test_as_little_as_one_that_is_configured_so(self, world: World) -> None:
+        life = Life(world, "controlled.shutdown.enable=false")
+        life.serve()
+        count = len(life.asked("c1"))
+        outcome = life.leave()
+        world.run_for(0.1)
+        assert outcome.is_done
+        assert len(life.asked("c1")) == count
+
+    @pytest.mark.parametrize("registers", [True, False])
+    def test_before_it_ever_served(self, world: World, registers: bool) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        if registers:
+            life.register()
+            world.run_for(0.1)
+        outcome = life.leave()
+        world.run_for(0.1)
+        assert outcome.is_done
+        life.stage.check()
+
+    def test_ends_one_that_waits_to_be_let_in(self, world: World) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        life.metadata_offset = 0
+        life.register()
+        world.run_for(0.1)
+        waiting = life.unfence()
+        life.leave()
+        world.run_for(1)
+        assert not waiting.is_done
+        life.stage.on(life.stage.broker, lambda: waiting.task.cancel())
+        life.stage.check()
