@@ -65,6 +65,10 @@ class QuorumView(Protocol):
 class LocalController(ControllerPort, Protocol):
     """This node's own controller: it refuses with NOT_CONTROLLER while another one is active."""
 
+    @property
+    def remote(self) -> ControllerPort:
+        """Answers once a decision is committed, whether or not this node has taken it up."""
+
     def on_activation(self, told: Callable[[Controller | None], None], /) -> None: ...
 
 
@@ -161,7 +165,9 @@ class ControllerChannel:
         if messages.api_key in CONSENSUS_APIS:
             listener_name = self._config.controller_listener_names[0]
             return await self._quorum.answer(messages.api_key, messages.version, request, listener_name)
-        return await self._controller.handle(messages.api_key, messages.version, request)
+        # What the node wants for itself must not wait for what the node has yet to do: heartbeats go on meanwhile.
+        controller = self._controller.remote if messages.api_key in OWN_APIS else self._controller
+        return await controller.handle(messages.api_key, messages.version, request)
 
     async def _ask_there(self, peer: Peer, messages: Schema, request: Message, seconds_max: float) -> Message | None:
         if messages.api_key in OWN_APIS:

@@ -21,7 +21,7 @@ from odradek.net.dispatch import ApiDispatcher
 from odradek.net.server import ListenError
 from odradek.node.broker import Broker
 from odradek.node.cleaning import Cleaning
-from odradek.node.controller_channel import ControllerChannel
+from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
 from odradek.node.controller_node import ControllerNode
 from odradek.node.directories import NodeDirectories, advice, failed_metadata
 from odradek.node.listeners import NodeListeners
@@ -127,8 +127,10 @@ class Node:
         Maintenance(broker, self._periodic).begin()
         self._periodic.once(Cleaning(broker, self._disk).run())
 
-    def _new_channel(self, quorum: Quorum) -> ControllerChannel:
-        channel = ControllerChannel(self._config, quorum.driver, quorum.controller, clock=self._clock)
+    def _new_channel(self, quorum: Quorum, retry_seconds_max: float = FORWARDING_SECONDS_MAX) -> ControllerChannel:
+        channel = ControllerChannel(
+            self._config, quorum.driver, quorum.controller, clock=self._clock, retry_seconds_max=retry_seconds_max
+        )
         self._channels.append(channel)
         return channel
 
@@ -154,7 +156,7 @@ class Node:
     async def _register(self, quorum: Quorum, directories: NodeDirectories) -> Membership:
         """Returns once the image is as recent as the registration."""
         # Heartbeats have a connection of their own: they do not wait behind what clients want.
-        channel = self._new_channel(quorum)
+        channel = self._new_channel(quorum, self._config.broker_session_timeout_ms / 2000)
         self._membership = membership = Membership(
             self._config,
             channel,

@@ -59,6 +59,10 @@ class OwnController:
         self.is_active = False
         self.told: list[Callable[[Controller | None], None]] = []
 
+    @property
+    def remote(self) -> "OwnController":
+        return self
+
     def on_activation(self, told: Callable[[Controller | None], None]) -> None:
         self.told.append(told)
 
