@@ -42,12 +42,15 @@ BROKER_APIS: Final[Mapping[int, Api]] = {
         _api(35, 1, 5, "broker.describe_log_dirs"),
         _api(37, 0, 3, "broker.forwarded"),
         _api(44, 0, 1, "broker.incremental_alter_configs"),
+        _api(55, 0, 2, "broker.forwarded"),
         _api(57, 0, 2, "broker.forwarded"),
         _api(60, 0, 2, "broker.describe_cluster"),
         _api(61, 0, 0, "broker.describe_producers"),
         _api(64, 0, 0, "broker.forwarded"),
         _api(74, 0, 1, "broker.list_config_resources"),
         _api(75, 0, 0, "broker.describe_topic_partitions"),
+        _api(80, 0, 1, "broker.forwarded"),
+        _api(81, 0, 0, "broker.forwarded"),
     )
 }
 

@@ -219,3 +219,6 @@ def test_without_anything_to_decide_the_controller_is_not_asked(node: FakeContro
 def test_loggers_are_this_nodes(node: FakeControllerNode, name: str, code: ErrorCode, message: str) -> None:
     (answered,) = alter(node, INCREMENTAL_ALTER_CONFIGS, 1, resource(LOGGER, name))
     assert answered == (LOGGER, name, code, message)
+    (answered,) = alter(node, ALTER_CONFIGS, 1, resource(LOGGER, name))
+    assert answered == (LOGGER, name, ErrorCode.invalid_request, "Unexpected resource type BROKER_LOGGER.")
+    assert not node.controller.asked

@@ -31,8 +31,8 @@ async def handle(request: Message, context: RequestContext, node: ControllerNode
         if resource.resource_type not in _KNOWN_TYPES:
             error = KafkaError(ErrorCode.unsupported_version, f"Unknown resource type {resource.resource_type}.")
             refused[_name_of(resource)] = _answer(context, resource, error)
-        elif context.api_key == INCREMENTAL_ALTER_CONFIGS and resource.resource_type == RESOURCE_BROKER_LOGGER:
-            loggers.append(_answer(context, resource, _logger_error(resource, node)))
+        elif resource.resource_type == RESOURCE_BROKER_LOGGER:
+            loggers.append(_answer(context, resource, _logger_error(resource, context, node)))
         elif counts[_name_of(resource)] > 1:
             error = KafkaError(ErrorCode.invalid_request, "Duplicate resource.")
             refused[_name_of(resource)] = _answer(context, resource, error)
@@ -49,7 +49,9 @@ def _name_of(resource: Message) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
-def _logger_error(resource: Message, node: ControllerNodePort) -> KafkaError | None:
+def _logger_error(resource: Message, context: RequestContext, node: ControllerNodePort) -> KafkaError | None:
+    if context.api_key != INCREMENTAL_ALTER_CONFIGS:
+        return KafkaError(ErrorCode.invalid_request, "Unexpected resource type BROKER_LOGGER.")
     name = resource.resource_name
     try:
         node_id = int(name)

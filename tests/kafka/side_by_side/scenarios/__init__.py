@@ -8,6 +8,7 @@ from tests.kafka.side_by_side.scenarios import (
     offsets,
     produce,
     producers,
+    quorum,
     topics,
     versions,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "offsets",
     "produce",
     "producers",
+    "quorum",
     "topics",
     "versions",
 ]
