@@ -63,6 +63,7 @@ CONTROLLER_NODE_APIS: Final[Mapping[int, Api]] = {
         _api(18, 0, 4, "controller_node.api_versions"),
         _api(19, 2, 7, "controller_node.command"),
         _api(20, 1, 6, "controller_node.command"),
+        _api(32, 1, 4, "controller_node.describe_configs"),
         _api(33, 0, 2, "controller_node.alter_configs"),
         _api(37, 0, 3, "controller_node.command"),
         _api(44, 0, 1, "controller_node.alter_configs"),

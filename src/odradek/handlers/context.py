@@ -70,6 +70,20 @@ class ServingPort(Protocol):
     def executor(self) -> Executor: ...
 
 
+class ConfiguredNode(Protocol):
+    """Any node, as far as its settings and those of the cluster go."""
+
+    @property
+    def config(self) -> NodeConfig:
+        """What is in force, dynamic settings included."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+
 class BrokerPort(Protocol):
     """The broker as handlers see it."""
 
@@ -136,7 +150,8 @@ class ControllerNodePort(Protocol):
     """A node of the metadata quorum as the handlers of its controller listeners see it, whether or not it leads."""
 
     @property
-    def config(self) -> NodeConfig: ...
+    def config(self) -> NodeConfig:
+        """As it was when the node started."""
 
     @property
     def node_id(self) -> int: ...

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.node_config import NodeConfig
 from odradek.handlers.apis import CONTROLLER_NODE_APIS, load_handler
 from odradek.handlers.context import NO_CONNECTION, ConnectionPort, RequestContext
 from odradek.handlers.controller.apis import load_handler as load_controller_handler
@@ -15,6 +16,14 @@ from tests import raw_wire
 LISTENER = "CONTROLLER"
 CLUSTER_ID = "odradek-test-cluster-1"
 NODE_ID = 1
+PROPERTIES = """
+process.roles=controller
+node.id=1
+controller.quorum.voters=1@localhost:9093
+controller.listener.names=CONTROLLER
+listeners=CONTROLLER://localhost:9093
+log.dirs=/var/lib/odradek
+"""
 
 Answer = Callable[[int, int, Message], Message]
 
@@ -58,7 +67,7 @@ class InlineExecutor:
 
 class FakeControllerNode:
     def __init__(self) -> None:
-        self.config: Any = None
+        self.config = NodeConfig.load(PROPERTIES, "server.properties")
         self.clock: Any = None
         self.node_id = NODE_ID
         self.cluster_id = CLUSTER_ID

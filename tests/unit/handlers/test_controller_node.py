@@ -10,11 +10,13 @@ from odradek.base.errors import ErrorCode
 from odradek.handlers.apis import CONTROLLER_NODE_APIS, load_handler
 from odradek.handlers.context import NoConnection
 from odradek.metadata.image import ClusterImage, ControllerImage
+from odradek.metadata.persistent_map import PersistentMap
 from odradek.metadata.records import Endpoint
 from odradek.protocol.schemas import Message, schema
 from tests.unit.handlers.fake_controller_node import CLUSTER_ID, LISTENER, NODE_ID, FakeControllerNode
 
-CREATE_TOPICS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER, HEARTBEAT = 19, 33, 44, 60, 63
+CREATE_TOPICS, DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 19, 32, 33, 44
+DESCRIBE_CLUSTER, HEARTBEAT = 60, 63
 TOPIC, BROKER, LOGGER = 2, 4, 8
 
 # As Apache Kafka 4.3.1 advertises them on its controller listener.
@@ -25,8 +27,8 @@ KAFKA = {
     56: (2, 3), 57: (0, 2), 58: (0, 0), 59: (0, 1), 60: (0, 2), 62: (0, 4), 63: (0, 2), 64: (0, 0), 67: (0, 0),
     70: (0, 0), 73: (0, 0), 80: (0, 1), 81: (0, 0), 82: (0, 0),
 }  # fmt: skip
-# SASL, ACLs, DescribeConfigs, tokens, elections, reassignments, quotas, credentials, AlterPartition.
-NOT_YET = {17, 29, 30, 31, 32, 36, 38, 39, 40, 41, 43, 45, 46, 49, 50, 51, 56}
+# SASL, ACLs, tokens, elections, reassignments, quotas, credentials, AlterPartition.
+NOT_YET = {17, 29, 30, 31, 36, 38, 39, 40, 41, 43, 45, 46, 49, 50, 51, 56}
 
 
 @pytest.fixture
@@ -155,6 +157,26 @@ def test_only_controllers_are_described(
     assert response.error_code is code
     assert response.error_message.endswith(message)
     assert (response.cluster_id, response.controller_id, response.brokers) == ("", -1, ())
+
+
+# DescribeConfigs
+
+
+def described(node: FakeControllerNode, name: str) -> Any:
+    resource = {"resource_type": BROKER, "resource_name": name, "configuration_keys": ["log.cleaner.threads"]}
+    (result,) = node.ask(DESCRIBE_CONFIGS, 4, resources=[resource]).results
+    return [(one.value, one.config_source) for one in result.configs] or result.error_message
+
+
+def test_a_controllers_own_settings_are_described_with_the_dynamic_ones(node: FakeControllerNode) -> None:
+    default, dynamic_of_all, dynamic = 5, 3, 2
+    assert described(node, "1") == [("1", default)]
+    node.image = ClusterImage(configs=PersistentMap([((BROKER, ""), {"log.cleaner.threads": "2"})]))
+    assert described(node, "1") == [("2", dynamic_of_all)]
+    assert described(node, "") == [("2", dynamic_of_all)]
+    node.image = ClusterImage(configs=PersistentMap([((BROKER, "1"), {"log.cleaner.threads": "3"})]))
+    assert described(node, "1") == [("3", dynamic)]
+    assert described(node, "2") == "Unexpected broker id, expected 1 or empty string, but received 2"
 
 
 # AlterConfigs and IncrementalAlterConfigs

@@ -22,7 +22,7 @@ from odradek.config.levels import (
 )
 from odradek.config.values import ConfigType
 from odradek.handlers.broker.unserved_configs import describe_client_metrics, describe_group
-from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.handlers.context import ConfiguredNode, RequestContext
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
 from odradek.metadata.topic_names import why_invalid
 from odradek.protocol.schemas import Message
@@ -47,7 +47,7 @@ _IN_ONE_GO_MAX: Final = 20
 _Names = Collection[str] | None
 
 
-async def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+async def handle(request: Message, context: RequestContext, node: ConfiguredNode) -> Message:
     if any(resource.resource_type not in _DESCRIBERS for resource in request.resources):
         # One resource of an unknown kind, and Kafka refuses them all.
         refusal = KafkaError(ErrorCode.invalid_request, _MALFORMED)
@@ -55,17 +55,17 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
     else:
         results = []
         for number, resource in enumerate(request.resources):
-            results.append(_describe(resource, request, context, broker))
+            results.append(_describe(resource, request, context, node))
             if number % _IN_ONE_GO_MAX == _IN_ONE_GO_MAX - 1:
                 # Every resource has dozens of configs: others have their turn between them.
                 await asyncio.sleep(0)
     return context.new("DescribeConfigsResponse", throttle_time=timedelta(0), results=tuple(results))
 
 
-def _describe(resource: Message, request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+def _describe(resource: Message, request: Message, context: RequestContext, node: ConfiguredNode) -> Message:
     try:
         described = _DESCRIBERS[resource.resource_type](
-            resource.resource_name, resource.configuration_keys or None, broker
+            resource.resource_name, resource.configuration_keys or None, node
         )
     except KafkaError as error:
         return _result(resource, error, (), context)
@@ -74,28 +74,28 @@ def _describe(resource: Message, request: Message, context: RequestContext, brok
     return _result(resource, None, tuple(configs), context)
 
 
-def _topic(name: str, names: _Names, broker: BrokerPort) -> Iterable[DescribedConfig]:
+def _topic(name: str, names: _Names, node: ConfiguredNode) -> Iterable[DescribedConfig]:
     invalid = why_invalid(name)
     if invalid is not None:
         raise KafkaError(ErrorCode.invalid_topic_exception, invalid)
-    if name not in broker.image.topics_by_name:
+    if name not in node.image.topics_by_name:
         raise KafkaError(ErrorCode.unknown_topic_or_partition, "")
-    return describe_topic(broker.config, broker.image.topic_config(name), names)
+    return describe_topic(node.config, node.image.topic_config(name), names)
 
 
-def _broker(name: str, names: _Names, broker: BrokerPort) -> Iterable[DescribedConfig]:
+def _broker(name: str, names: _Names, node: ConfiguredNode) -> Iterable[DescribedConfig]:
     if not name:
-        return describe_cluster_default(broker.config, names)
-    if _broker_id(name) != broker.node_id:
-        _refuse(f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}")
-    return describe_broker(broker.config, names)
+        return describe_cluster_default(node.config, names)
+    if _broker_id(name) != node.node_id:
+        _refuse(f"Unexpected broker id, expected {node.node_id} or empty string, but received {name}")
+    return describe_broker(node.config, names)
 
 
-def _broker_logger(name: str, names: _Names, broker: BrokerPort) -> Iterable[DescribedConfig]:
+def _broker_logger(name: str, names: _Names, node: ConfiguredNode) -> Iterable[DescribedConfig]:
     if not name:
         _refuse("Broker id must not be empty")
-    if _broker_id(name) != broker.node_id:
-        _refuse(f"Unexpected broker id, expected {broker.node_id} but received {name}")
+    if _broker_id(name) != node.node_id:
+        _refuse(f"Unexpected broker id, expected {node.node_id} but received {name}")
     loggers = {"root": logging.root} | {
         name: one for name, one in logging.root.manager.loggerDict.items() if isinstance(one, logging.Logger)
     }
@@ -115,20 +115,20 @@ def _broker_logger(name: str, names: _Names, broker: BrokerPort) -> Iterable[Des
     ]
 
 
-def _client_metrics(name: str, names: _Names, broker: BrokerPort) -> Iterable[DescribedConfig]:
+def _client_metrics(name: str, names: _Names, node: ConfiguredNode) -> Iterable[DescribedConfig]:
     if not name:
         _refuse("Client metrics subscription name must not be empty")
-    return describe_client_metrics(_stored(RESOURCE_CLIENT_METRICS, name, broker), names)
+    return describe_client_metrics(_stored(RESOURCE_CLIENT_METRICS, name, node), names)
 
 
-def _group(name: str, names: _Names, broker: BrokerPort) -> Iterable[DescribedConfig]:
+def _group(name: str, names: _Names, node: ConfiguredNode) -> Iterable[DescribedConfig]:
     if not name:
         _refuse("Group name must not be empty")
-    return describe_group(broker.config, _stored(RESOURCE_GROUP, name, broker), names)
+    return describe_group(node.config, _stored(RESOURCE_GROUP, name, node), names)
 
 
-def _stored(kind: int, name: str, broker: BrokerPort) -> Mapping[str, str]:
-    return broker.image.configs.get((kind, name), {})
+def _stored(kind: int, name: str, node: ConfiguredNode) -> Mapping[str, str]:
+    return node.image.configs.get((kind, name), {})
 
 
 def _broker_id(name: str) -> int:
@@ -141,7 +141,7 @@ def _refuse(message: str) -> NoReturn:
     raise KafkaError(ErrorCode.invalid_request, message)
 
 
-_DESCRIBERS: Final[Mapping[int, Callable[[str, _Names, BrokerPort], Iterable[DescribedConfig]]]] = {
+_DESCRIBERS: Final[Mapping[int, Callable[[str, _Names, ConfiguredNode], Iterable[DescribedConfig]]]] = {
     RESOURCE_TOPIC: _topic,
     RESOURCE_BROKER: _broker,
     _RESOURCE_BROKER_LOGGER: _broker_logger,
