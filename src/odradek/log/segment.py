@@ -127,11 +127,15 @@ class Segment:
         if size > config.segment_bytes - bytes_to_append or last_offset > self._last_offset_max:
             return False
         if size:
-            first_timestamp = self.first_batch_timestamp
+            first_timestamp = self._first_batch_timestamp
+            if first_timestamp is None:
+                first_timestamp = self.first_batch_timestamp
             age_ms = max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
             if age_ms > config.max_segment_ms - self.roll_jitter_ms:
                 return False
-        return not (self.offset_index.is_full or self.time_index.is_full)
+        offset_index, time_index = self.offset_index, self.time_index
+        # The time index keeps a place for the entry that `finish` adds.
+        return offset_index.entries < offset_index.max_entries and time_index.entries < time_index.max_entries - 1
 
     def append(self, data: bytes | bytearray | memoryview, batches: list[BatchHeader]) -> None:
         """Appends whole batches with their final offsets. After an OSError the segment is what it was before."""
@@ -140,7 +144,9 @@ class Segment:
         start = position = self.log.size
         interval = self.index_interval_bytes
         since_entry = self.bytes_since_index_entry
-        max_timestamp = self._load_max_timestamp()
+        max_timestamp = self._max_timestamp
+        if max_timestamp is None:
+            max_timestamp = self._load_max_timestamp()
         offset_of_max = self._offset_of_max_timestamp
         offset_index, time_index = self.offset_index, self.time_index
         entries = times = 0

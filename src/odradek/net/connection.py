@@ -157,6 +157,8 @@ class ClientConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._waiting.clear()
+        # They name this connection, which would wait for the garbage collector.
+        self._contexts.clear()
         if self._task is not None:
             self._task.cancel()
         if self._late is not None:
@@ -301,7 +303,8 @@ class ClientConnection(asyncio.Protocol):
                     return
             body = _NUMBERS.size + len(self._client_part)
             if context.schema.flexible:
-                body = skip_tagged_fields(frame, body)
+                # Hardly anybody sends tagged fields in a header.
+                body = body + 1 if frame.startswith(b"\0", body) else skip_tagged_fields(frame, body)
             answer = self._dispatcher.dispatch(frame, body, context)
         except SerialError as error:
             self._hang_up(_unreadable(error))
@@ -340,7 +343,7 @@ class ClientConnection(asyncio.Protocol):
             if refusal is None:
                 self._hang_up(str(error))
             else:
-                self._write([_LENGTH.pack(len(refusal)), refusal], len(refusal))
+                self._send([_LENGTH.pack(len(refusal)), refusal], len(refusal))
             return None
         context = RequestContext(
             header.api_key, header.api_version, header.client_id, self.listener_name, self.peer_host, schema, self
@@ -393,20 +396,17 @@ class ClientConnection(asyncio.Protocol):
             head = _FLEXIBLE_HEAD.pack(size + 5, self._correlation_id, 0)
         else:
             head = _HEAD.pack(size + 4, self._correlation_id)
-        self._write([head, *parts], size)
-
-    def _write(self, parts: list[bytes], size: int) -> None:
-        held_back = self._held_back
-        if held_back is None:
-            self._send(parts, size)
-        elif len(held_back) < HELD_BACK_PARTS_MAX and size < HELD_BACK_BYTES_MAX and not self._handling:
-            held_back += parts
-        else:
-            self._send([*held_back, *parts], size)
-            held_back.clear()
+        self._send([head, *parts], size)
 
     def _send(self, parts: list[bytes], size: int) -> None:
-        """`size` says how large they are, small ones not counted."""
+        """Sends an answer of that size, and what was held back before it; or holds it back as well."""
+        held_back = self._held_back
+        if held_back is not None:
+            if len(held_back) < HELD_BACK_PARTS_MAX and size < HELD_BACK_BYTES_MAX and not self._handling:
+                held_back += parts
+                return
+            parts = [*held_back, *parts]
+            held_back.clear()
         transport = self._transport
         if transport is None:
             return
@@ -420,9 +420,10 @@ class ClientConnection(asyncio.Protocol):
             logger.info("closing the connection of %s: %s", self.peer_host, reason)
             self._waiting.clear()
             self._waiting_bytes = 0
-            if self._held_back:
-                self._send(self._held_back, 0)
-                self._held_back.clear()
+            held_back, self._held_back = self._held_back, None
+            if held_back:
+                self._send(held_back, 0)
+                held_back.clear()
             self.close()
 
 

@@ -118,17 +118,20 @@ class Partition:
 
     def append(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
         """Appends from the event loop. The caller waits for `durable` before it acknowledges."""
-        before = self._clock.monotonic()
-        appended = self._append(data, batches)
-        now = self._clock.monotonic()
+        clock = self._clock
+        before = clock.monotonic()
+        appended = self.log.append_as_leader(data, batches, leader_epoch=self.leader_epoch, now_ms=clock.wall_ms())
+        now = clock.monotonic()
         self._pace.observe(now - before, now)
         self._published(appended, data, batches)
         return appended
 
     async def append_in_turn(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
         def timed() -> tuple[Appended, float]:
-            before = self._clock.monotonic()
-            return self._append(data, batches), self._clock.monotonic() - before
+            clock = self._clock
+            before = clock.monotonic()
+            appended = self.log.append_as_leader(data, batches, leader_epoch=self.leader_epoch, now_ms=clock.wall_ms())
+            return appended, clock.monotonic() - before
 
         def publish(result: tuple[Appended, float]) -> None:
             appended, seconds = result
@@ -136,9 +139,6 @@ class Partition:
             self._published(appended, data, batches)
 
         return (await self.exclusively(timed, publish))[0]
-
-    def _append(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
-        return self.log.append_as_leader(data, batches, leader_epoch=self.leader_epoch, now_ms=self._clock.wall_ms())
 
     async def exclusively(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> T:
         """Runs `work` in the log dir's thread while nobody else writes this partition, and `then` on the loop.

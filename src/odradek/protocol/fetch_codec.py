@@ -15,6 +15,7 @@ FIRST_FLEXIBLE: Final = 12
 FIRST_WITH_TOPIC_ID: Final = 13
 FIRST_WITH_SESSIONS: Final = 7
 FIRST_WITH_LEADER_HINTS: Final = 16
+NO_PREFERRED_REPLICA: Final = -1
 
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
@@ -65,7 +66,7 @@ class FetchedPartition(NamedTuple):
     log_start_offset: int = -1
     # None: the reader asked for uncommitted records too, and is told of no aborted ones.
     aborted: Sequence[AbortedTransaction] | None = None
-    preferred_read_replica: int = -1
+    preferred_read_replica: int = NO_PREFERRED_REPLICA
     records: bytes = b""
     diverging: EpochEnd | None = None
     current_leader: CurrentLeader | None = None
@@ -89,9 +90,18 @@ def write_fetch_response(
     flexible = version >= FIRST_FLEXIBLE
     if version >= FIRST_WITH_TOPIC_ID and len(topics) == 1 and len(topics[0].partitions) == 1:
         ((_, topic_id, (only,)),) = topics
-        is_special = only.error or only.aborted or only.diverging or only.current_leader
-        if not (is_special or error or throttle_ms or leaders):
-            return _one_partition(topic_id, only, session_id)
+        is_plain = not (only.error or only.aborted or only.diverging or only.current_leader)
+        if is_plain and only.preferred_read_replica == NO_PREFERRED_REPLICA and not (error or throttle_ms or leaders):
+            return write_one_partition(
+                topic_id.bytes,
+                only.partition,
+                only.high_watermark,
+                only.last_stable_offset,
+                only.log_start_offset,
+                only.records,
+                session_id=session_id,
+                tells_aborted=only.aborted is not None,
+            )
     parts: list[bytes] = []
     out = bytearray(_I32.pack(throttle_ms))
     if version >= FIRST_WITH_SESSIONS:
@@ -120,23 +130,22 @@ def write_fetch_response(
     return parts
 
 
-def _one_partition(topic_id: UUID, partition: FetchedPartition, session_id: int) -> list[bytes]:
-    """The answer that most readers get: version 13 or later, one partition, no error, nothing aborted in it."""
-    records = partition.records
+def write_one_partition(
+    topic_id: bytes,
+    partition: int,
+    high_watermark: int,
+    last_stable_offset: int,
+    log_start_offset: int,
+    records: bytes,
+    *,
+    session_id: int,
+    tells_aborted: bool,
+) -> list[bytes]:
+    """What most readers get, in version 13 or later: one partition, no error, and nothing in it was aborted."""
+    aborted = 1 if tells_aborted else 0
     head = _ONE_PARTITION.pack(
-        0,
-        0,
-        session_id,
-        2,
-        topic_id.bytes,
-        2,
-        partition.partition,
-        0,
-        partition.high_watermark,
-        partition.last_stable_offset,
-        partition.log_start_offset,
-        0 if partition.aborted is None else 1,
-        partition.preferred_read_replica,
+        *(0, 0, session_id, 2, topic_id, 2, partition, 0),
+        *(high_watermark, last_stable_offset, log_start_offset, aborted, NO_PREFERRED_REPLICA),
     )
     # Behind the records: no tagged fields of the partition, of the topic, of the response.
     return [head + write_unsigned_varint(len(records) + 1), records, b"\0\0\0"]

@@ -57,6 +57,8 @@ def read_unsigned_varint(buffer: bytearray | bytes, offset: int) -> tuple[int, i
 def write_unsigned_varint(value: int) -> bytes:
     if value < 0x80:
         return bytes((value,))
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

@@ -31,6 +31,7 @@ from odradek.records.walk import INTERPRETED_WALK, Walk
 
 __all__ = ["InvalidRecords", "Validated", "must_walk", "validate"]
 
+_LOG_APPEND_TIME = "LogAppendTime"
 _LAST_CODEC = Compression.ZSTD
 _DEFAULT_AFTER_MAX_MS = 60 * 60 * 1000
 # Kafka lists every refused record. A response must not outgrow the request that caused it.
@@ -51,7 +52,7 @@ def must_walk(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
         return True
     if config.compression_type != "producer" and _target_compression(header, config) != header.compression:
         return True
-    if config.log_append_time:
+    if config.message_timestamp_type == _LOG_APPEND_TIME:
         return False
     if config.message_timestamp_before_max_ms != INT64_MAX:
         return True
@@ -95,7 +96,7 @@ def validate(
         payload = records_payload(data, header, opened_bytes_max)
         return _walk_and_patch(data, payload, header, config, now_ms, partition, walk or INTERPRETED_WALK)
     claims_append_time = header.attributes & ATTRIBUTE_APPEND_TIME
-    if config.log_append_time:
+    if config.message_timestamp_type == _LOG_APPEND_TIME:
         if claims_append_time:
             raise _append_time_refused(header)
         patch_append_time(data, header, now_ms)

@@ -90,13 +90,10 @@ class FetchContext:
         uses_topic_ids: bool,
     ) -> None:
         self.session = session
+        self.session_id = INVALID_SESSION_ID if session is None else session.id
         self.targets = targets
         self.incremental = incremental
         self.uses_topic_ids = uses_topic_ids
-
-    @property
-    def session_id(self) -> int:
-        return INVALID_SESSION_ID if self.session is None else self.session.id
 
 
 class FetchSessions:

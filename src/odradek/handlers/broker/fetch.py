@@ -26,6 +26,7 @@ from odradek.protocol.fetch_codec import (
     FetchedTopic,
     LeaderEndpoint,
     write_fetch_response,
+    write_one_partition,
 )
 from odradek.protocol.schemas import Message
 from odradek.waiting.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget, PartitionKey
@@ -92,7 +93,7 @@ class _LongPoll(LateAnswer):
         self._first: Found | None = found
         self._wait: FetchWait | None = None
         self._reading: asyncio.Task[None] | None = None
-        # The partition, where the fetch names just one.
+        # The partition, where the fetch names just one, and by its topic's id.
         self._only: Partition | None = None
 
     def begin(self) -> None:
@@ -131,7 +132,8 @@ class _LongPoll(LateAnswer):
             partitions = [p for t in targets if (p := self._broker.partition(t.topic, t.key.partition)) is not None]
             wait = FetchWait(partitions, self._limits.min_bytes - found.bytes, self._look_again)
             if wait.revision == found.revision:
-                self._only = partitions[0] if len(partitions) == len(targets) == 1 else None
+                is_simple = len(partitions) == len(targets) == 1 and self._context.version >= FIRST_WITH_TOPIC_ID
+                self._only = partitions[0] if is_simple else None
                 # What was read is read again: it must not lie in memory as long as a client cares to wait.
                 self._wait = wait
                 wait.begin(remaining)
@@ -154,24 +156,28 @@ class _LongPoll(LateAnswer):
         if (
             target.fetch_offset != fresh.first_offset
             or partition.high_watermark != end
-            or partition.last_stable_offset != end
+            or partition.log.last_stable_offset(end) != end
             or target.leader_epoch not in (NO_EPOCH, partition.leader_epoch)
             or target.last_fetched_epoch >= 0
             or len(fresh.data) < self._limits.min_bytes
             or not partition.is_leader
         ):
             return None
-        # All transactions before the batch are decided, and their markers lie before it: none reaches into it.
-        aborted = () if self._limits.committed_only else None
-        log_start = partition.log.log_start_offset
-        key = target.key
-        fetched = FetchedPartition(key.partition, ErrorCode.none, end, end, log_start, aborted, -1, bytes(fresh.data))
+        log_start_offset = partition.log.log_start_offset
         target.sent_high_watermark = end
-        target.sent_log_start_offset = log_start
-        if fetch.session is not None:
-            fetch.session.rotate((key,))
-        topic = FetchedTopic(key.topic, key.topic_id, [fetched])
-        return write_fetch_response([topic], self._context.version, session_id=fetch.session_id)
+        target.sent_log_start_offset = log_start_offset
+        # The only partition of a session is its last one, wherever it goes: nothing to rotate. And all transactions
+        # before the batch are decided, by markers that lie before it: none that was aborted reaches into it.
+        return write_one_partition(
+            partition.topic_id.bytes,
+            target.key.partition,
+            end,
+            end,
+            log_start_offset,
+            bytes(fresh.data),
+            session_id=fetch.session_id,
+            tells_aborted=self._limits.committed_only,
+        )
 
     async def _read_in_thread(self) -> None:
         try:

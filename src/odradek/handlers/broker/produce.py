@@ -25,7 +25,15 @@ from odradek.protocol.produce_codec import (
     read_produce_request,
     write_produce_response,
 )
-from odradek.records.batch import NO_TIMESTAMP, BatchHeader, CorruptBatch, UnsupportedMagic, parse_batches
+from odradek.records.batch import (
+    ATTRIBUTE_COMPRESSION_MASK,
+    ATTRIBUTE_TRANSACTIONAL,
+    NO_TIMESTAMP,
+    BatchHeader,
+    CorruptBatch,
+    UnsupportedMagic,
+    parse_batches,
+)
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES, DecompressionTooLarge
 from odradek.records.validate import InvalidRecords, Validated, must_walk, validate
 from odradek.records.walk import thread_walk
@@ -68,8 +76,9 @@ _TopicOutcomes = tuple[str | None, UUID | None, list[_Outcome]]
 
 
 def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
-    if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
-        return _handle_one(request, context, broker)
+    topics = request.topics
+    if len(topics) == 1 and len(topics[0].partitions) == 1:
+        return _handle_one(topics[0], request, context, broker)
     if sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX:
         return _handle_in_slices(request, context, broker)
     outcomes: list[_TopicOutcomes] = []
@@ -83,9 +92,8 @@ def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort)
     return _respond([TopicResult(*outcome) for outcome in outcomes], request, context)  # type: ignore[arg-type]
 
 
-def _handle_one(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
+def _handle_one(topic: TopicRecords, request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
     """One partition, which is what a busy producer sends most."""
-    (topic,) = request.topics
     if topic.topic_id is None:
         ((index, records),) = topic.partitions
         outcome = _produce(topic.name or "", None, index, records, request, context, broker)
@@ -168,12 +176,13 @@ def _produce(
         if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
             raise KafkaError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic}")
         partition.check_leader()
-        if batches[0].is_transactional:
+        attributes = batches[0].attributes
+        if attributes & ATTRIBUTE_TRANSACTIONAL:
             _check_transaction(request)
         config = partition.log.config
         now_ms = broker.clock.wall_ms()
         # A compressed batch may hold any amount, however small it looks.
-        large = len(data) > WALK_ON_LOOP_BYTES_MAX or batches[0].compression
+        large = len(data) > WALK_ON_LOOP_BYTES_MAX or attributes & ATTRIBUTE_COMPRESSION_MASK
         if large and must_walk(batches[0], config, now_ms):
             return _append_after_walk(partition, data, batches, broker)
         valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
@@ -216,7 +225,8 @@ def _single_batch(records: memoryview | None, version: int) -> tuple[memoryview,
         raise KafkaError(ErrorCode.invalid_record)
     if version < FIRST_WITH_ZSTD and batches[0].compression == ZSTD:
         raise KafkaError(ErrorCode.unsupported_compression_type)
-    return records[: batches[0].size], batches
+    size = batches[0].size
+    return records if size == len(records) else records[:size], batches
 
 
 async def _append_after_walk(
