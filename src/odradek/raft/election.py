@@ -150,7 +150,7 @@ def first_role(replica: Replica, epoch: int, leader_id: int | None, voted: Repli
     endpoints = replica.voters.endpoints(-1 if leader_id is None else leader_id)
     if replica.log.last_epoch > epoch:
         # The file that remembers votes is older than the log, or gone.
-        replica.begin(replica.unattached_role(replica.log.last_epoch))
+        replica.begin(suspicion.hurried(replica, replica.unattached_role(replica.log.last_epoch)))
     elif leader_id == replica.identity.node_id:
         # It may have lost what it had not synced: leading on in the same epoch, it would give an offset twice.
         replica.begin(replica.resigned_role(epoch))
@@ -159,7 +159,7 @@ def first_role(replica: Replica, epoch: int, leader_id: int | None, voted: Repli
     elif leader_id is None and voted is not None and is_voted_for(voted, replica.key) and replica.is_eligible:
         replica.begin(replica.candidate_role(epoch))
     else:
-        replica.begin(replica.unattached_role(epoch, leader_id=leader_id, voted=voted))
+        replica.begin(suspicion.hurried(replica, replica.unattached_role(epoch, leader_id=leader_id, voted=voted)))
     if replica.voters.is_only_voter(replica.key) and not isinstance(replica.role, Candidate):
         stand(replica)
     else:

@@ -37,6 +37,10 @@ def next_piece_request(replica: Replica, follower: Follower) -> FetchSnapshotReq
 
 
 def on_fetch_snapshot_response(replica: Replica, source: int, response: FetchSnapshotResponse) -> bool:
+    if response.error is ErrorCode.unknown_server_error and isinstance(replica.role, Follower):
+        # All that Apache Kafka 4.3.1 says of a snapshot that it has no more.
+        _abandon(replica, replica.role)
+        return False
     verdict = epochs.judge(replica, response)
     follower = replica.role
     if verdict is not Verdict.GO_ON or not isinstance(follower, Follower):

@@ -10,7 +10,7 @@ from typing import Final
 from odradek.raft.ballot import Ballot
 from odradek.raft.events import ConnectionRefused, ConnectionUp
 from odradek.raft.replica import Replica
-from odradek.raft.roles import Follower, Prospective
+from odradek.raft.roles import Follower, Prospective, Unattached
 
 JITTER_MS_MAX: Final = 50
 """So that the voters that lost the same leader do not all ask at once."""
@@ -45,6 +45,13 @@ def is_hopeless(replica: Replica, ballot: Ballot) -> bool:
 
 def retry_deadline_ms(replica: Replica) -> int:
     return replica.now_ms + RETRY_MS_MIN + replica.random.randrange(RETRY_MS_MAX - RETRY_MS_MIN + 1)
+
+
+def hurried(replica: Replica, role: Unattached) -> Unattached:
+    """After a start: pre-votes harm no leader, and where there is none, nobody has to be waited for."""
+    if replica.settings.fast_detection and role.leader_id is None and role.election_deadline_ms is not None:
+        role.election_deadline_ms = retry_deadline_ms(replica)
+    return role
 
 
 def suspects_leader(replica: Replica, follower: Follower) -> bool:
