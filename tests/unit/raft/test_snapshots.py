@@ -78,7 +78,7 @@ def test_another_snapshot_than_the_awaited_one_is_a_fault() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"snapshot_id": SnapshotId(11, 1)}, {"position": 3}, {"data": b""}, {"error": ErrorCode.unknown_server_error}],
+    [{"snapshot_id": SnapshotId(11, 1)}, {"position": 3}, {"data": b""}, {"error": ErrorCode.request_timed_out}],
 )
 def test_pieces_that_do_not_fit_are_asked_for_again(fields: dict[str, object]) -> None:
     single = downloading()
@@ -90,7 +90,9 @@ def test_pieces_that_do_not_fit_are_asked_for_again(fields: dict[str, object]) -
     assert single.sent(messages.FetchSnapshotRequest)[0][1].position == 0
 
 
-@pytest.mark.parametrize("error", [ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range])
+@pytest.mark.parametrize(
+    "error", [ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range, ErrorCode.unknown_server_error]
+)
 def test_a_snapshot_that_is_gone_is_given_up(error: ErrorCode) -> None:
     single = downloading()
     piece(single, b"", error=error, snapshot_id=None)
