@@ -118,7 +118,9 @@ class DetectionSettings:
 @dataclass(slots=True)
 class _Suspicion:
     broker_epoch: int
-    began_at: float
+    silent_since: float
+    begins_at: float
+    """The grace, with the first connect."""
     probe_at: float
     """When the next connect is due."""
     attempt: int | None = None
@@ -202,7 +204,8 @@ class DeadProcesses:
         for broker_id, epoch in closed:
             del self._connections[broker_id]
             if not event.by_us:
-                self._suspect(broker_id, epoch, now)
+                # A process that is dying closes what it has open one after the other: its port may come last.
+                self._suspect(broker_id, epoch, now, now + self._grace / PROBES_PER_GRACE)
 
     def _knocked(self, event: Knocked, now: float) -> None:
         suspicion = self._suspicions.get(event.broker_id)
@@ -212,7 +215,7 @@ class DeadProcesses:
             del self._suspicions[event.broker_id]
             return
         suspicion.attempt = None
-        ends_at = suspicion.began_at + self._grace
+        ends_at = suspicion.begins_at + self._grace
         if suspicion.attempted_at >= ends_at and self._majority_fetched_within(self._grace):
             self._fence(event.broker_id, suspicion, now)
             return
@@ -226,15 +229,15 @@ class DeadProcesses:
     def _is_watching(self) -> bool:
         return bool(self._suspicions or self._unheard)
 
-    def _suspect(self, broker_id: int, broker_epoch: int, now: float) -> None:
+    def _suspect(self, broker_id: int, broker_epoch: int, silent_since: float, begins_at: float) -> None:
         if broker_id != self._settings.own_id:
-            self._suspicions.setdefault(broker_id, _Suspicion(broker_epoch, began_at=now, probe_at=now))
+            self._suspicions.setdefault(broker_id, _Suspicion(broker_epoch, silent_since, begins_at, begins_at))
 
     def _begin_anew(self, now: float) -> None:
         """Heartbeats may lie unread, and a connect may have been answered long ago."""
         self._unheard_until = now + self._grace
         for broker_id, suspicion in self._suspicions.items():
-            self._suspicions[broker_id] = _Suspicion(suspicion.broker_epoch, began_at=now, probe_at=now)
+            self._suspicions[broker_id] = _Suspicion(suspicion.broker_epoch, suspicion.silent_since, now, now)
 
     def _fence(self, broker_id: int, suspicion: _Suspicion, now: float) -> None:
         del self._suspicions[broker_id]
@@ -244,14 +247,14 @@ class DeadProcesses:
         fenced = {*self._fenced_at, broker_id}
         if 2 * len(fenced) < len(serving | fenced):
             self._fenced_at[broker_id] = now
-            self._effects.append(FenceEarly(broker_id, suspicion.broker_epoch, suspicion.began_at))
+            self._effects.append(FenceEarly(broker_id, suspicion.broker_epoch, suspicion.silent_since))
 
     # After every event
 
     def _settle(self, now: float) -> None:
         if self._unheard and now >= self._unheard_until:
             for broker_id, epoch in self._unheard.items():
-                self._suspect(broker_id, epoch, now)
+                self._suspect(broker_id, epoch, now, now)
             self._unheard.clear()
         for broker_id, suspicion in list(self._suspicions.items()):
             endpoint = self._endpoint(broker_id, suspicion.broker_epoch)
