@@ -50,6 +50,8 @@ class NodeConfig:
     controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int
     controller_quorum_election_timeout_ms: int
+    controller_quorum_fetch_max_bytes: int
+    controller_quorum_fetch_snapshot_max_bytes: int
     controller_quorum_fetch_timeout_ms: int
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int

@@ -36,6 +36,8 @@ _BROKER = {
     "controller.quorum.auto.join.enable": "Whether a controller asks to become a voter by itself.",
     "controller.quorum.election.backoff.max.ms": "Longest pause after an election that nobody won.",
     "controller.quorum.election.timeout.ms": "How long an election may take, at least.",
+    "controller.quorum.fetch.max.bytes": "Bytes of the metadata log in one answer of the quorum's leader.",
+    "controller.quorum.fetch.snapshot.max.bytes": "Bytes of a metadata snapshot in one answer of the quorum's leader.",
     "controller.quorum.fetch.timeout.ms": "A leader of the quorum that is silent for this long is replaced.",
     "controller.quorum.request.timeout.ms": "How long controllers wait for each other's answers.",
     "controller.quorum.retry.backoff.ms": "Pause before a controller is asked again.",

@@ -31,6 +31,8 @@ CONTROLLED_SHUTDOWN_SECONDS_MAX: Final = 300.0
 EAGER_SECONDS: Final = 0.01
 """Between heartbeats of a broker that waits to be let in, at first."""
 LEAVING_SECONDS: Final = 0.05
+LEAVING_SILENCE_SECONDS_MAX: Final = 2.0
+"""A controller that does not answer for so long is not waited for: when a whole cluster stops, somebody is the last."""
 
 _REASONS: Final = {
     ErrorCode.duplicate_broker_registration: "another broker with node.id={node_id} is alive; "
@@ -219,7 +221,11 @@ class Membership:
             want_shut_down=self._is_leaving,
             offline_log_dirs=tuple(self._offline_dirs),
         )
-        response = await self._controller.handle(*BROKER_HEARTBEAT, request)
+        try:
+            async with asyncio.timeout(LEAVING_SILENCE_SECONDS_MAX if self._is_leaving else None):
+                response = await self._controller.handle(*BROKER_HEARTBEAT, request)
+        except TimeoutError:
+            raise KafkaError(ErrorCode.request_timed_out) from None
         if response.error_code is not ErrorCode.none:
             raise KafkaError(response.error_code)
         return response

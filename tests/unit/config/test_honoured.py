@@ -25,23 +25,6 @@ READ_THROUGH = {
 DECIDED_AT_LOADING = {"process.roles", "security.inter.broker.protocol"}
 """Read by nobody else: other fields follow from them."""
 
-OF_SEVERAL_NODES = {
-    "broker.disconnect.grace.ms",
-    "broker.heartbeat.interval.ms",
-    "controlled.shutdown.enable",
-    "controller.quorum.auto.join.enable",
-    "controller.quorum.election.backoff.max.ms",
-    "controller.quorum.election.timeout.ms",
-    "controller.quorum.fetch.timeout.ms",
-    "controller.quorum.request.timeout.ms",
-    "controller.quorum.retry.backoff.ms",
-    "controller.socket.timeout.ms",
-    "initial.broker.registration.timeout.ms",
-    "metadata.max.idle.interval.ms",
-    "socket.connection.setup.timeout.ms",
-}
-"""With a single node there is nobody to wait for."""
-
 KEPT_WITHOUT_EFFECT = {"preallocate"}
 """Kept and shown, as its own documentation and `docs/differences.md` say, and read by nobody."""
 
@@ -65,7 +48,7 @@ def unread(names: Iterable[str], fields: Iterable[str]) -> set[str]:
 
 def test_every_broker_config_is_read() -> None:
     supplying_topics = {synonym.broker_config for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
-    own = supported.BROKER.keys() - supplying_topics - DECIDED_AT_LOADING - OF_SEVERAL_NODES
+    own = supported.BROKER.keys() - supplying_topics - DECIDED_AT_LOADING
     assert unread(own, {*dir(NodeConfig), *NodeConfig.__dataclass_fields__}) == set()
 
 

@@ -4,6 +4,8 @@ Difference from Kafka: a broker that comes back with the directories of the regi
 waiting for the old session to end.
 """
 
+import logging
+
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.metadata.commands import ControllerCommands, Registration
@@ -12,6 +14,8 @@ from odradek.protocol.schemas import Message, Schema
 
 from . import offered
 from .answers import NO_THROTTLE
+
+logger = logging.getLogger(__name__)
 
 _FIRST_VERSION_WITH_PREVIOUS_EPOCH = 3
 
@@ -40,6 +44,9 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
 
 
 def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+    if error.message is not None:
+        # The response has no room for the reason: whoever looks for it finds it on both sides.
+        logger.warning("broker %d is not registered: %s", request.broker_id, error.message)
     return messages.new(
         "BrokerRegistrationResponse", throttle_time=NO_THROTTLE, error_code=error.code, broker_epoch=NO_EPOCH
     )

@@ -72,7 +72,7 @@ class Quorum:
             client_id=f"raft-client-{config.node_id}",
             listener_name=config.controller_listener_names[0],
             bootstrap=config.controller_quorum_bootstrap_servers,
-            request_timeout_seconds=_milliseconds(config, "controller.quorum.request.timeout.ms") / 1000,
+            request_timeout_seconds=config.controller_quorum_request_timeout_ms / 1000,
         )
         self.driver: Final = QuorumDriver(machine, store, peers, clock=clock, executor=executor, failed=self._fail)
         self.loader: Final = MetadataLoader(store, self._policy, clock=clock, executor=executor, failed=self._fail)
@@ -229,12 +229,14 @@ class Quorum:
 
 def raft_settings(config: NodeConfig) -> RaftSettings:
     return RaftSettings(
-        election_timeout_ms=_milliseconds(config, "controller.quorum.election.timeout.ms"),
-        fetch_timeout_ms=_milliseconds(config, "controller.quorum.fetch.timeout.ms"),
-        election_backoff_max_ms=_milliseconds(config, "controller.quorum.election.backoff.max.ms"),
-        request_timeout_ms=_milliseconds(config, "controller.quorum.request.timeout.ms"),
-        retry_backoff_ms=_milliseconds(config, "controller.quorum.retry.backoff.ms"),
-        auto_join=config.effective("controller.quorum.auto.join.enable") is True,
+        election_timeout_ms=config.controller_quorum_election_timeout_ms,
+        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
+        election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
+        fetch_snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
+        auto_join=config.controller_quorum_auto_join_enable,
         bootstrap_ids=bootstrap_ids(config.controller_quorum_bootstrap_servers),
         fast_detection=config.broker_disconnect_grace_ms > 0,
     )
@@ -261,9 +263,3 @@ def _check_membership(config: NodeConfig, machine: RaftMachine) -> None:
             f"node {config.node_id} is a voter with another directory than this one: the metadata directory was "
             "replaced or formatted again"
         )
-
-
-def _milliseconds(config: NodeConfig, name: str) -> int:
-    value = config.effective(name)
-    assert isinstance(value, int)
-    return value
