@@ -113,6 +113,10 @@ class RaftMachine:
         return self._replica.high_watermark
 
     @property
+    def log_start_offset(self) -> int:
+        return self._replica.log.start_offset
+
+    @property
     def log_end_offset(self) -> int:
         return self._replica.log.end_offset
 

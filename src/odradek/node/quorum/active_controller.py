@@ -155,7 +155,12 @@ class ActiveController:
         data = build_metadata_batch(records, metadata_version=metadata_version, timestamp_ms=now_ms)
         first_offset = self._driver.offer(self._epoch, len(records), data)
         self._last_offset = first_offset + len(records) - 1
-        image, delta = controller.replay(records, offset=self._last_offset, epoch=self._epoch, timestamp_ms=now_ms)
+        try:
+            image, delta = controller.replay(records, offset=self._last_offset, epoch=self._epoch, timestamp_ms=now_ms)
+        except Exception:
+            # The log says what this controller does not know of: it must not decide anything more.
+            self._driver.resign(self._epoch)
+            raise
         self._loader.expect(DecidedStep(first_offset, len(data), image, delta))
 
     def _raise_kraft_version(self, level: int) -> None:
@@ -244,6 +249,9 @@ class ActiveController:
             # The leadership that it was to use is gone already.
             logger.info("did not become the active controller of epoch %d: %s", epoch, error)
             self._resign()
+        except Exception:
+            logger.exception("cannot be the active controller of epoch %d; leaves it to another node", epoch)
+            self._driver.resign(epoch)
         finally:
             if self._epoch in (epoch, -1):
                 self._activating = None

@@ -19,7 +19,7 @@ from odradek.metadata.image import ClusterImage
 from odradek.metadata.snapshot import SnapshotId
 from odradek.node.quorum import wire
 from odradek.node.quorum.peers import Peers
-from odradek.node.quorum.store import QuorumStore
+from odradek.node.quorum.store import OffsetOutOfLog, QuorumStore
 from odradek.protocol.schemas import Message, schema
 from odradek.raft import effects as do
 from odradek.raft import events as hear
@@ -231,8 +231,14 @@ class QuorumDriver:
             api_key, messages, response, records=records, listener_name=listener_name, wall_ms_of=self._wall_ms_of
         )
 
+    def resign(self, epoch: int) -> None:
+        """For a controller that cannot go on, while its replica can."""
+        self.step(hear.ResignRequested(epoch))
+
     def snapshot_taken(self, snapshot_id: SnapshotId, size_bytes: int) -> None:
-        self.step(hear.SnapshotTaken(snapshot_id, size_bytes))
+        # While it was written, the leader's own may have taken the place of the whole log.
+        if snapshot_id.end_offset >= self._machine.log_start_offset:
+            self.step(hear.SnapshotTaken(snapshot_id, size_bytes))
 
     async def clean(self, config: NodeConfig, now_ms: int) -> None:
         """Removes what retention has passed. The log has one writer at a time, and this is a kind of writing."""
@@ -292,7 +298,11 @@ class QuorumDriver:
                 self._appended_change = change
                 self._flush()
             case do.RespondWithRecords(request_id, message, start_offset, end_offset, max_bytes):
-                records = self._store.read_cached(start_offset, end_offset, max_bytes)
+                try:
+                    records = self._store.read_cached(start_offset, end_offset, max_bytes)
+                except OffsetOutOfLog:
+                    # Cleaned since it was decided to send them: the next Fetch is told of a snapshot.
+                    records = b""
                 if records is None:
                     return False
                 self._respond(request_id, message, records)

@@ -17,7 +17,7 @@ from odradek.metadata.difference import difference
 from odradek.metadata.image import ClusterImage
 from odradek.metadata.replay import Replay
 from odradek.node.quorum.driver import LANE
-from odradek.node.quorum.store import QuorumStore, read_committed
+from odradek.node.quorum.store import OffsetOutOfLog, QuorumStore, read_committed
 from odradek.raft.snapshot_policy import SnapshotPolicy
 from odradek.records.control import KRaftVersion
 
@@ -145,6 +145,9 @@ class MetadataLoader:
                     await self._take_log()
                 else:
                     return
+        except OffsetOutOfLog:
+            # A snapshot is just taking the log's place; what it says comes next.
+            logger.debug("the log behind offset %d is gone", self._image.offset)
         except (OSError, ValueError) as error:
             self._failed(error)
         finally:

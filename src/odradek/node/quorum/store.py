@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from odradek.base.errors import KafkaError
 from odradek.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from odradek.base.ports import Disk
 from odradek.config.node_config import NodeConfig
@@ -40,6 +41,10 @@ PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 _READ_BYTES: Final = 1 << 20
 _BATCH_BYTES_MAX: Final = 8 << 20
 _DELETE_DELAY_MS: Final = 60_000
+
+
+class OffsetOutOfLog(Exception):
+    """The log begins behind this offset."""
 
 
 class QuorumStore:
@@ -139,12 +144,18 @@ class QuorumStore:
     # Reading
 
     def read(self, start_offset: int, end_offset: int, max_bytes: int) -> bytes:
-        """Whole batches from this offset on, at least one. May wait for the disk."""
-        return bytes(self._log.read(start_offset, max_bytes, end_offset_exclusive=end_offset).data)
+        """Whole batches from this offset on, at least one. May wait for the disk. Raises OffsetOutOfLog."""
+        try:
+            return bytes(self._log.read(start_offset, max_bytes, end_offset_exclusive=end_offset).data)
+        except KafkaError as error:
+            raise OffsetOutOfLog from error
 
     def read_cached(self, start_offset: int, end_offset: int, max_bytes: int) -> bytes | None:
         """As `read`, but None when that would have to wait for the disk."""
-        read = self._log.read_cached(start_offset, max_bytes, end_offset_exclusive=end_offset)
+        try:
+            read = self._log.read_cached(start_offset, max_bytes, end_offset_exclusive=end_offset)
+        except KafkaError as error:
+            raise OffsetOutOfLog from error
         return None if read is None else bytes(read.data)
 
     def read_snapshot(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
