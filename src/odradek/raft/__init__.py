@@ -1,1 +1,1 @@
-"""The quorum that keeps the metadata log: so far a quorum of one. Pure: files and time are its host's."""
+"""The quorum that keeps the metadata log. Pure: files, sockets and time are its host's."""
