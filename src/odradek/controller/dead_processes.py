@@ -89,6 +89,11 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class RouseVoters:
+    """Write a record that says nothing: voters that wait for news get some, and fetch again if they can."""
+
+
+@dataclass(frozen=True, slots=True)
 class FenceEarly:
     broker_id: int
     broker_epoch: int
@@ -102,7 +107,7 @@ class WakeAt:
     moment: float
 
 
-Effect: TypeAlias = Probe | FenceEarly | WakeAt
+Effect: TypeAlias = Probe | RouseVoters | FenceEarly | WakeAt
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,7 @@ class _Suspicion:
     attempt: int | None = None
     """Of the connect that is under way."""
     attempted_at: float = -inf
+    has_roused: bool = False
 
 
 class DeadProcesses:
@@ -219,6 +225,7 @@ class DeadProcesses:
         if suspicion.attempted_at >= ends_at and self._majority_fetched_within(self._grace):
             self._fence(event.broker_id, suspicion, now)
             return
+        self._rouse(suspicion, now)
         suspicion.probe_at = suspicion.attempted_at + self._grace / PROBES_PER_GRACE
         if suspicion.attempted_at < ends_at:
             suspicion.probe_at = min(suspicion.probe_at, ends_at)
@@ -238,6 +245,14 @@ class DeadProcesses:
         self._unheard_until = now + self._grace
         for broker_id, suspicion in self._suspicions.items():
             self._suspicions[broker_id] = _Suspicion(suspicion.broker_epoch, suspicion.silent_since, now, now)
+
+    def _rouse(self, suspicion: _Suspicion, now: float) -> None:
+        """In an idle cluster voters fetch more rarely than the grace takes: better to know of them when it ends."""
+        half = self._grace / 2
+        is_late = now >= suspicion.begins_at + half
+        if is_late and not suspicion.has_roused and not self._majority_fetched_within(half):
+            suspicion.has_roused = True
+            self._effects.append(RouseVoters())
 
     def _fence(self, broker_id: int, suspicion: _Suspicion, now: float) -> None:
         del self._suspicions[broker_id]

@@ -25,6 +25,7 @@ from odradek.controller.dead_processes import (
     Knock,
     Knocked,
     Probe,
+    RouseVoters,
     TimePassed,
     WakeAt,
 )
@@ -126,6 +127,8 @@ class DeadBrokers:
         match effect:
             case Probe():
                 self._begin(self._knock(effect))
+            case RouseVoters():
+                self._begin(self._rouse())
             case FenceEarly():
                 self._begin(self._fence(effect))
             case WakeAt(moment):
@@ -152,6 +155,12 @@ class DeadBrokers:
         except Unreachable:
             result = Knock.UNREACHABLE
         self._step(Knocked(asked.broker_id, asked.attempt, result))
+
+    async def _rouse(self) -> None:
+        try:
+            await self._controller.run_command(Controller.stay_awake)
+        except KafkaError as error:
+            logger.debug("the voters were not roused: %s", error)
 
     async def _fence(self, wanted: FenceEarly) -> None:
         try:

@@ -16,6 +16,7 @@ from odradek.controller.dead_processes import (
     Knock,
     Knocked,
     Probe,
+    RouseVoters,
     TimePassed,
     WakeAt,
 )
@@ -58,6 +59,9 @@ class Detection:
             self._majority_fetched_within,
         )
         self.asked_within: list[float] = []
+        self.fetched_at: float | None = None
+        """When a majority of the voters fetched last; None: `has_majority` says it all."""
+        self.roused = 0
         self.door: dict[int, Knock] = {}
         """Of each broker; those that are missing are open."""
         self.latency = 0.001
@@ -69,7 +73,7 @@ class Detection:
 
     def _majority_fetched_within(self, seconds: float) -> bool:
         self.asked_within.append(seconds)
-        return self.has_majority
+        return self.has_majority and (self.fetched_at is None or self.now - self.fetched_at <= seconds)
 
     def _fence(self, fence: FenceEarly) -> None:
         self.brokers[fence.broker_id] = replace(self.brokers[fence.broker_id], fenced=True)
@@ -86,6 +90,10 @@ class Detection:
         match effect:
             case WakeAt(moment):
                 self._wake_at = moment
+            case RouseVoters():
+                self.roused += 1
+                if self.fetched_at is not None:
+                    self.fetched_at = self.now
             case FenceEarly():
                 self.fences.append((self.now, effect))
                 self.on_fence(effect)

@@ -371,10 +371,35 @@ class TestAControllerWithoutItsMajority:
         detection.die(2)
         detection.pass_time(2)
         assert detection.fences == []
-        assert set(detection.asked_within) == {GRACE}
+        assert set(detection.asked_within) == {GRACE, GRACE / 2}
         detection.has_majority = True
         detection.pass_time(GRACE / 6 + 0.01)
         assert detection.fenced_ids == [2]
+
+    def test_rouses_voters_that_wait_for_news_so_that_none_is_late(self) -> None:
+        detection = Detection()
+        detection.serve()
+        detection.fetched_at = detection.now
+        detection.die(2)
+        died_at = detection.now
+        detection.pass_time(1)
+        ((fenced_at, _),) = detection.fences
+        assert fenced_at < died_at + TO_FENCE + 0.02
+        assert detection.roused == 1
+
+    def test_but_only_once_and_only_if_it_must(self) -> None:
+        detection = Detection(5)
+        detection.serve()
+        detection.has_majority = False
+        detection.die(2)
+        detection.pass_time(2)
+        assert detection.roused == 1
+        detection.has_majority = True
+        detection.pass_time(SESSION)
+        detection.die(3)
+        detection.pass_time(1)
+        assert detection.fenced_ids == [2, 3]
+        assert detection.roused == 1
 
     def test_and_lets_go_of_a_door_that_opens_meanwhile(self) -> None:
         detection = Detection()
