@@ -66,6 +66,7 @@ class NodeConfig:
     log_cleaner_io_buffer_load_factor: float
     log_cleaner_io_max_bytes_per_second: float
     log_cleaner_threads: int
+    log_dir_failure_timeout_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_flush_scheduler_interval_ms: int
     log_flush_start_offset_checkpoint_interval_ms: int

@@ -65,6 +65,7 @@ _BROKER = {
     # Where data is kept
     "log.dir": "Data directories, where log.dirs is not given.",
     "log.dirs": "Data directories, separated by commas. New partitions go where the fewest are.",
+    "log.dir.failure.timeout.ms": "A broker that cannot tell the controller of a failed directory for this long stops.",
     "metadata.log.dir": "Directory of the metadata log; the first of log.dirs when not given.",
     "num.recovery.threads.per.data.dir": "Partitions of one directory that are opened at the same time at start.",
     # Defaults of topic configs

@@ -78,13 +78,16 @@ class Membership:
         self._is_ready = False
         self._is_leaving = False
         self._eager_seconds = EAGER_SECONDS
-        self._offline_dirs: Final[dict[UUID, None]] = {}
+        self._offline_dirs: Final[dict[UUID, bool]] = {}
+        """Those that failed, and whether the controller has heard of it."""
         self._wake: Final = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._unfenced: Final[asyncio.Future[None]] = loop.create_future()
         self._let_go: Final[asyncio.Future[None]] = loop.create_future()
         self._living: asyncio.Task[None] | None = None
         self.broker_epoch = -1
+        self.failed: Final[asyncio.Future[str]] = loop.create_future()
+        """Done, with the reason, once this broker cannot be a member any more."""
 
     # Coming
 
@@ -115,8 +118,13 @@ class Membership:
         await asyncio.shield(self._unfenced)
 
     async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
-        """A cluster that has just learnt of log dirs has to be told of this broker's."""
         own = image.brokers.get(self._config.node_id)
+        if own is not None and own.epoch > self.broker_epoch >= 0 and own.incarnation_id != self._incarnation_id:
+            self._fail(
+                f"another process has taken the place of this broker, with node.id={self._config.node_id} and the ids "
+                "of these log dirs: was a data directory copied?"
+            )
+        # A cluster that has just learnt of log dirs has to be told of this broker's.
         if (
             METADATA_VERSION in delta.features_changed
             and image.features.metadata_version >= IV_3_7_DIRECTORIES
@@ -134,8 +142,21 @@ class Membership:
         self._wake.set()
 
     def report_offline_dirs(self, directory_ids: Collection[UUID]) -> None:
-        self._offline_dirs.update(dict.fromkeys(directory_ids))
+        """Leaders of what was there are sought elsewhere. A broker that cannot say so in time must not go on."""
+        loop = asyncio.get_running_loop()
+        for directory_id in directory_ids:
+            if directory_id not in self._offline_dirs:
+                self._offline_dirs[directory_id] = False
+                loop.call_later(self._config.log_dir_failure_timeout_ms / 1000, self._check_reported, directory_id)
         self.beat_now()
+
+    def _check_reported(self, directory_id: UUID) -> None:
+        if not self._offline_dirs[directory_id] and self._living is not None and not self._living.done():
+            self._fail("a log dir failed, and no controller could be told of it within log.dir.failure.timeout.ms")
+
+    def _fail(self, reason: str) -> None:
+        if not self.failed.done():
+            self.failed.set_result(reason)
 
     async def _live(self) -> None:
         failures = 0
@@ -212,6 +233,7 @@ class Membership:
         self._must_register = False
 
     async def _beat(self) -> Message:
+        offline_dirs = tuple(self._offline_dirs)
         request = schema(*BROKER_HEARTBEAT).new(
             "BrokerHeartbeatRequest",
             broker_id=self._config.node_id,
@@ -219,7 +241,7 @@ class Membership:
             current_metadata_offset=self._metadata_offset(),
             want_fence=not self._is_ready,
             want_shut_down=self._is_leaving,
-            offline_log_dirs=tuple(self._offline_dirs),
+            offline_log_dirs=offline_dirs,
         )
         try:
             async with asyncio.timeout(LEAVING_SILENCE_SECONDS_MAX if self._is_leaving else None):
@@ -228,6 +250,7 @@ class Membership:
             raise KafkaError(ErrorCode.request_timed_out) from None
         if response.error_code is not ErrorCode.none:
             raise KafkaError(response.error_code)
+        self._offline_dirs.update(dict.fromkeys(offline_dirs, True))
         return response
 
     def _registration_request(

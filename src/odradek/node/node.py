@@ -166,6 +166,7 @@ class Node:
             clock=self._clock,
             random=self._random,
         )
+        membership.failed.add_done_callback(lambda failed: self._fail(failed.result()))
         channel.on_break(membership.beat_now)
         quorum.subscribe(membership.on_image)
         logs = directories.logs

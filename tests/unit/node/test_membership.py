@@ -282,6 +282,38 @@ class TestHeartbeats:
         life.stage.on(life.stage.broker, lambda: life.membership.report_offline_dirs([UUID(int=5), UUID(int=6)]))
         world.run_for(0.05)
         assert life.asked("c1")[-1].offline_log_dirs == (UUID(int=5), UUID(int=6))
+        world.run_for(40)
+        assert not life.membership.failed.done()
+
+    def test_that_cannot_report_it_end_the_broker(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        life.stage.see(None)
+        life.stage.activate(None)
+        life.stage.on(life.stage.broker, lambda: life.membership.report_offline_dirs([UUID(int=5)]))
+        world.run_for(29.9)
+        assert not life.membership.failed.done()
+        world.run_for(0.2)
+        assert "no controller could be told" in life.membership.failed.result()
+
+    def test_of_a_broker_whose_place_is_taken_end(self, world: World) -> None:
+        life = Life(world)
+        life.serve()
+        cluster = life.stage.cluster
+        before = cluster.image
+        cluster.register(BROKER_ID, incarnation=99, directories=(DIRECTORY,))
+        delta = ImageDelta(previous=before, brokers_changed=(BROKER_ID,))
+        life.stage.begin(lambda: life.membership.on_image(cluster.image, delta))
+        assert "was a data directory copied?" in life.membership.failed.result()
+
+    def test_of_one_that_reads_of_its_own_past_go_on(self, world: World) -> None:
+        life = Life(world)
+        cluster = life.stage.cluster
+        cluster.register(BROKER_ID, incarnation=99, directories=(DIRECTORY,))
+        past = cluster.image
+        life.serve()
+        life.stage.begin(lambda: life.membership.on_image(past, ImageDelta(previous=past)))
+        assert not life.membership.failed.done()
 
 
 class TestLeaving:
