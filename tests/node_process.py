@@ -4,6 +4,7 @@ What is common to Odradek and Apache Kafka lives here; neither is named here.
 """
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -20,6 +21,7 @@ NODE_ID = 1
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.005
+LISTENING_PORTS = range(12_000, 32_000)
 
 # Metadata v1 for no topic at all: the smallest question whose answer names the brokers.
 _METADATA_REQUEST = struct.pack(">ihhihi", 14, 3, 1, 7, -1, 0)
@@ -30,21 +32,31 @@ class NodeFailed(Exception):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now. They are all held open until the last is known, so that they differ."""
-    holders = [socket.socket() for _ in range(count)]
+    """Ports nobody listens on now. They are all held open until the last is known, so that they differ.
+
+    None of those that the system gives to whoever connects: the port of a node that is down would be taken, or a
+    connection attempt to it would meet itself.
+    """
+    candidates = iter(random.sample(LISTENING_PORTS, len(LISTENING_PORTS)))
+    holders: list[socket.socket] = []
     try:
-        for holder in holders:
-            holder.bind(("127.0.0.1", 0))
+        while len(holders) < count:
+            holder = socket.socket()
+            holders.append(holder)
+            try:
+                holder.bind(("127.0.0.1", next(candidates)))
+            except OSError:
+                holders.pop().close()
         return [holder.getsockname()[1] for holder in holders]
     finally:
         for holder in holders:
             holder.close()
 
 
-def serves(port: int) -> bool:
+def serves(port: int, host: str = "127.0.0.1") -> bool:
     """Whether the node on this port answers Metadata and counts at least one broker alive."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+        with socket.create_connection((host, port), timeout=2) as connection:
             connection.sendall(_METADATA_REQUEST)
             answer = connection.recv(12, socket.MSG_WAITALL)
     except OSError:
@@ -56,6 +68,8 @@ class NodeProcess(ABC):
     """One combined broker and controller under `directory`, with a `server.properties` both brokers understand."""
 
     name: ClassVar[str]
+    host = "127.0.0.1"
+    cluster_id = CLUSTER_ID
 
     def __init__(
         self,
@@ -74,7 +88,7 @@ class NodeProcess(ABC):
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -117,7 +131,7 @@ class NodeProcess(ABC):
 
     def wait_until_ready(self) -> Self:
         assert self.process is not None, "the node was not started"
-        while not serves(self.port):
+        while not self.is_ready():
             if self.process.poll() is not None:
                 raise NodeFailed(f"{self.name} ended with {self.process.returncode}\n{self._last_output()}")
             if time.monotonic() - self._spawned_at > START_TIMEOUT_S:
@@ -126,6 +140,9 @@ class NodeProcess(ABC):
             time.sleep(POLL_INTERVAL_S)
         self.started_in_s = time.monotonic() - self._spawned_at
         return self
+
+    def is_ready(self) -> bool:
+        return serves(self.port, self.host)
 
     def stop(self) -> None:
         """A clean stop, as an operator's; asserts that the node obeys."""
@@ -137,6 +154,10 @@ class NodeProcess(ABC):
         except subprocess.TimeoutExpired:
             self.kill()
             raise NodeFailed(f"{self.name} did not stop in {STOP_TIMEOUT_S:.0f} s\n{self._last_output()}") from None
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:
         """kill -9."""

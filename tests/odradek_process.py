@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.node_process import CLUSTER_ID, NodeProcess
+from tests.node_process import NodeProcess
 
 ODRADEK = Path(sys.executable).with_name("odradek")
 
@@ -13,7 +13,7 @@ class OdradekProcess(NodeProcess):
     name = "odradek"
 
     def format_command(self) -> list[str]:
-        return [str(ODRADEK), "format", "--cluster-id", CLUSTER_ID, "--config", str(self.config_file)]
+        return [str(ODRADEK), "format", "--cluster-id", self.cluster_id, "--config", str(self.config_file)]
 
     def environment(self) -> dict[str, str]:
         # Compiled modules are kept between runs, as they are for everybody who installs the package.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.components import ComponentMissing, cache_directory, find_program
-from tests.node_process import CLUSTER_ID, NodeProcess
+from tests.node_process import NodeProcess
 
 VERSION = "4.3.1"
 ARTIFACTS = ("kafka_2.13", "kafka-tools", "kafka-shell")
@@ -77,7 +77,7 @@ class ApacheKafka(NodeProcess):
 
     def format_command(self) -> list[str]:
         tool = _java(self._libs, SHORT_LIVED_FLAGS, "kafka.tools.StorageTool")
-        return [*tool, "format", "--cluster-id", CLUSTER_ID, "--config", str(self.config_file)]
+        return [*tool, "format", "--cluster-id", self.cluster_id, "--config", str(self.config_file)]
 
     def start_command(self) -> list[str]:
         return [*_java(self._libs, self._flags, "kafka.Kafka"), str(self.config_file)]

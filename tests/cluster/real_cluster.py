@@ -1,0 +1,231 @@
+"""A cluster of several processes on this machine: started together, and killed, frozen, woken and asked one by one.
+
+Which product the nodes are of is the members' matter. Every wait has an end; whoever waits in vain is told what was
+waited for, and `real_cluster` shows the last lines of every node's log.
+"""
+
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from odradek.base.errors import KafkaError
+from odradek.client.address import Address
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.client.membership import brokers
+from odradek.client.quorum import QuorumAdmin, QuorumStatus
+from tests.kafka.apache_kafka import ApacheKafka
+from tests.node_process import NodeProcess, free_ports
+from tests.odradek_process import OdradekProcess
+
+BROKER, CONTROLLER = "broker", "controller"
+COMBINED = (BROKER, CONTROLLER)
+WAIT_S = 30.0
+WAIT_INTERVAL_S = 0.01
+
+
+class Member(NodeProcess):
+    """One node of several; the cluster says which."""
+
+    node_id: int
+    roles: Sequence[str]
+    command_prefix: Sequence[str] = ()
+    """How a process is started where this node lives."""
+
+    @property
+    def is_broker(self) -> bool:
+        return BROKER in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER in self.roles
+
+    @property
+    def address(self) -> Address:
+        """Where it answers clients, or other controllers if it has nothing for clients."""
+        return Address(self.host, self.port if self.is_broker else self.controller_port)
+
+    @property
+    def voter(self) -> str:
+        return f"{self.node_id}@{self.host}:{self.controller_port}"
+
+    @property
+    def output(self) -> str:
+        return self.output_file.read_text(errors="replace") if self.output_file.exists() else ""
+
+    def is_ready(self) -> bool:
+        if self.is_broker:
+            return super().is_ready()
+        try:
+            socket.create_connection((self.host, self.controller_port), timeout=2).close()
+        except OSError:
+            return False
+        return True
+
+    def server_properties(self) -> dict[str, str]:
+        listeners = {
+            BROKER: f"PLAINTEXT://{self.host}:{self.port}",
+            CONTROLLER: f"CONTROLLER://{self.host}:{self.controller_port}",
+        }
+        return {
+            **super().server_properties(),
+            "process.roles": ",".join(self.roles),
+            "node.id": str(self.node_id),
+            "listeners": ",".join(listeners[role] for role in self.roles),
+            **self.properties,
+        }
+
+    def freeze(self) -> None:
+        """SIGSTOP: the process is there, its connections stand, and it does nothing."""
+        self._send(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self.process is not None, "the node was not started"
+        self.process.send_signal(number)
+
+
+class OdradekMember(Member, OdradekProcess):
+    def start_command(self) -> list[str]:
+        return [*self.command_prefix, *super().start_command()]
+
+
+class KafkaMember(Member, ApacheKafka):
+    pass
+
+
+class RealCluster:
+    def __init__(
+        self,
+        directory: Path,
+        roles: Mapping[int, Sequence[str]],
+        *,
+        properties: Mapping[str, str] | None = None,
+        new_member: Callable[[Path], Member] = OdradekMember,
+        hosts: Mapping[int, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.nodes: dict[int, Member] = {}
+        for node_id, its_roles in roles.items():
+            self.nodes[node_id] = node = new_member(directory / f"node-{node_id}")
+            node.node_id, node.roles = node_id, its_roles
+            node.host = (hosts or {}).get(node_id, node.host)
+        ports = iter(free_ports(2 * len(self.nodes)))
+        for node in self.nodes.values():
+            node.port, node.controller_port = next(ports), next(ports)
+        self.voters = ",".join(node.voter for node in self.nodes.values() if node.is_controller)
+        for node in self.nodes.values():
+            node.properties = {"controller.quorum.voters": self.voters, **(properties or {})}
+
+    # Life
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.spawn()
+        for node in self.nodes.values():
+            node.wait_until_ready()
+        self.wait_until_whole()
+
+    def remove(self) -> None:
+        for node in self.nodes.values():
+            node.remove()
+
+    # Asking
+
+    @property
+    def running(self) -> list[Member]:
+        return [node for node in self.nodes.values() if node.is_running]
+
+    @property
+    def brokers(self) -> list[Member]:
+        return [node for node in self.nodes.values() if node.is_broker]
+
+    @contextmanager
+    def client(self, *node_ids: int, timeout_s: float = 10.0) -> Iterator[Cluster]:
+        """To these nodes, or to all brokers that run."""
+        asked = [self.nodes[node_id] for node_id in node_ids] or [node for node in self.running if node.is_broker]
+        with Cluster([node.address for node in asked], timeout_s=timeout_s) as cluster:
+            yield cluster
+
+    def quorum_status(self, *node_ids: int, timeout_s: float = 10.0) -> QuorumStatus:
+        with self.client(*node_ids, timeout_s=timeout_s) as cluster:
+            return QuorumAdmin(cluster).describe()
+
+    def active_controller(self, *node_ids: int) -> Member:
+        """As these nodes say, or any broker that runs."""
+        found: list[int] = []
+
+        def is_there() -> bool:
+            try:
+                found[:] = [self.quorum_status(*node_ids, timeout_s=2.0).leader_id]
+            except (ClientError, KafkaError):
+                return False
+            return found[0] in self.nodes
+
+        wait_for("an active controller", is_there)
+        return self.nodes[found[0]]
+
+    def fenced(self, *node_ids: int, timeout_s: float = 5.0) -> set[int]:
+        """The registered brokers that must not serve, as one of these nodes knows it."""
+        with self.client(*node_ids, timeout_s=timeout_s) as cluster:
+            return {member.id for member in brokers(cluster).nodes.values() if member.is_fenced}
+
+    def unfenced(self, *node_ids: int, timeout_s: float = 5.0) -> set[int]:
+        with self.client(*node_ids, timeout_s=timeout_s) as cluster:
+            return {member.id for member in brokers(cluster).nodes.values() if not member.is_fenced}
+
+    def wait_until_whole(self) -> float:
+        """Until every broker that runs knows every broker that runs to be there. Returns the seconds that took."""
+        expected = {node.node_id for node in self.running if node.is_broker}
+
+        def is_whole() -> bool:
+            try:
+                return all(self.unfenced(node_id) == expected for node_id in expected)
+            except (ClientError, KafkaError):
+                return False
+
+        return wait_for(f"brokers {sorted(expected)} in everybody's eyes", is_whole)
+
+    def logs(self, lines: int = 60) -> str:
+        return "\n".join(
+            f"--- node {node.node_id}\n" + "\n".join(node.output.splitlines()[-lines:]) for node in self.nodes.values()
+        )
+
+
+def roles_of(
+    combined: Iterable[int] = (), controllers: Iterable[int] = (), brokers: Iterable[int] = ()
+) -> dict[int, Any]:
+    return {
+        **dict.fromkeys(combined, COMBINED),
+        **dict.fromkeys(controllers, (CONTROLLER,)),
+        **dict.fromkeys(brokers, (BROKER,)),
+    }
+
+
+@contextmanager
+def real_cluster(directory: Path, roles: Mapping[int, Sequence[str]], **options: Any) -> Iterator[RealCluster]:
+    """Running, and gone afterwards; a failure shows what its nodes said last."""
+    cluster = RealCluster(directory, roles, **options)
+    try:
+        cluster.start()
+        yield cluster
+    except BaseException:
+        print(cluster.logs())
+        raise
+    finally:
+        cluster.remove()
+
+
+def wait_for(what: str, condition: Callable[[], bool], seconds_max: float = WAIT_S) -> float:
+    """Returns after how many seconds it was so."""
+    began_at = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began_at < seconds_max, f"waited {seconds_max:g} s in vain for {what}"
+        time.sleep(WAIT_INTERVAL_S)
+    return time.monotonic() - began_at

@@ -1,0 +1,57 @@
+"""kill -9 of the active controller, over and over, while clients change metadata: nothing acknowledged is undone.
+
+The short form is for every run of the tests. ODRADEK_CONTROLLER_KILLS=100, or `make chaos`, is the long one: it also
+holds the time without an active controller against its bars, so nothing else should run beside it.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.client.admin import Admin
+from tests.cluster.failover import kill_and_time, median_and_p99, summary
+from tests.cluster.metadata_load import MetadataLoad
+from tests.cluster.metadata_views import assert_equal_everywhere, assert_holds
+from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of
+
+KILLS_IN_SHORT = 3
+KILLS = int(os.environ.get("ODRADEK_CONTROLLER_KILLS", str(KILLS_IN_SHORT)))
+LAYOUTS = {"combined": roles_of(combined=(1, 2, 3)), "separated": roles_of(controllers=(1, 2, 3), brokers=(4, 5))}
+
+MEDIAN_S_MAX = 0.5
+P99_S_MAX = 1.0
+SHORT_FACTOR = 6.0
+"""Machines that test have other things to do."""
+
+
+@pytest.fixture(params=LAYOUTS)
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealCluster]:
+    with real_cluster(tmp_path, LAYOUTS[request.param]) as cluster:
+        yield cluster
+
+
+@pytest.mark.timeout(max(120, KILLS * 20))
+def test_nothing_acknowledged_is_lost(cluster: RealCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    with cluster.client() as client:
+        Admin(client).create_topic("watched", partitions=1, replication_factor=1)
+    seconds = []
+    with MetadataLoad([node.address for node in cluster.brokers]) as load:
+        for number in range(KILLS):
+            victim = cluster.active_controller()
+            before = load.acknowledged
+            seconds.append(kill_and_time(cluster, victim, "watched", 1_000_000 + number))
+            victim.start()
+            cluster.wait_until_whole()
+            assert cluster.quorum_status().leader_id != victim.node_id or KILLS > KILLS_IN_SHORT
+            assert load.acknowledged > before, "the clients stand still"
+    view = assert_equal_everywhere(cluster)
+    assert_holds(view, load.told)
+    assert view["watched"][2] == str(1_000_000 + KILLS - 1)
+    with capsys.disabled():
+        print(f"\n{summary(seconds)}; {load.acknowledged} changes acknowledged, ", end="")
+        print(f"{sum(len(told.unknown) for told in load.told)} of unknown outcome")
+    factor = SHORT_FACTOR if KILLS <= KILLS_IN_SHORT else 1.0
+    median, p99 = median_and_p99(seconds)
+    assert median <= MEDIAN_S_MAX * factor and p99 <= P99_S_MAX * factor, summary(seconds)
