@@ -2,8 +2,8 @@
 
 import time
 
+from odradek.sim.layout import ONE_NODE, plan_nodes
 from odradek.sim.node_host import NodeHost
-from odradek.sim.run import node_properties
 from odradek.sim.world import simulated_world
 
 IDLE_SECONDS = 3600.0
@@ -11,8 +11,9 @@ IDLE_SECONDS = 3600.0
 
 def test_an_idle_node_lives_an_hour_in_a_moment() -> None:
     with simulated_world(1) as world:
-        node = NodeHost(world, "node1", node_properties(world.random("cluster")))
-        node.format(is_standalone=not node.config.controller_quorum_voters)
+        plan = plan_nodes(ONE_NODE, world.random("cluster"))
+        node = NodeHost(world, plan.nodes[0])
+        node.format(plan.initial_controllers)
         node.start()
         assert world.run_for(10, lambda: node.is_ready)
         began = time.perf_counter()

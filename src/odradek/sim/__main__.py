@@ -18,7 +18,7 @@ from typing import Final
 from odradek.sim.planted import BUGS, planted
 from odradek.sim.report import describe, replay_command
 from odradek.sim.run import Result, run_seed
-from odradek.sim.scenarios import SCENARIOS, Scenario
+from odradek.sim.scenarios import DEFAULT_SCENARIOS, SCENARIOS, Scenario
 from odradek.sim.shrink import shrink
 
 EXIT_OK: Final = 0
@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="run this seed only")
-    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="by default each seed has one of them")
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="by default a seed has one of a single node")
     parser.add_argument("--faults", help="with --seed: only those at these places, as 0,3; or none")
     parser.add_argument("--trace", action="store_true", help="with --seed: print every event")
     parser.add_argument("--plant", choices=sorted(BUGS), metavar="BUG", help="a bug to be found; --list names them")
@@ -66,7 +66,7 @@ def scenario_of(seed: int, name: str | None, bug: str | None) -> Scenario:
         return SCENARIOS[name]
     if bug is not None:
         return BUGS[bug].scenario
-    return list(SCENARIOS.values())[seed % len(SCENARIOS)]
+    return DEFAULT_SCENARIOS[seed % len(DEFAULT_SCENARIOS)]
 
 
 def run_one(

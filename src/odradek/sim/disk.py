@@ -224,6 +224,24 @@ class VirtualDisk:
             else:
                 yield from self.files(below)
 
+    # ---- what a loss of power cannot take
+
+    def durable_names(self, path: str) -> list[str]:
+        directory = self._find_durable(path)
+        return sorted(directory.durable) if isinstance(directory, DirectoryNode) else []
+
+    def durable_bytes(self, path: str) -> bytes | None:
+        file = self._find_durable(path)
+        return file.durable.read(0, file.durable.size) if isinstance(file, FileNode) else None
+
+    def _find_durable(self, path: str) -> Node | None:
+        node: Node | None = self._root
+        for name in _parts(path):
+            if not isinstance(node, DirectoryNode):
+                return None
+            node = node.durable.get(name)
+        return node
+
     # ---- changing
 
     def create(self, path: str) -> FileNode:

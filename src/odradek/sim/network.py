@@ -10,12 +10,15 @@ import socket
 from collections.abc import Callable
 from itertools import count
 from random import Random
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.sim.process import Process
 from odradek.sim.scheduler import Scheduler
 from odradek.sim.socket_end import Link, SocketEnd
 from odradek.sim.trace import Trace
+
+if TYPE_CHECKING:
+    from odradek.sim.wire_names import Watcher
 
 AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int]]
 
@@ -55,6 +58,8 @@ class Network:
         self._links: Final[dict[tuple[str, str], Link]] = {}
         self._ends: Final[dict[SocketEnd, None]] = {}
         self._ports: Final = count(_FIRST_EPHEMERAL_PORT)
+        # Who wants to see the requests of an API, and the answers.
+        self.watchers: Final[dict[int, Watcher]] = {}
 
     # ---- hosts and links
 

@@ -1,40 +1,49 @@
 """A node on a virtual machine, started and restarted as a service would be: the real `Node`, on virtual ports."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.config.node_config import NodeConfig
 from odradek.node.format import FormatRequest, format_directories
+from odradek.node.initial_controllers import InitialController
 from odradek.node.node import Node, StartError
+from odradek.sim.layout import PlannedNode
 from odradek.sim.machine import Machine, Ports
+from odradek.sim.metadata_disk import MetadataDisk
 from odradek.sim.world import World
 
-CLIENT_PORT: Final = 9092
-CONTROLLER_PORT: Final = 9093
 CLUSTER_ID: Final = "Zw_8Tq2oRzmHnV1u2f6aWQ"
 _RESTART_SECONDS: Final = 0.5
 
 
 class NodeHost:
-    def __init__(self, world: World, name: str, properties: Mapping[str, str]) -> None:
+    def __init__(self, world: World, planned: PlannedNode) -> None:
         self.world: Final = world
-        self.machine: Final[Machine] = world.add_machine(name)
-        self.config: Final = NodeConfig.load("", name, properties)
+        self.planned: Final = planned
+        self.machine: Final[Machine] = world.add_machine(planned.name)
+        self.config: Final = NodeConfig.load("", planned.name, planned.properties)
+        self.metadata_disk: Final = MetadataDisk(planned.name, self.machine.disk, self.config.metadata_log_dir)
         self.is_ready = False
         # Whether whoever looks after it starts it again when it exits.
         self.is_wanted = False
         self._stop: asyncio.Event | None = None
+        self._told_of_end: Final[list[Callable[[], None]]] = []
 
     @property
     def name(self) -> str:
         return self.machine.name
 
-    def format(self, *, is_standalone: bool = False) -> None:
+    def format(self, initial_controllers: Sequence[InitialController]) -> None:
         ports = self.machine.new_process()
-        request = FormatRequest(cluster_id=CLUSTER_ID, is_standalone=is_standalone)
+        voters = tuple(initial_controllers) if self.planned.is_voter else ()
+        request = FormatRequest(cluster_id=CLUSTER_ID, initial_controllers=voters)
         format_directories(ports.disk, self.config, request, random=ports.random, now_ms=ports.clock.wall_ms())
         ports.process.exit(0)
+
+    def when_ended(self, told: Callable[[], None]) -> None:
+        """After every end of its process, before anything else happens; what a loss of power takes, it has not yet."""
+        self._told_of_end.append(told)
 
     def start(self) -> None:
         """If it can be, and is not running: it may have been started by somebody else meanwhile."""
@@ -56,6 +65,8 @@ class NodeHost:
     def _ended(self, power_lost: bool) -> None:
         self.is_ready = False
         self._stop = None
+        for told in self._told_of_end:
+            told()
         process = self.machine.process
         assert process is not None
         if process.exit_code is not None and self.is_wanted:

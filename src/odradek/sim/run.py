@@ -2,18 +2,21 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from random import Random
 from typing import Final
 
 from odradek.sim.checkers.metadata import check_metadata
+from odradek.sim.checkers.quorum import check_quorum
 from odradek.sim.checkers.records import check_records
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.faults import Cluster, Fault, draw, schedule
-from odradek.sim.node_host import CLIENT_PORT, CONTROLLER_PORT, NodeHost
+from odradek.sim.evidence import Evidence
+from odradek.sim.faults import Fault, draw
+from odradek.sim.layout import plan_nodes
+from odradek.sim.node_host import NodeHost
 from odradek.sim.scenarios import Scenario
 from odradek.sim.scheduler import Livelock
+from odradek.sim.strikes import Cluster, schedule
 from odradek.sim.trace import Event
-from odradek.sim.workload import VERIFIER, Workload
+from odradek.sim.workload import ADMIN_TOPICS, VERIFIER, Workload
 from odradek.sim.world import World, simulated_world
 
 LIVENESS: Final = "23 once healed, everything goes on"
@@ -63,17 +66,18 @@ class _Run:
     def __init__(self, world: World, scenario: Scenario, only_faults: Collection[int] | None) -> None:
         self._world: Final = world
         random = world.random("cluster")
-        self._nodes: Final = [NodeHost(world, "node1", node_properties(random))]
-        is_standalone = not self._nodes[0].config.controller_quorum_voters
+        plan = plan_nodes(scenario.layout, random)
+        self._nodes: Final = [NodeHost(world, planned) for planned in plan.nodes]
         for node in self._nodes:
-            node.format(is_standalone=is_standalone)
+            node.format(plan.initial_controllers)
         configs = {
             "internal.segment.bytes": random.choice(("10000", "50000", "1000000")),
             "index.interval.bytes": random.choice(("0", "500", "4096")),
             **dict(scenario.topic_configs),
         }
-        bootstrap = [(node.name, CLIENT_PORT) for node in self._nodes]
-        self.workload: Final = Workload(world, bootstrap, configs, self._nodes[0].config.log_dirs)
+        log_dirs = {node.name: node.config.log_dirs for node in self._nodes if node.planned.is_broker}
+        self.workload: Final = Workload(world, plan, configs, log_dirs)
+        self._evidence: Final = Evidence(world, self._nodes, self.workload.history)
         faults_random = world.random("faults")
         self.faults: Final = draw(
             faults_random,
@@ -81,13 +85,14 @@ class _Run:
             nodes=[node.name for node in self._nodes],
             clients=self.workload.clients,
             seconds=scenario.fault_seconds,
+            mean_seconds=scenario.fault_mean_seconds,
             count=faults_random.randrange(scenario.faults_max + 1),
         )
         self._striking: Final = [
             fault for place, fault in enumerate(self.faults) if only_faults is None or place in only_faults
         ]
         self._scenario: Final = scenario
-        self._cluster: Final = Cluster(world, self._nodes, self.workload.clients)
+        self._cluster: Final = Cluster(world, self._nodes)
         self._ends_with_restart: Final = random.random() < 0.3
         self._is_verified = False
 
@@ -98,6 +103,7 @@ class _Run:
             stuck = [Violation(LIVENESS, str(livelock), self._world.now)]
         found = [*check_records(self.workload.history, VERIFIER if self._is_verified else None)]
         found += check_metadata(self.workload.history)
+        found += check_quorum(self.workload.history, is_whole=self._is_verified)
         found += stuck
         found += [Violation(UNEXPECTED, f"{name}: {what}", self._world.now) for name, what in self._world.unexpected]
         return found
@@ -128,35 +134,15 @@ class _Run:
                 if not world.run_for(_RECOVERY_SECONDS_MAX, lambda node=node: not node.machine.is_running):  # type: ignore[misc]
                     return [self._stuck(f"{node.name} does not stop")]
                 node.start()
+        workload.inspect()
+        if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
+            return [*stuck, self._stuck(f"the cluster does not become whole: {workload.complaint}")]
         workload.verify()
         if not world.run_for(_RECOVERY_SECONDS_MAX, lambda: workload.is_finished):
             return [*stuck, self._stuck("not everything can be read")]
+        self._evidence.look_at_all(ADMIN_TOPICS)
         self._is_verified = True
         return stuck
 
     def _stuck(self, what: str) -> Violation:
         return Violation(LIVENESS, what, self._world.now)
-
-
-def node_properties(random: Random) -> dict[str, str]:
-    """A configuration in which the rare things happen often."""
-    properties = {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "listeners": f"PLAINTEXT://node1:{CLIENT_PORT},CONTROLLER://node1:{CONTROLLER_PORT}",
-        "controller.listener.names": "CONTROLLER",
-        "log.dirs": random.choice(("/data", "/data1,/data2")),
-        "log.initial.task.delay.ms": "1000",
-        "log.flush.offset.checkpoint.interval.ms": random.choice(("500", "2000", "60000")),
-        "log.flush.start.offset.checkpoint.interval.ms": "2000",
-        "replica.high.watermark.checkpoint.interval.ms": "1000",
-        "log.retention.check.interval.ms": "3000",
-        "log.segment.delete.delay.ms": random.choice(("100", "60000")),
-        "metadata.log.max.record.bytes.between.snapshots": random.choice(("1000", "100000")),
-        "internal.metadata.log.segment.bytes": random.choice(("2000", "1000000")),
-    }
-    if random.random() < 0.5:
-        properties["controller.quorum.voters"] = f"1@node1:{CONTROLLER_PORT}"
-    else:
-        properties["controller.quorum.bootstrap.servers"] = f"node1:{CONTROLLER_PORT}"
-    return properties

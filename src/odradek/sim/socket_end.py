@@ -12,7 +12,7 @@ from odradek.sim.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from odradek.sim.network import Network
-    from odradek.sim.wire_names import WireNames
+    from odradek.sim.wire_names import Watcher, WireNames
 
 # What may be under way, or unread at the other end, before the sender has to wait.
 WINDOW_BYTES: Final = 65_536
@@ -141,6 +141,9 @@ class SocketEnd:
     @property
     def remote_address(self) -> tuple[str, int]:
         return self._network.address_of(self.remote_host), self.remote_port
+
+    def watcher(self, api_key: int) -> "Watcher | None":
+        return self._network.watchers.get(api_key)
 
     def note(self, what: str) -> None:
         self._network.note(self.host, what)

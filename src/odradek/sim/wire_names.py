@@ -1,15 +1,37 @@
-"""Names of requests and responses for the timeline, read off the frames as they are written to a connection."""
+"""Requests and responses read off the frames as they are written to a connection: named for the timeline, and shown
+to whoever watches what nodes tell each other.
+"""
 
+from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from kio.schema.index import api_key_map
 
 from odradek.sim.socket_end import SocketEnd
 
-_REQUEST: Final = Struct(">ihhi")
-_RESPONSE: Final = Struct(">ii")
+_LENGTH: Final = Struct(">i")
+_REQUEST: Final = Struct(">hhi")
+_CORRELATION_ID: Final = Struct(">i")
 _UNANSWERED_MAX: Final = 1000
+
+
+class Exchange(NamedTuple):
+    """A request, from its header on."""
+
+    asker: str
+    answerer: str
+    api_key: int
+    version: int
+    correlation_id: int
+    request: bytes
+
+    def __str__(self) -> str:
+        return f"{api_key_map.get(self.api_key, self.api_key)} v{self.version} #{self.correlation_id}"
+
+
+# Told of a request when it is sent, and again, with the response's frame, when it is answered.
+Watcher = Callable[[Exchange, bytes | None], None]
 
 
 class WireNames:
@@ -17,7 +39,7 @@ class WireNames:
 
     def __init__(self, client: SocketEnd) -> None:
         self._client: Final = client
-        self._asked: Final[dict[int, str]] = {}
+        self._asked: Final[dict[int, Exchange]] = {}
 
     @staticmethod
     def of(client: SocketEnd) -> "WireNames":
@@ -27,14 +49,43 @@ class WireNames:
         return client.names
 
     def sent(self, end: SocketEnd, data: bytes) -> None:
-        if end is self._client:
-            if len(data) >= _REQUEST.size:
-                _, api_key, version, correlation_id = _REQUEST.unpack_from(data)
-                name = f"{api_key_map.get(api_key, api_key)} v{version} #{correlation_id}"
-                if len(self._asked) < _UNANSWERED_MAX:
-                    self._asked[correlation_id] = name
-                end.note(f"asks {end.remote_host} {name}, {len(data)} bytes")
-        elif len(data) >= _RESPONSE.size:
-            _, correlation_id = _RESPONSE.unpack_from(data)
-            name = self._asked.pop(correlation_id, f"#{correlation_id}")
-            end.note(f"answers {end.remote_host} {name}, {len(data)} bytes")
+        for frame in _frames(data):
+            if end is self._client:
+                self._asks(end, frame)
+            else:
+                self._answers(end, frame)
+
+    def _asks(self, end: SocketEnd, frame: bytes) -> None:
+        if len(frame) < _REQUEST.size:
+            return
+        api_key, version, correlation_id = _REQUEST.unpack_from(frame)
+        watcher = end.watcher(api_key)
+        request = b"" if watcher is None else frame
+        exchange = Exchange(end.host, end.remote_host, api_key, version, correlation_id, request)
+        if len(self._asked) < _UNANSWERED_MAX:
+            self._asked[correlation_id] = exchange
+        end.note(f"asks {end.remote_host} {exchange}, {len(frame) + _LENGTH.size} bytes")
+        if watcher is not None:
+            watcher(exchange, None)
+
+    def _answers(self, end: SocketEnd, frame: bytes) -> None:
+        if len(frame) < _CORRELATION_ID.size:
+            return
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
+        exchange = self._asked.pop(correlation_id, None)
+        name = f"#{correlation_id}" if exchange is None else exchange
+        end.note(f"answers {end.remote_host} {name}, {len(frame) + _LENGTH.size} bytes")
+        if exchange is not None and (watcher := end.watcher(exchange.api_key)) is not None:
+            watcher(exchange, frame)
+
+
+def _frames(data: bytes) -> Iterator[bytes]:
+    """What is written at once begins with a frame; the last may have come only in part."""
+    position = 0
+    while len(data) - position >= _LENGTH.size:
+        (size,) = _LENGTH.unpack_from(data, position)
+        position += _LENGTH.size
+        if size < 0:
+            return
+        yield data[position : position + size]
+        position += size

@@ -7,6 +7,7 @@ from typing import Final
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.admin import Admin
 from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.inspector import Inspector
 from odradek.sim.clients.mover import Mover
 from odradek.sim.clients.onlooker import Onlooker
 from odradek.sim.clients.producer import IN_FLIGHT_MAX, Producer
@@ -14,11 +15,14 @@ from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.spoiler import Spoiler
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History
+from odradek.sim.layout import CLIENT_PORT, Plan
 from odradek.sim.machine import Ports
 from odradek.sim.world import World
 
 VERIFIER: Final = "verifier"
+INSPECTOR: Final = "inspector"
 _ADMIN_TOPICS: Final = {"admin1": ("alpha", "beta"), "admin2": ("gamma", "delta")}
+ADMIN_TOPICS: Final = tuple(chain.from_iterable(_ADMIN_TOPICS.values()))
 
 Work = Callable[[ClusterClient], Awaitable[None]]
 
@@ -27,12 +31,14 @@ class Workload:
     def __init__(
         self,
         world: World,
-        bootstrap: Sequence[tuple[str, int]],
+        plan: Plan,
         topic_configs: Mapping[str, str],
-        log_dirs: Sequence[str],
+        log_dirs: Mapping[str, Sequence[str]],
     ) -> None:
+        """`log_dirs` by the name of the broker."""
         self._world: Final = world
-        self._bootstrap: Final = tuple(bootstrap)
+        self._plan: Final = plan
+        self._bootstrap: Final = tuple((node.name, CLIENT_PORT) for node in plan.brokers)
         self._topic_configs: Final = dict(topic_configs)
         self._random: Final = world.random("workload")
         self.history: Final = History()
@@ -44,6 +50,7 @@ class Workload:
         self._producers: Final[list[Producer]] = []
         self._admins: Final[list[Admin]] = []
         self._followers: Final[list[tuple[TopicPartition, Reader]]] = []
+        self._inspector: Inspector | None = None
         # Clients that come to an end, and have not yet.
         self._busy: Final[set[str]] = set()
         self._works: Final[dict[str, Work]] = {}
@@ -53,7 +60,7 @@ class Workload:
             self._works[f"reader{number}"] = self._follower(partition)
         self._works["prober"] = self._prober(self._random.choice(self.partitions))
         self._works["spoiler"] = self._spoiler(self._random.choice(self.partitions))
-        if len(log_dirs) > 1:
+        if any(len(dirs) > 1 for dirs in log_dirs.values()):
             self._works["mover"] = self._mover(log_dirs)
         for name, topics in _ADMIN_TOPICS.items():
             self._works[name] = self._administrator(topics)
@@ -101,6 +108,19 @@ class Workload:
                 ends[send.partition] = max(ends[send.partition], send.offset + len(send.values))
         return [str(partition) for partition, reader in self._followers if reader.position < ends[partition]]
 
+    def inspect(self) -> None:
+        """Waits until the cluster is whole again; `complaint` says what is missing."""
+
+        async def work(client: ClusterClient) -> None:
+            self._inspector = Inspector(client, self._plan)
+            await self._inspector.until_whole()
+
+        self._run(INSPECTOR, work, ends=True)
+
+    @property
+    def complaint(self) -> str:
+        return "nobody could ask" if self._inspector is None else self._inspector.complaint
+
     def verify(self) -> None:
         """Reads everything once more, and looks at every topic."""
 
@@ -108,7 +128,7 @@ class Workload:
             for partition in self.partitions:
                 await _insist(client, Reader(client, self.history, partition, uses_session=False).read_all)
             onlooker = Onlooker(client, self.history, sees_the_present=True)
-            for topic in chain.from_iterable(_ADMIN_TOPICS.values()):
+            for topic in ADMIN_TOPICS:
                 await _insist(client, lambda topic=topic: onlooker.look(topic))  # type: ignore[misc]
 
         self._run(VERIFIER, work, ends=True)
@@ -162,7 +182,7 @@ class Workload:
 
         return work
 
-    def _mover(self, log_dirs: Sequence[str]) -> Work:
+    def _mover(self, log_dirs: Mapping[str, Sequence[str]]) -> Work:
         async def work(client: ClusterClient) -> None:
             await Mover(client, self.partitions, log_dirs).run(1.0)
 

@@ -111,4 +111,6 @@ def test_a_broker_may_be_behind_but_does_not_step_back() -> None:
     assert not breaks(create, grow, behind(2, "a"), behind(1, "b"))
     assert breaks(create, grow, behind(3, "a"))
     assert not breaks(change("create", UNKNOWN), behind(1, "a"))
+    # It may have been created, seen and deleted.
+    assert not breaks(change("create", UNKNOWN), behind(1, "a"), change("delete", UNKNOWN), behind(None, "a"))
     assert breaks(create, grow, behind(1, "a"), view(1))

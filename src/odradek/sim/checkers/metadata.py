@@ -60,8 +60,6 @@ class _Check:
                     return
                 continue
             reachable = self._reachable()
-            if new := {state.topic for state in reachable} - {state.topic for state in self._states}:
-                self._past.append(new)
             if not self._fits(step, number, reachable):
                 possible = sorted({_text(state.topic) for state in reachable})
                 assert step.ended is not None
@@ -80,17 +78,22 @@ class _Check:
         return bool(self._states)
 
     def _reachable(self) -> set[_State]:
-        """The states, and those after any of the open steps took effect."""
+        """The states, and those after any of the open steps took effect. Notes what the topic could become."""
         found = set(self._states)
         waiting = list(self._states)
+        became: set[_Topic | None] = set()
         while waiting:
             state = waiting.pop()
             for number in state.open:
                 is_possible, topic = _effect(state.topic, self._steps[number])
                 after = _State(topic, state.open - {number})
+                if is_possible and topic != state.topic:
+                    became.add(topic)
                 if is_possible and after not in found:
                     found.add(after)
                     waiting.append(after)
+        if became:
+            self._past.append(became)
         return found
 
 

@@ -1,7 +1,7 @@
 """Moves partitions between the log dirs of their broker, while others write and read them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from odradek.base.ids import TopicPartition
@@ -13,7 +13,10 @@ ALTER_REPLICA_LOG_DIRS: Final = 34
 
 
 class Mover:
-    def __init__(self, client: ClusterClient, partitions: Sequence[TopicPartition], log_dirs: Sequence[str]) -> None:
+    def __init__(
+        self, client: ClusterClient, partitions: Sequence[TopicPartition], log_dirs: Mapping[str, Sequence[str]]
+    ) -> None:
+        """`log_dirs` by the host of the broker."""
         self._client: Final = client
         self._partitions: Final = partitions
         self._log_dirs: Final = log_dirs
@@ -24,13 +27,14 @@ class Mover:
             await asyncio.sleep(random.expovariate(1 / interval_seconds))
             partition = random.choice(self._partitions)
             try:
-                await self._move(partition, random.choice(self._log_dirs))
+                await self._move(partition)
             except ConnectionLost:
                 self._client.forget_leader(partition)
 
-    async def _move(self, partition: TopicPartition, log_dir: str) -> None:
+    async def _move(self, partition: TopicPartition) -> None:
         client = self._client
         leader = await client.leader(partition)
+        log_dir = client.random.choice(self._log_dirs[leader.host])
         wire = await client.wire(leader.host, leader.port)
 
         def build(chosen: Schema) -> Message:
