@@ -1,0 +1,99 @@
+"""Brokers that die are fenced at once; brokers that are only silent, when their session ends, and never for long.
+
+Seen from a broker that stays: how long after the signal it knows the other one to be fenced.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.real_cluster import Member, RealCluster, real_cluster, roles_of, wait_for
+
+LAYOUT = roles_of(controllers=(1,), brokers=(2, 3, 4))
+WITNESS = 2
+SESSION_S = 4.0
+HEARTBEAT_S = 0.5
+SETTINGS = {
+    "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
+    "broker.heartbeat.interval.ms": str(int(HEARTBEAT_S * 1000)),
+}
+EARLY_S_MAX = 2.0
+"""The grace of 300 ms, the delivery of the news, and a busy machine; far from the end of a session all the same."""
+LATE_S_MIN = SESSION_S - HEARTBEAT_S - 0.2
+"""The last heartbeat may have been as long ago as that."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    with real_cluster(tmp_path_factory.mktemp("brokers"), LAYOUT, properties=SETTINGS) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def victim(cluster: RealCluster) -> Iterator[Member]:
+    """A broker that may be harmed; afterwards it is back."""
+    node = cluster.nodes[4]
+    yield node
+    if node.is_running:
+        node.wake()
+    else:
+        node.start()
+    cluster.wait_until_whole()
+
+
+def seconds_until_fenced(cluster: RealCluster, node: Member) -> float:
+    return wait_for(f"the fence of broker {node.node_id}", lambda: node.node_id in cluster.fenced(WITNESS))
+
+
+def test_a_killed_broker_is_fenced_early(
+    cluster: RealCluster, victim: Member, capsys: pytest.CaptureFixture[str]
+) -> None:
+    victim.kill()
+    seconds = seconds_until_fenced(cluster, victim)
+    with capsys.disabled():
+        print(f"\nfenced {seconds * 1000:.0f} ms after kill -9")
+    assert seconds < EARLY_S_MAX
+    assert f"broker {victim.node_id} is fenced: its process is dead" in cluster.nodes[1].output
+
+
+def test_a_frozen_broker_keeps_its_session(cluster: RealCluster, victim: Member) -> None:
+    victim.freeze()
+    seconds = seconds_until_fenced(cluster, victim)
+    assert LATE_S_MIN < seconds < SESSION_S + EARLY_S_MAX
+    victim.wake()
+    seconds = wait_for("the end of the fence", lambda: not cluster.fenced(WITNESS))
+    assert seconds < EARLY_S_MAX
+
+
+def test_a_short_freeze_changes_nothing(cluster: RealCluster, victim: Member) -> None:
+    victim.freeze()
+    until = time.monotonic() + SESSION_S / 2
+    while time.monotonic() < until:
+        assert not cluster.fenced(WITNESS)
+        time.sleep(0.05)
+    victim.wake()
+    time.sleep(2 * HEARTBEAT_S)
+    assert not cluster.fenced(WITNESS)
+
+
+def test_no_more_than_a_minority_is_fenced_early(cluster: RealCluster, victim: Member) -> None:
+    """Two of three brokers die: that may as well be the controller's own trouble, so one is given its session."""
+    second = cluster.nodes[3]
+    victim.kill()
+    second.kill()
+    try:
+        seconds = wait_for("both fences", lambda: cluster.fenced(WITNESS) == {victim.node_id, second.node_id})
+        assert LATE_S_MIN < seconds < SESSION_S + EARLY_S_MAX
+    finally:
+        second.start()
+
+
+def test_without_a_grace_only_the_session_counts(cluster: RealCluster, victim: Member) -> None:
+    controller = cluster.nodes[1]
+    controller.properties["broker.disconnect.grace.ms"] = "0"
+    controller.restart()
+    cluster.wait_until_whole()
+    victim.kill()
+    seconds = seconds_until_fenced(cluster, victim)
+    assert LATE_S_MIN < seconds < SESSION_S + EARLY_S_MAX
