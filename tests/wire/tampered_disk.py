@@ -62,9 +62,9 @@ class TamperedDisk:
     def modified_ms(self, path: str) -> int:
         return self._disk.modified_ms(path)
 
-    def make_dirs(self, path: str) -> None:
+    def make_dirs(self, path: str, *, durable: bool = True) -> None:
         self.touch("make_dirs", path)
-        self._disk.make_dirs(path)
+        self._disk.make_dirs(path, durable=durable)
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         self.touch("rename", source)

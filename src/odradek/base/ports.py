@@ -82,8 +82,8 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
-    def make_dirs(self, path: str) -> None:
-        """With those above it. Durable once it returns."""
+    def make_dirs(self, path: str, *, durable: bool = True) -> None:
+        """With those above it. Durable once it returns, unless the caller syncs the directory above by itself."""
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         """Durable once it returns, the directories of both names being synced, unless the caller can do without."""

@@ -245,7 +245,7 @@ class HostDisk:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
-    def make_dirs(self, path: str) -> None:
+    def make_dirs(self, path: str, *, durable: bool = True) -> None:
         missing = []
         while not os.path.isdir(path):
             missing.append(path)
@@ -254,7 +254,8 @@ class HostDisk:
             # Somebody else may have made it meanwhile.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(directory)
-            self.sync_dir(os.path.dirname(directory))
+            if durable:
+                self.sync_dir(os.path.dirname(directory))
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         os.replace(source, target)

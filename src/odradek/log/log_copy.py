@@ -39,6 +39,9 @@ class LogCopy:
 
     def agree(self, now_ms: int) -> None:
         """Cuts off what the original does not have: it may have lost its end in a crash and written another since."""
+        if self.copy.topic_id is None and self.source.topic_id is not None:
+            # Begun before a power loss that left only the directory.
+            self.copy.adopt(self.source.topic_id)
         latest = self.copy.epochs.latest_epoch
         end = self.copy.log_end_offset
         if latest is not None:

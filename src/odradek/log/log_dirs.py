@@ -5,12 +5,12 @@ executor. A dir whose disk fails is for the caller to take offline, with `fail`:
 """
 
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import KafkaError, is_disk_failure
 from odradek.base.ids import METADATA_TOPIC, TopicPartition
 from odradek.base.ports import Disk, DiskUsage, Executor
 from odradek.config.topic_config import TopicConfig
@@ -40,6 +40,16 @@ class LogDirFailed(Exception):
         super().__init__(f"{directory}: {error}")
         self.directory = directory
         self.error = error
+
+
+class WantedLog(NamedTuple):
+    """A log that this node is to have."""
+
+    name: TopicPartition
+    topic_id: UUID
+    config: TopicConfig
+    directory_id: UUID | None = None
+    """The dir to make it in, if it has to be made; None: the emptiest."""
 
 
 class LoadProgress(NamedTuple):
@@ -196,7 +206,10 @@ class LogDirs:
         partition = found.topic_partition
         directory = log_dir.file(name)
         topic_id = read_topic_id(self._disk, directory)
-        if is_stray(partition, topic_id):
+        if is_stray(partition, topic_id) or (
+            # Then nothing in it was promised to anybody, and it may be of an earlier topic of the same name.
+            topic_id is None and not log_dir.had_clean_shutdown and self._holds_records(directory)
+        ):
             marked = names.marked_partition_dir(partition, names.STRAY_DIR_SUFFIX, self._new_id().hex)
             self._disk.rename(directory, log_dir.file(marked))
             return
@@ -216,37 +229,53 @@ class LogDirs:
         logs = log_dir.future_logs if found.mark == names.FUTURE_DIR_SUFFIX else log_dir.logs
         logs[partition] = log
 
+    def _holds_records(self, directory: str) -> bool:
+        parsed = {name: names.parse_offset_file(name) for name in self._disk.list_dir(directory)}
+        return any(
+            found is not None
+            and found.kind == names.LOG_SUFFIX
+            and not found.mark
+            and self._disk.size(f"{directory}/{name}") > 0
+            for name, found in parsed.items()
+        )
+
     # ---- creating and removing
 
     async def get_or_create(
-        self,
-        name: TopicPartition,
-        topic_id: UUID,
-        config: TopicConfig,
-        *,
-        directory_id: UUID | None = None,
-        is_new: bool = True,
-        now_ms: int,
-        executor: Executor,
-    ) -> PartitionLog:
-        """The partition's log, made anew if there is none, in the dir asked for or else the emptiest.
+        self, wanted: Sequence[WantedLog], *, is_new: bool = True, now_ms: int, executor: Executor
+    ) -> list[PartitionLog | LogDirOffline | LogDirFailed]:
+        """The partitions' logs, made anew where there is none, each in the dir asked for or else the emptiest.
 
-        Raises LogDirOffline where it cannot be made, or, not being new, may lie in a dir that is offline; and
-        LogDirFailed for a disk that fails over it.
+        In a log's place stands LogDirOffline where it cannot be made, or, not being new, may lie in a dir that is
+        offline; and LogDirFailed for a disk that fails over it.
         """
-        log = self.get(name)
-        if log is not None and (log.topic_id is None or log.topic_id == topic_id):
-            return log
-        log_dir = self._choose_dir(directory_id, is_new)
-        log_dir.reserved += 1
-        try:
-            log = await executor.run(lambda: self._create(log_dir, name, topic_id, config, now_ms))
-        except OSError as error:
-            raise LogDirFailed(log_dir.path, error) from error
-        finally:
-            log_dir.reserved -= 1
-        log_dir.logs[name] = log
-        return log
+        results: dict[TopicPartition, PartitionLog | LogDirOffline | LogDirFailed] = {}
+        missing: dict[str, list[WantedLog]] = {}
+        for one in wanted:
+            log = self.get(one.name)
+            if log is not None and log.topic_id == one.topic_id:
+                results[one.name] = log
+                continue
+            try:
+                directory = self._choose_dir(one.directory_id, is_new).path if log is None else self.dir_of(log)
+            except LogDirOffline as offline:
+                results[one.name] = offline
+            else:
+                missing.setdefault(directory, []).append(one)
+                self.online[directory].reserved += 1
+        for directory, some in missing.items():
+            log_dir = self.online.get(directory)
+            if log_dir is None:
+                gone = LogDirOffline(f"log dir {directory} is not online")
+                results |= {one.name: gone for one in some}
+                continue
+            try:
+                created = await executor.run(partial(self._create_all, log_dir, some, now_ms))
+            finally:
+                log_dir.reserved -= len(some)
+            results |= created
+            log_dir.logs |= {name: log for name, log in created.items() if isinstance(log, PartitionLog)}
+        return [results[one.name] for one in wanted]
 
     def _choose_dir(self, directory_id: UUID | None, is_new: bool) -> LogDir:
         if directory_id is not None and directory_id.int >= _RESERVED_DIRECTORY_IDS:
@@ -261,9 +290,29 @@ class LogDirs:
             raise LogDirOffline(f"it may lie in {', '.join(self.offline)}, which is not online")
         return min(self.online.values(), key=lambda log_dir: log_dir.partition_count)
 
-    def _create(
-        self, log_dir: LogDir, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int
-    ) -> PartitionLog:
+    def _create_all(
+        self, log_dir: LogDir, wanted: Iterable[WantedLog], now_ms: int
+    ) -> dict[TopicPartition, PartitionLog | LogDirFailed]:
+        results: dict[TopicPartition, PartitionLog | LogDirFailed] = {}
+        failed: LogDirFailed | None = None
+        for one in wanted:
+            if failed is None:
+                try:
+                    results[one.name] = self._create(log_dir, one, now_ms)
+                except OSError as error:
+                    results[one.name] = problem = LogDirFailed(log_dir.path, error)
+                    if is_disk_failure(error):
+                        failed = problem
+            else:
+                results[one.name] = failed
+        return results
+
+    def _create(self, log_dir: LogDir, wanted: WantedLog, now_ms: int) -> PartitionLog:
+        name, topic_id, config, _ = wanted
+        found = log_dir.logs.get(name)
+        if found is not None and found.topic_id is None:
+            found.adopt(topic_id)
+            return found
         log_dir.forget_checkpoints_of(name)
         return self._open_new(log_dir, names.partition_dir(name), name, topic_id, config, now_ms)
 

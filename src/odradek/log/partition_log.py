@@ -18,7 +18,7 @@ from odradek.log.doomed_files import DoomedFiles
 from odradek.log.durability import Durability
 from odradek.log.index_file import WouldWait
 from odradek.log.leader_epochs import LeaderEpochs
-from odradek.log.partition_metadata import agree_on_topic_id
+from odradek.log.partition_metadata import agree_on_topic_id, sync_identity, write_topic_id
 from odradek.log.producer_entry import SequencedBatch
 from odradek.log.producer_state import Origin, ProducerState, StagedProducers
 from odradek.log.reading import LogRead
@@ -68,6 +68,11 @@ class PartitionLog:
             self._durability.closed(segment)
         # Whether a clean stop has anything to write.
         self._changed = not loaded.untouched
+        is_empty_as_left = loaded.untouched and loaded.log_end_offset == 0
+        # Never had a record, and so has nothing to lose: its files need not be durable.
+        self._is_pristine = loaded.had_no_files or is_empty_as_left
+        # Whether the directory, its name and its topic id are on the disk for good.
+        self._is_rooted = loaded.untouched and not is_empty_as_left
         self.producers: ProducerState = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
         self._doomed = DoomedFiles(disk)
@@ -90,8 +95,13 @@ class PartitionLog:
         progress: Progress | None = None,
     ) -> "PartitionLog":
         """Opens or creates the log in `directory`, recovering it if the last stop was not clean."""
-        disk.make_dirs(directory)
-        topic_id = agree_on_topic_id(disk, directory, topic_partition, topic_id)
+        is_new = not disk.is_dir(directory)
+        if is_new:
+            disk.make_dirs(directory, durable=False)
+            if topic_id is not None:
+                write_topic_id(disk, directory, topic_id)
+        else:
+            topic_id = agree_on_topic_id(disk, directory, topic_partition, topic_id)
         loaded = LogLoader(
             disk,
             directory,
@@ -103,7 +113,7 @@ class PartitionLog:
             now_ms=now_ms,
             producer_id_expiration_ms=producer_id_expiration_ms,
             progress=progress,
-        ).load()
+        ).load(is_new=is_new)
         log = cls(disk, directory, topic_partition, topic_id, config, loaded)
         if config.flush_messages <= 1 and log.recovery_point < log.log_end_offset:
             # What the last run had no time to sync will be served: then it must not be lost either.
@@ -123,6 +133,15 @@ class PartitionLog:
     @property
     def active_segment(self) -> Segment:
         return self._active
+
+    def adopt(self, topic_id: UUID) -> None:
+        """Belongs to this topic from now on, of a log that had no topic id. May wait for the disk."""
+        write_topic_id(self._disk, self.directory, topic_id)
+        self.topic_id = topic_id
+        self._is_rooted = False
+        if self.log_end_offset > 0:
+            # What is there already may have been promised: from now on its directory counts by its id.
+            self.flush()
 
     def update_config(self, config: TopicConfig) -> None:
         """Sizes of indexes and their interval count from the next segment on, all else at once."""
@@ -227,6 +246,7 @@ class PartitionLog:
         producers.end_offset = end_offset
         self.log_end_offset = end_offset
         self._changed = True
+        self._is_pristine = False
         return Appended(first_offset, end_offset - 1, rolled_at=rolled_at)
 
     def _write_aborted(self, segment: Segment, staged: StagedProducers) -> list[AbortedTransaction]:
@@ -336,6 +356,10 @@ class PartitionLog:
     def flush(self, up_to_offset: int | None = None) -> None:
         """Makes everything below the offset (the log's end, if none is given) survive a power loss."""
         target = self.log_end_offset if up_to_offset is None else min(up_to_offset, self.log_end_offset)
+        if not self._is_rooted:
+            # Batches in a directory that is lost, or that nobody can tell the topic of, are lost as well.
+            sync_identity(self._disk, self.directory)
+            self._is_rooted = True
         # Epochs first: recovery does not look for them in batches that are flushed.
         self.epochs.write_if_changed()
         self._durability.flush(self.segments, self.directory, target)
@@ -372,6 +396,7 @@ class PartitionLog:
         segment = Segment.create(self._disk, self.directory, offset, self.config, now_ms=now_ms)
         self.segments = [segment]
         self._active = segment
+        self._is_pristine = False
         self.log_end_offset = offset
         self._durability.truncated(offset, self._active)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
@@ -462,6 +487,10 @@ class PartitionLog:
 
     def close(self) -> None:
         """Ends cleanly: everything flushed, indexes at their true size, a snapshot of the producers at the end."""
+        if self._is_pristine:
+            self._active.finish()
+            self.release_files()
+            return
         self.flush()
         if self._changed:
             self._active.finish()

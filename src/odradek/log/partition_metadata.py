@@ -1,4 +1,8 @@
-"""`partition.metadata`: which topic, by id, a partition's directory belongs to."""
+"""`partition.metadata`: which topic, by id, a partition's directory belongs to.
+
+Creating a partition waits for no disk: file and directory become durable before the partition's first record does. A
+power loss in between leaves no file, or one without content; no record in such a directory was promised to anybody.
+"""
 
 from uuid import UUID
 
@@ -15,13 +19,14 @@ class MalformedPartitionMetadata(ValueError):
 
 
 def read_topic_id(disk: Disk, directory: str) -> UUID | None:
-    """None if there is no such file, as in directories older than topic ids."""
+    """None if there is no such file, or nothing in it."""
     path = f"{directory}/{PARTITION_METADATA}"
-    if not disk.exists(path):
+    content = disk.read_bytes(path).strip(b"\0") if disk.exists(path) else b""
+    if not content:
         return None
     try:
         # A newer version may only add lines.
-        version_line, topic_line, *_ = disk.read_bytes(path).decode().splitlines()
+        version_line, topic_line, *_ = content.decode().splitlines()
         _, version = version_line.split()
         _, text = topic_line.split()
         topic_id = uuid_from_text(text)
@@ -33,8 +38,27 @@ def read_topic_id(disk: Disk, directory: str) -> UUID | None:
 
 
 def write_topic_id(disk: Disk, directory: str, topic_id: UUID) -> None:
-    text = f"version: {_VERSION}\ntopic_id: {uuid_to_text(topic_id)}"
-    disk.write_atomically(f"{directory}/{PARTITION_METADATA}", text.encode())
+    """Where no id is. Durable only after `sync_identity`."""
+    content = f"version: {_VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
+    file = disk.open(f"{directory}/{PARTITION_METADATA}", create=True)
+    try:
+        file.write_at(0, content)
+        file.truncate(len(content))
+    finally:
+        file.close()
+
+
+def sync_identity(disk: Disk, directory: str) -> None:
+    """Makes the directory, its name and its topic id survive a power loss."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    if disk.exists(path):
+        file = disk.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
+    disk.sync_dir(directory)
+    disk.sync_dir(directory.rpartition("/")[0])
 
 
 def agree_on_topic_id(

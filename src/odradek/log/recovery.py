@@ -38,6 +38,8 @@ class LoadedLog(NamedTuple):
     epochs: LeaderEpochs
     # Nothing was repaired or created: the files are as a clean stop left them.
     untouched: bool
+    # There was no file of the log at all.
+    had_no_files: bool
     # Closed segments whose indexes were written anew, in rising order: a later start must not trust them unsynced.
     reindexed: list[Segment]
 
@@ -74,13 +76,16 @@ class LogLoader:
         self._reindexed: dict[Segment, None] = {}
         self._epochs = LeaderEpochs(disk, directory)
         self._untouched = had_clean_shutdown
+        self._had_no_files = False
 
-    def load(self) -> LoadedLog:
-        finish_swaps(self._disk, self._directory, self._config, self._now_ms)
-        self._epochs = LeaderEpochs.read(self._disk, self._directory)
-        self._open_segments()
-        if not self._had_clean_shutdown:
-            self._recover_unflushed()
+    def load(self, *, is_new: bool = False) -> LoadedLog:
+        """`is_new` spares a directory that was just made a look at what is in it."""
+        if not is_new:
+            finish_swaps(self._disk, self._directory, self._config, self._now_ms)
+            self._epochs = LeaderEpochs.read(self._disk, self._directory)
+            self._open_segments()
+            if not self._had_clean_shutdown:
+                self._recover_unflushed()
         log_end_offset = self._segments[-1].next_offset() if self._segments else -1
         if log_end_offset < self._log_start_offset:
             log_end_offset = self._start_anew()
@@ -89,7 +94,7 @@ class LogLoader:
         self._epochs.truncate_from_end(log_end_offset)
         # Written with the first flush: should there be none, the next start comes to the same result.
         self._epochs.truncate_from_start(self._log_start_offset)
-        producers = self._load_producers(log_start_offset, log_end_offset)
+        producers = self._load_producers(log_start_offset, log_end_offset, is_new)
         clean = self._had_clean_shutdown
         recovery_point = log_end_offset if clean else min(self._recovery_point, log_end_offset)
         return LoadedLog(
@@ -100,6 +105,7 @@ class LogLoader:
             producers,
             self._epochs,
             self._untouched,
+            self._had_no_files,
             [segment for segment in self._segments[:-1] if segment in self._reindexed],
         )
 
@@ -133,6 +139,7 @@ class LogLoader:
     def _start_anew(self) -> int:
         """An empty log at its start offset: of a new partition, or of one whose files are gone."""
         self._untouched = False
+        self._had_no_files = not self._segments
         for segment in self._segments:
             segment.remove_files()
         if self._segments:
@@ -177,9 +184,9 @@ class LogLoader:
 
     # ---- producers
 
-    def _new_producers(self) -> ProducerState:
+    def _new_producers(self, is_new: bool = False) -> ProducerState:
         offsets = []
-        for name in self._disk.list_dir(self._directory):
+        for name in () if is_new else self._disk.list_dir(self._directory):
             parsed = names.parse_offset_file(name)
             if parsed is not None and parsed.kind == names.SNAPSHOT_SUFFIX and not parsed.mark:
                 offsets.append(parsed.offset)
@@ -193,8 +200,8 @@ class LogLoader:
         rebuild_producers(producers, before, self._log_start_offset, offset, self._now_ms)
         return producers
 
-    def _load_producers(self, log_start_offset: int, log_end_offset: int) -> ProducerState:
-        producers = self._new_producers()
+    def _load_producers(self, log_start_offset: int, log_end_offset: int, is_new: bool) -> ProducerState:
+        producers = self._new_producers(is_new)
         producers.snapshots.remove_strays(segment.base_offset for segment in self._segments)
         if self._had_clean_shutdown and producers.snapshots.latest_offset is None:
             # Nobody who stops cleanly leaves no snapshot, unless there was no producer to remember.

@@ -12,7 +12,7 @@ from odradek.base.ports import Clock, ControllerPort, Executor, Random
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
-from odradek.log.log_dirs import LogDirFailed, LogDirOffline, LogDirs
+from odradek.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.log.partition_log import PartitionLog
 from odradek.metadata.apply import ImageDelta
 from odradek.metadata.image import (
@@ -33,7 +33,12 @@ from odradek.waiting.fetch_sessions import FetchSessions
 
 logger = logging.getLogger(__name__)
 
-CREATED_AT_ONCE_MAX: Final = 3
+# Of those that come or change together. The loop has clients to serve in between, and so have threads that make
+# directories: they take the interpreter from it.
+HELD_AT_ONCE_MAX: Final = 64
+HOLDERS: Final = 2
+
+_Held = tuple[TopicPartition, UUID, PartitionImage]
 
 
 class Broker:
@@ -163,24 +168,20 @@ class Broker:
             for topic, index, state in wanted
             if self.node_id in state.replicas
         ]
-        missing = [one for one in mine if one[0] not in self._partitions and one[0] not in self._offline]
-        if missing:
-            await self._create_all(missing, are_new=are_new)
-        for name, _, state in mine:
-            partition = self._partitions.get(name)
-            if partition is not None:
-                self._take_role(partition, state)
-                self._report_directory(partition, state)
+        waiting = iter(range(0, len(mine), HELD_AT_ONCE_MAX))
 
-    async def _create_all(self, missing: list[tuple[TopicPartition, UUID, PartitionImage]], *, are_new: bool) -> None:
-        """A few at a time: threads that make directories take the interpreter from the loop, which has clients."""
-        waiting = iter(missing)
+        async def hold_some_after_some() -> None:
+            for start in waiting:
+                some = mine[start : start + HELD_AT_ONCE_MAX]
+                await self._create_missing(some, are_new=are_new)
+                for name, _, state in some:
+                    partition = self._partitions.get(name)
+                    if partition is not None:
+                        self._take_role(partition, state)
+                        self._report_directory(partition, state)
+                await asyncio.sleep(0)
 
-        async def create_one_after_the_other() -> None:
-            for one in waiting:
-                await self._create(*one, is_new=are_new)
-
-        await asyncio.gather(*(create_one_after_the_other() for _ in range(CREATED_AT_ONCE_MAX)))
+        await asyncio.gather(*(hold_some_after_some() for _ in range(HOLDERS)))
 
     def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
         """Where this broker chose the log dir, or another one than the cluster knows of."""
@@ -198,27 +199,33 @@ class Broker:
             else partition.directory_of(self.node_id)
         )
 
-    async def _create(self, name: TopicPartition, topic_id: UUID, state: PartitionImage, *, is_new: bool) -> None:
-        while True:
-            try:
-                log = await self.log_dirs.get_or_create(
-                    name,
-                    topic_id,
-                    self.topic_config(name.topic),
-                    directory_id=state.directory_of(self.node_id),
-                    is_new=is_new,
-                    now_ms=self.clock.wall_ms(),
-                    executor=self.executor,
-                )
-            except LogDirFailed as failed:
-                self.fail_log_dir(failed.directory, failed.error)
-                if failed.directory in self.log_dirs.online:
-                    return self._put_offline(name, failed)
-                # Another dir may take it.
-            except LogDirOffline as offline:
-                return self._put_offline(name, offline)
-            else:
-                return self._add(name, topic_id, log)
+    async def _create_missing(self, some: list[_Held], *, are_new: bool) -> None:
+        missing = [one for one in some if one[0] not in self._partitions and one[0] not in self._offline]
+        while missing:
+            logs = await self.log_dirs.get_or_create(
+                [
+                    WantedLog(name, topic_id, self.topic_config(name.topic), state.directory_of(self.node_id))
+                    for name, topic_id, state in missing
+                ],
+                is_new=are_new,
+                now_ms=self.clock.wall_ms(),
+                executor=self.executor,
+            )
+            again: list[_Held] = []
+            for one, log in zip(missing, logs, strict=True):
+                name, topic_id, _ = one
+                if isinstance(log, PartitionLog):
+                    self._add(name, topic_id, log)
+                elif isinstance(log, LogDirFailed):
+                    self.fail_log_dir(log.directory, log.error)
+                    if log.directory in self.log_dirs.online:
+                        self._put_offline(name, log)
+                    else:
+                        # Another dir may take it.
+                        again.append(one)
+                else:
+                    self._put_offline(name, log)
+            missing = again
 
     def _put_offline(self, name: TopicPartition, reason: Exception) -> None:
         logger.error("partition %s is not served until the node is started again: %s", name, reason)

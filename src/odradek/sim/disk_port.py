@@ -147,7 +147,7 @@ class VirtualDiskPort:
         self.enter("age of", path, "read")
         return self.disk.file(path).modified_ms
 
-    def make_dirs(self, path: str) -> None:
+    def make_dirs(self, path: str, *, durable: bool = True) -> None:
         missing = []
         while not self.is_dir(path):
             missing.append(path)
@@ -155,7 +155,8 @@ class VirtualDiskPort:
         for directory in reversed(missing):
             self.enter("make", directory, "write")
             self.disk.make_dir(directory)
-            self.sync_dir(directory.rpartition("/")[0])
+            if durable:
+                self.sync_dir(directory.rpartition("/")[0])
 
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         self.enter("rename", f"{source} to {target}", "write")

@@ -20,7 +20,8 @@ from odradek.handlers.apis import BROKER_APIS, load_handler
 from odradek.handlers.context import RequestContext
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
-from odradek.log.log_dirs import LogDirs
+from odradek.log.log_dirs import LogDirs, WantedLog
+from odradek.log.partition_log import PartitionLog
 from odradek.metadata.image import (
     RESOURCE_BROKER,
     RESOURCE_TOPIC,
@@ -226,16 +227,9 @@ class FakeBroker:
 
     def _hold(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
         name = TopicPartition(topic.name, index)
-        log = run(
-            self.log_dirs.get_or_create(
-                name,
-                topic.id,
-                self.topic_config(topic.name),
-                directory_id=state.directories[0],
-                now_ms=self.clock.wall_ms(),
-                executor=self.executor,
-            )
-        )
+        wanted = WantedLog(name, topic.id, self.topic_config(topic.name), state.directories[0])
+        (log,) = run(self.log_dirs.get_or_create([wanted], now_ms=self.clock.wall_ms(), executor=self.executor))
+        assert isinstance(log, PartitionLog), log
         partition = Partition(
             name,
             topic.id,

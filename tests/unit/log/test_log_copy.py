@@ -48,6 +48,19 @@ def test_the_same_bytes_epochs_producers_and_transactions(tmp_path: Path) -> Non
     assert copy.log.recovery_point == end
 
 
+def test_a_copy_that_lost_its_topic_id_gets_it_back(tmp_path: Path) -> None:
+    source, copy = boxes(tmp_path)
+    source.append(batch(3))
+    (copy.directory / "partition.metadata").write_bytes(b"")
+    copy.open(topic_id=None)
+    log_copy = LogCopy(source.log, copy.log)
+    log_copy.agree(NOW_MS)
+    log_copy.finish(NOW_MS)
+    assert copy.log.topic_id == source.log.topic_id
+    metadata = [(box.directory / "partition.metadata").read_bytes() for box in (source, copy)]
+    assert metadata[0] == metadata[1] != b""
+
+
 def test_progress_by_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("odradek.log.log_copy.CHUNK_BYTES", 500)
     source, copy = boxes(tmp_path, config=config(segment_bytes=2000))

@@ -13,7 +13,7 @@ from odradek.base.ids import TopicPartition, uuid_from_text
 from odradek.config.topic_config import TopicConfig
 from odradek.host.disk import HostDisk
 from odradek.log.log_dir import LogDirError
-from odradek.log.log_dirs import LogDirOffline, LogDirs
+from odradek.log.log_dirs import LogDirOffline, LogDirs, WantedLog
 from odradek.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from odradek.log.partition_log import PartitionLog
 from odradek.records.batch import parse_batches
@@ -65,8 +65,16 @@ class Node:
         self.dirs.abandon()
 
     def create(self, name: TopicPartition, topic_config: TopicConfig = DEFAULTS, **options: Any) -> PartitionLog:
+        (log,) = self.create_all(
+            [WantedLog(name, TOPIC_ID, topic_config, options.pop("directory_id", None))], **options
+        )
+        if not isinstance(log, PartitionLog):
+            raise log
+        return log
+
+    def create_all(self, wanted: list[WantedLog], **options: Any) -> list[Any]:
         arguments: dict[str, Any] = {"now_ms": NOW_MS, "executor": Inline()} | options
-        return asyncio.run(self.dirs.get_or_create(name, TOPIC_ID, topic_config, **arguments))
+        return asyncio.run(self.dirs.get_or_create(wanted, **arguments))
 
 
 def fill(log: PartitionLog, count: int) -> None:
@@ -362,10 +370,10 @@ def test_unformatted_dirs(tmp_path: Path) -> None:
 
 def test_dir_that_cannot_be_made_is_offline_from_the_start(tmp_path: Path) -> None:
     class ReadOnly(HostDisk):
-        def make_dirs(self, path: str) -> None:
+        def make_dirs(self, path: str, *, durable: bool = True) -> None:
             if path.endswith("disk1"):
                 raise OSError(errno.EROFS, "Read-only file system", path)
-            super().make_dirs(path)
+            super().make_dirs(path, durable=durable)
 
     node = Node(tmp_path, 2)
     node.kill()

@@ -15,7 +15,8 @@ from odradek.config.topic_config import TopicConfig
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
-from odradek.log.log_dirs import LogDirs
+from odradek.log.log_dirs import LogDirs, WantedLog
+from odradek.log.partition_log import PartitionLog
 from odradek.partition.moves import ReplicaMoves
 from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
@@ -60,14 +61,9 @@ class Bench:
             disk_failed=lambda directory, _: self.fail(directory),
         )
         self.moves.settle(lambda _: self.assigned[-1] if self.assigned else None)
-        log = await self.log_dirs.get_or_create(
-            NAME,
-            TOPIC_ID,
-            self.config,
-            directory_id=self.id_of(self.first),
-            now_ms=self.clock.wall_ms(),
-            executor=self.executor,
-        )
+        wanted = WantedLog(NAME, TOPIC_ID, self.config, self.id_of(self.first))
+        (log,) = await self.log_dirs.get_or_create([wanted], now_ms=self.clock.wall_ms(), executor=self.executor)
+        assert isinstance(log, PartitionLog), log
         self.partition = Partition(
             NAME,
             TOPIC_ID,
