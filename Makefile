@@ -6,10 +6,10 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim bench pipeline clean
+.PHONY: help run test check sim bench bench-metadata pipeline clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed-fast ## start a cluster on this machine (PORT=9092, BROKERS=1, DATA_DIR=odradek-data)
 	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS))
@@ -28,6 +28,9 @@ sim: $(VENV)/.installed-fast ## real nodes on a virtual machine, with faults (SE
 
 bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-metadata: $(VENV)/.installed-bench ## what metadata costs up to a million partitions (ARGS=--quick up to a hundred thousand)
+	@$(BIN)/python -m bench.metadata $(ARGS)
 
 # Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
 pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven

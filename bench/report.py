@@ -8,6 +8,8 @@ from rich.table import Table
 from bench.measures import MEASURES, Better, Measure
 from bench.results import Results
 
+METADATA_SECTION = "## Metadata of a million partitions\n"
+
 _KAFKA_COLOUR, _GOOD_COLOUR, _MISSED_COLOUR, _INK = "#8a8f98", "#2a9d8f", "#d1495b", "#22262b"
 
 
@@ -103,14 +105,19 @@ def write_page(results: Results, page: Path, picture: Path) -> None:
             cells.append(f"{number(results.median(broker, measure))} {measure.unit} ({number(low)}–{number(high)})")
         verdict = "met" if measure.meets_bar(ratio) else "**missed**"
         rows.append(f"| {' | '.join(cells)} | {ratio:.2f} × | {_bar_text(measure)} | {verdict} |")
-    page.write_text(
-        _PAGE.format(
-            picture=picture.relative_to(page.parent).as_posix(),
-            rows="\n".join(rows),
-            repetitions=results.repetitions,
-            **machine,
-        )
+    text = _PAGE.format(
+        picture=picture.relative_to(page.parent).as_posix(),
+        rows="\n".join(rows),
+        repetitions=results.repetitions,
+        **machine,
     )
+    page.write_text(text + kept_section(page))
+
+
+def kept_section(page: Path) -> str:
+    """The part of the page that `make bench-metadata` writes."""
+    _, mark, section = page.read_text().partition(METADATA_SECTION) if page.exists() else ("", "", "")
+    return f"\n{mark}{section}" if mark else ""
 
 
 _PAGE = """# Benchmarks

@@ -73,7 +73,8 @@ def decode(data: bytes) -> MetadataRecord:
         )
     try:
         return _reader(api_key, version)(data, offset)
-    except (SerialError, UnicodeDecodeError) as error:
+    except (SerialError, KeyError, ValueError) as error:
+        # kio knows no tagged fields but its own, and answers to others with a KeyError.
         raise UnreadableRecord(f"{record_type.__name__} of {len(data)} bytes cannot be read: {error}") from error
 
 

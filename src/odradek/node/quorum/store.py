@@ -23,8 +23,8 @@ from odradek.metadata.snapshot import (
     is_leftover,
     parse_file_name,
     read_timestamp,
-    snapshot_of,
 )
+from odradek.metadata.snapshot_file import write_snapshot_file
 from odradek.raft.batch import Batch
 from odradek.raft.durable import Durable
 from odradek.raft.log_view import BOOTSTRAP_SNAPSHOT
@@ -198,10 +198,10 @@ class QuorumStore:
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
         if snapshot_id in self._snapshots:
             return None
-        data = snapshot_of(image, now_ms=now_ms, quorum=quorum.messages())
-        self._disk.write_atomically(self._path(snapshot_id.file_name), data)
-        self._snapshots[snapshot_id] = KeptSnapshot(snapshot_id, len(data), image.timestamp_ms)
-        return snapshot_id, len(data)
+        path = self._path(snapshot_id.file_name)
+        size_bytes = write_snapshot_file(self._disk, path, image, now_ms=now_ms, quorum=quorum.messages())
+        self._snapshots[snapshot_id] = KeptSnapshot(snapshot_id, size_bytes, image.timestamp_ms)
+        return snapshot_id, size_bytes
 
     def write_piece(self, snapshot_id: SnapshotId, position: int, data: bytes) -> None:
         """Of a snapshot that comes from elsewhere. Position 0 begins the file anew."""

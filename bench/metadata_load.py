@@ -1,0 +1,101 @@
+"""`python -m bench.metadata_load SNAPSHOT`: what a node does with a snapshot, in a process of its own; prints JSON.
+
+Loading as at a node's start, with the garbage collector at rest; then changes of one topic, each on the image that the
+one before it left; the index that an active controller needs; and a snapshot of it all.
+"""
+
+import gc
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TypeVar
+from uuid import UUID
+
+from bench.metadata_cluster import BROKERS, topic_records
+from odradek.controller.index import ClusterIndex
+from odradek.host.disk import HostDisk
+from odradek.metadata.apply import apply
+from odradek.metadata.image import ClusterImage
+from odradek.metadata.records import MetadataRecord, PartitionChangeRecord
+from odradek.metadata.snapshot import SnapshotId, decode_snapshot
+from odradek.metadata.snapshot_file import write_snapshot_file
+
+T = TypeVar("T")
+
+CHANGES = 200
+NEW_PARTITIONS = 10
+SNAPSHOT = SnapshotId(end_offset=10_000_000, epoch=7)
+
+
+def main(path: str) -> None:
+    disk = HostDisk()
+    random = Random(1)
+    gc.disable()
+    before_mb = _peak_mb()
+    seconds, image = _timed(lambda: decode_snapshot(disk.read_bytes(path)).image(SNAPSHOT))
+    loaded_mb = _peak_mb()
+    gc.freeze()
+    gc.enable()
+    index_seconds, _ = _timed(lambda: ClusterIndex(image))
+    directories = [broker.directories[0] for broker in image.brokers.values()]
+    image, created_ms = _changes(image, lambda number: _new_topic(number, random, directories))
+    topic_ids = list(image.topics_by_id)
+    image, changed_ms = _changes(image, lambda _: [_leader_change(topic_ids, random)])
+    indexed_mb = _peak_mb()
+    write_seconds, written_bytes = _timed(lambda: write_snapshot_file(disk, f"{path}.written", image, now_ms=0))
+    print(
+        json.dumps(
+            {
+                "load_s": seconds,
+                "peak_mb": loaded_mb,
+                "start_mb": before_mb,
+                "index_s": index_seconds,
+                "create_topic_ms": statistics.median(created_ms),
+                "create_topic_worst_ms": max(created_ms),
+                "leader_change_ms": statistics.median(changed_ms),
+                "leader_change_worst_ms": max(changed_ms),
+                "write_s": write_seconds,
+                "write_more_mb": _peak_mb() - indexed_mb,
+                "snapshot_bytes": written_bytes,
+            }
+        )
+    )
+
+
+def _timed(work: Callable[[], T]) -> tuple[float, T]:
+    began = time.perf_counter()
+    result = work()
+    return time.perf_counter() - began, result
+
+
+def _changes(
+    image: ClusterImage, change: Callable[[int], Sequence[MetadataRecord]]
+) -> tuple[ClusterImage, list[float]]:
+    """Milliseconds of each: records onto the image."""
+    milliseconds = []
+    for number in range(CHANGES):
+        records = change(number)
+        began = time.perf_counter()
+        image, _ = apply(image, records, offset=image.offset + len(records), epoch=7)
+        milliseconds.append((time.perf_counter() - began) * 1000)
+    return image, milliseconds
+
+
+def _new_topic(number: int, random: Random, directories: list[UUID]) -> list[MetadataRecord]:
+    return list(topic_records(f"new-{number}", NEW_PARTITIONS, random, directories))
+
+
+def _leader_change(topic_ids: list[UUID], random: Random) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=0, topic_id=random.choice(topic_ids), leader=random.randrange(BROKERS))
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
