@@ -17,7 +17,7 @@ from tests.wire.cli_call import Cli
 
 pytestmark = pytest.mark.kafka
 
-PRODUCTS = ("kafka",)
+PRODUCTS = ("odradek", "kafka")
 TOPIC = "looked-at"
 
 

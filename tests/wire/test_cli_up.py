@@ -5,69 +5,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from tests.node_process import free_ports, serves
-
-ODRADEK = (sys.executable, "-m", "odradek")
-START_TIMEOUT_S = 30
-
-
-def free_pair() -> int:
-    """A port whose successor, the controller's, is free too."""
-    for port in free_ports(20):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no two ports in a row are free")
-
-
-@contextmanager
-def up(data_dir: Path, port: int, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """`odradek up`, once it says that it is ready."""
-    command = [*ODRADEK, "up", "--data-dir", str(data_dir), "--port", str(port), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == f"ready bootstrap=127.0.0.1:{port}\n"
-            yield process
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                process.wait(START_TIMEOUT_S)
-
-
-def call(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*ODRADEK, *arguments], capture_output=True, text=True, timeout=60)
-
-
-def mistake(*arguments: str) -> str:
-    finished = call(*arguments)
-    assert finished.returncode == 2, finished
-    (line,) = finished.stderr.splitlines()
-    return line
-
-
-def node_pid(data_dir: Path) -> int:
-    return int((data_dir / "node-1" / "pid").read_text())
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+from tests.node_process import serves
+from tests.wire.up_process import ODRADEK, START_TIMEOUT_S, call, free_row, mistake, node_pid, up, wait_until_gone
 
 
 def test_a_cluster_from_nothing_and_again(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "cluster", free_pair()
+    data_dir, port = tmp_path / "cluster", free_row()
     bootstrap = f"127.0.0.1:{port}"
     with up(data_dir, port) as process:
         assert serves(port)
@@ -96,14 +41,14 @@ def test_a_cluster_from_nothing_and_again(tmp_path: Path) -> None:
 
 
 def test_edits_are_kept_and_the_port_can_change(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "cluster", free_pair()
+    data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass
     properties = data_dir / "node-1" / "server.properties"
     properties.write_text(properties.read_text() + "num.partitions=7\n# mine\n")
     moved = tmp_path / "moved"
     shutil.move(data_dir, moved)
-    port = free_pair()
+    port = free_row()
     with up(moved, port):
         created = call("topic", "create", "orders", "-b", f"127.0.0.1:{port}")
         assert "7 partitions" in created.stderr
@@ -115,9 +60,9 @@ def test_edits_are_kept_and_the_port_can_change(tmp_path: Path) -> None:
 
 
 def test_one_directory_serves_one_cluster_at_a_time(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "cluster", free_pair()
+    data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
-        line = mistake("up", "--data-dir", str(data_dir), "--port", str(free_pair()))
+        line = mistake("up", "--data-dir", str(data_dir), "--port", str(free_row()))
         assert f"is running (pid {node_pid(data_dir)})" in line
         assert "is running" in mistake("up", "--data-dir", str(data_dir), "--fresh")
         assert f"port {port} is taken" in mistake("up", "--data-dir", str(tmp_path / "other"), "--port", str(port))
@@ -125,7 +70,7 @@ def test_one_directory_serves_one_cluster_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_node_that_dies_is_told_and_ends_it_all(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "cluster", free_pair()
+    data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port) as process:
         os.kill(node_pid(data_dir), signal.SIGKILL)
         assert process.wait(START_TIMEOUT_S) == 2
@@ -137,7 +82,7 @@ def test_a_node_that_dies_is_told_and_ends_it_all(tmp_path: Path) -> None:
 
 
 def test_a_node_whose_supervisor_was_killed_is_found(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "cluster", free_pair()
+    data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port) as process:
         pid = node_pid(data_dir)
         process.kill()
@@ -161,7 +106,7 @@ def test_directories_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_another_node(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "cluster", free_pair()
+    data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass
     meta = data_dir / "node-1" / "data" / "meta.properties"
@@ -170,7 +115,7 @@ def test_a_directory_of_another_node(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_was_broken_by_hand(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "cluster", free_pair()
+    data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass
     properties = data_dir / "node-1" / "server.properties"
@@ -197,7 +142,7 @@ def test_a_path_that_cannot_be_a_directory(tmp_path: Path) -> None:
 
 
 def test_start_needs_formatted_directories_of_its_own(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "cluster", free_pair()
+    data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass
     properties = data_dir / "node-1" / "server.properties"
@@ -211,7 +156,7 @@ def test_start_needs_formatted_directories_of_its_own(tmp_path: Path) -> None:
 
 
 def test_start_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    data_dir, port = tmp_path / "cluster", free_pair()
+    data_dir, port = tmp_path / "cluster", free_row()
     with up(data_dir, port):
         pass
     command = [*ODRADEK, "start", str(data_dir / "node-1" / "server.properties"), "--override", "num.partitions=4"]

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from odradek.base.errors import ErrorCode, KafkaError
 from odradek.cli.errors import UserError
 from odradek.cli.node_files import NodeFiles
 from odradek.cli.node_setup import existing_nodes, format_nodes, plan_nodes
@@ -21,6 +20,7 @@ from odradek.cli.supervise import NodeEnded, Supervisor
 from odradek.cli.topology import Topology
 from odradek.client.address import DEFAULT_PORT, Address
 from odradek.client.cluster import Cluster
+from odradek.client.errors import NotYet
 from odradek.config.node_config import NodeConfig
 
 READY_TIMEOUT_S = 30.0
@@ -47,8 +47,6 @@ def command(
 
     Brokers are controllers too: one of them below three, else the first three. With --controllers they are not.
     """
-    if (brokers or 1) > 1 or controllers is not None:
-        raise UserError("a cluster of several nodes is not there yet: leave --brokers at 1, and --controllers away")
     data_dir = Path(os.path.abspath(data_dir))
     try:
         configs = set_up(data_dir, brokers, controllers, port, fresh=fresh)
@@ -114,7 +112,7 @@ def wait_for_brokers(bootstrap: list[Address], ids: set[int]) -> None:
     def ask() -> None:
         missing = ids - cluster.layout().brokers.keys()
         if missing:
-            raise KafkaError(ErrorCode.broker_not_available, f"brokers {sorted(missing)} are not there")
+            raise NotYet(f"brokers {sorted(missing)} are not there")
 
     for address in bootstrap:
         with Cluster([address], timeout_s=READY_TIMEOUT_S) as cluster:

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.address import Address
 from odradek.client.connection import BuildRequest, Connection
-from odradek.client.errors import ConnectionFailed, TimedOut, UnknownTopic, Unreachable
+from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, UnknownTopic, Unreachable
 from odradek.client.layout import ClusterLayout, TopicLayout, layout_from
 from odradek.protocol.schemas import Message, Schema
 
@@ -143,7 +143,7 @@ class Cluster:
         while True:
             try:
                 return action()
-            except (ConnectionFailed, Unreachable, KafkaError) as error:
+            except (ConnectionFailed, Unreachable, NotYet, KafkaError) as error:
                 if not self._may_pass(error):
                     raise
                 if time.monotonic() + pause_s >= deadline:
@@ -155,7 +155,7 @@ class Cluster:
     def _may_pass(self, error: Exception) -> bool:
         if isinstance(error, KafkaError):
             return error.code.retriable
-        return self._was_reached
+        return self._was_reached or isinstance(error, NotYet)
 
     def _candidates(self) -> list[Address]:
         known = [node.address for node in self._layout.brokers.values()] if self._layout else []

@@ -31,6 +31,10 @@ class NotSupportedByBroker(ClientError):
         super().__init__(f"the broker at {address} does not serve {what}")
 
 
+class NotYet(ClientError):
+    """The cluster answers, but is not yet as it is going to be: asking again is all there is to do."""
+
+
 class TimedOut(ClientError):
     """The deadline passed while the cluster kept asking to try again; `reason` is what it said last."""
 

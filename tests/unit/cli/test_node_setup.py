@@ -16,7 +16,7 @@ from odradek.host.disk import HostDisk
 from odradek.log.meta_properties import MetaProperties, read_meta_properties
 from odradek.metadata.snapshot import decode_snapshot
 from odradek.raft.voters import Quorum
-from tests.node_process import free_ports
+from tests.wire.up_process import free_row
 
 SNAPSHOT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 
@@ -29,19 +29,6 @@ def make(
     **options: bool,
 ) -> dict[int, NodeConfig]:
     return set_up(directory, brokers, controllers, port, fresh=options.get("fresh", False))
-
-
-def free_range(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
-    for first in free_ports(50):
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            continue
-        return first
-    raise AssertionError("no ports in a row are free")
 
 
 def broker_ports(configs: Mapping[int, NodeConfig]) -> list[int]:
@@ -68,7 +55,7 @@ def voters_known_to(config: NodeConfig) -> dict[int, tuple[str, int]]:
 
 
 def test_three_combined_nodes_know_each_other(tmp_path: Path) -> None:
-    port = free_range(5)
+    port = free_row(5)
     configs = make(tmp_path, brokers=5, port=port)
     assert broker_ports(configs) == [port + number for number in range(5)]
     at = controller_ports(configs)
@@ -89,7 +76,7 @@ def test_three_combined_nodes_know_each_other(tmp_path: Path) -> None:
 
 
 def test_controllers_of_their_own(tmp_path: Path) -> None:
-    port = free_range(4)
+    port = free_row(4)
     configs = make(tmp_path, brokers=4, controllers=3, port=port)
     assert [sorted(config.process_roles) for config in configs.values()] == [["controller"]] * 3 + [["broker"]] * 4
     assert broker_ports(configs) == [port + number for number in range(4)]
@@ -98,7 +85,7 @@ def test_controllers_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_same_again_changes_nothing(tmp_path: Path) -> None:
-    first = make(tmp_path, brokers=3, port=free_range(3))
+    first = make(tmp_path, brokers=3, port=free_row(3))
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     again = make(tmp_path)
     assert broker_ports(again) == broker_ports(first)
@@ -107,8 +94,8 @@ def test_the_same_again_changes_nothing(tmp_path: Path) -> None:
 
 def test_another_port_moves_brokers_but_not_controllers(tmp_path: Path) -> None:
     """The voters know each other by the addresses in their log."""
-    first = make(tmp_path, brokers=3, port=free_range(3))
-    port = free_range(3)
+    first = make(tmp_path, brokers=3, port=free_row(3))
+    port = free_row(3)
     moved = make(tmp_path, port=port)
     assert broker_ports(moved) == [port, port + 1, port + 2]
     assert controller_ports(moved) == controller_ports(first)
@@ -117,7 +104,7 @@ def test_another_port_moves_brokers_but_not_controllers(tmp_path: Path) -> None:
 
 
 def test_a_broker_more_joins_what_is_there(tmp_path: Path) -> None:
-    port = free_range(4)
+    port = free_row(4)
     first = make(tmp_path, brokers=3, port=port)
     before = {number: (NodeFiles(tmp_path, number).properties).read_text() for number in first}
     grown = make(tmp_path, brokers=4)
@@ -129,7 +116,7 @@ def test_a_broker_more_joins_what_is_there(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_the_time_of_one_node_goes_on_and_grows(tmp_path: Path) -> None:
-    port = free_range(4)
+    port = free_row(4)
     files = NodeFiles(tmp_path, 1)
     files.data.mkdir(parents=True)
     client, controller = f"PLAINTEXT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{port + 1}"
@@ -154,7 +141,7 @@ def test_a_directory_of_the_time_of_one_node_goes_on_and_grows(tmp_path: Path) -
 
 
 def test_formatting_that_was_interrupted_begins_again(tmp_path: Path) -> None:
-    configs = make(tmp_path, brokers=3, port=free_range(3))
+    configs = make(tmp_path, brokers=3, port=free_row(3))
     old = meta(configs[1])
     (Path(configs[3].metadata_log_dir) / "meta.properties").unlink()
     again = make(tmp_path)
@@ -166,7 +153,7 @@ def test_formatting_that_was_interrupted_begins_again(tmp_path: Path) -> None:
 
 
 def test_a_voter_that_lost_its_files_is_not_made_up(tmp_path: Path) -> None:
-    configs = make(tmp_path, brokers=3, port=free_range(3))
+    configs = make(tmp_path, brokers=3, port=free_row(3))
     (Path(configs[1].metadata_log_dir) / "__cluster_metadata-0" / "quorum-state").write_text("{}")
     shutil.rmtree(configs[2].metadata_log_dir)
     with pytest.raises(UserError, match=r"node 2 votes in the quorum, but .* has lost its files"):
@@ -175,16 +162,16 @@ def test_a_voter_that_lost_its_files_is_not_made_up(tmp_path: Path) -> None:
 
 
 def test_fresh_takes_every_node_away(tmp_path: Path) -> None:
-    first = make(tmp_path, brokers=4, port=free_range(4))
+    first = make(tmp_path, brokers=4, port=free_row(4))
     cluster_id = meta(first[1]).cluster_id
-    (config,) = make(tmp_path, port=free_range(1), fresh=True).values()
+    (config,) = make(tmp_path, port=free_row(1), fresh=True).values()
     assert set(existing_nodes(tmp_path)) == {1}
     assert not (tmp_path / "node-4").exists()
     assert meta(config).cluster_id != cluster_id
 
 
 def test_fewer_brokers_are_refused_and_nothing_is_touched(tmp_path: Path) -> None:
-    make(tmp_path, brokers=3, port=free_range(3))
+    make(tmp_path, brokers=3, port=free_row(3))
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(UserError, match="would leave out one that holds data"):
         make(tmp_path, brokers=2)
@@ -194,7 +181,7 @@ def test_fewer_brokers_are_refused_and_nothing_is_touched(tmp_path: Path) -> Non
 
 
 def test_a_port_that_is_taken_is_named_with_whose_it_is(tmp_path: Path) -> None:
-    configs = make(tmp_path, brokers=3, port=free_range(3))
+    configs = make(tmp_path, brokers=3, port=free_row(3))
     for taken, reason in (
         (broker_ports(configs)[1], "choose another --port"),
         (controller_ports(configs)[3], "controller 3 has listened there before"),

@@ -5,7 +5,7 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
-from odradek.client.errors import ConnectionFailed, TimedOut, UnknownTopic, Unreachable
+from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, UnknownTopic, Unreachable
 from tests.unit.client.scripted_broker import HANG_UP, METADATA, ScriptedBroker, in_turn
 
 
@@ -59,6 +59,19 @@ def test_what_may_pass_is_tried_until_the_deadline() -> None:
     with Cluster([closed_address()], timeout_s=0.2) as cluster, pytest.raises(TimedOut, match="election under way"):
         cluster.retry("asking", refuse)
     assert len(asked) > 2
+
+
+def test_what_is_still_to_come_is_waited_for() -> None:
+    reasons = iter((NotYet("broker 2 is not there"), None))
+
+    def ask() -> str:
+        reason = next(reasons)
+        if reason:
+            raise reason
+        return "there"
+
+    with Cluster([closed_address()]) as cluster:
+        assert cluster.retry("asking", ask) == "there"
 
 
 def test_what_cannot_pass_is_not_tried_again() -> None:

@@ -1,0 +1,144 @@
+"""`odradek up` with several nodes: brokers that are controllers too, and controllers of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node_process import serves
+from tests.wire.up_process import ODRADEK, START_TIMEOUT_S, call, free_row, mistake, node_pid, up, wait_until_gone
+
+# Brokers leave through the controllers before those go; nobody has to be waited out.
+STOP_WITHIN_S = 15
+
+
+def nodes(bootstrap: str) -> dict[int, dict[str, Any]]:
+    shown = call("cluster", "-b", bootstrap, "--format", "json")
+    assert shown.returncode == 0, shown.stderr
+    return {node["node"]: node for node in json.loads(shown.stdout)["nodes"]}
+
+
+def active_controller(bootstrap: str) -> int:
+    return next(number for number, node in nodes(bootstrap).items() if node["controller"] == "active")
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def stop(process: "subprocess.Popen[str]", number: signal.Signals = signal.SIGTERM) -> str:
+    """What it said besides its output; it stopped as it should."""
+    before = time.monotonic()
+    process.send_signal(number)
+    assert process.wait(START_TIMEOUT_S) == 0
+    assert time.monotonic() - before < STOP_WITHIN_S
+    assert process.stderr is not None
+    return process.stderr.read()
+
+
+def test_three_brokers_that_vote(tmp_path: Path) -> None:
+    data_dir, port = tmp_path / "cluster", free_row(4)
+    bootstrap = f"127.0.0.1:{port}"
+    with up(data_dir, port, "--brokers", "3", brokers=3) as process:
+        assert all(serves(port + number) for number in range(3))
+        found = nodes(f"127.0.0.1:{port + 2}")
+        assert [node["roles"] for node in found.values()] == [["broker", "controller"]] * 3
+        assert {node["broker"] for node in found.values()} == {"online"}
+        assert sorted(node["controller"] for node in found.values()) == ["active", "voter", "voter"]
+        assert call("topic", "create", "orders", "-p", "3", "-b", bootstrap).returncode == 0
+        (described,) = json.loads(call("topic", "describe", "orders", "-b", bootstrap, "--format", "json").stdout)
+        assert sorted(partition["leader"] for partition in described["partitions"]) == [1, 2, 3]
+        for number in range(3):
+            assert call("produce", "orders", f"value {number}", "-p", str(number), "-b", bootstrap).returncode == 0
+        pids = [node_pid(data_dir, number) for number in (1, 2, 3)]
+        assert stop(process, signal.SIGINT) == ""
+    for pid in pids:
+        wait_until_gone(pid)
+
+    # Later runs need not be told how many there are; a broker more finds them.
+    with up(data_dir, port, brokers=3) as process:
+        shown = call("consume", "orders", "-b", bootstrap, "--no-follow")
+        assert sorted(shown.stdout.splitlines()) == ["value 0", "value 1", "value 2"]
+        stop(process)
+    assert "would leave out one that holds data" in mistake("up", "--data-dir", str(data_dir), "--brokers", "2")
+    with up(data_dir, port, "--brokers", "4", brokers=4) as process:
+        found = nodes(f"127.0.0.1:{port + 3}")
+        assert (found[4]["roles"], found[4]["broker"]) == (["broker"], "online")
+        stop(process)
+
+
+def test_controllers_of_their_own(tmp_path: Path) -> None:
+    data_dir, port = tmp_path / "cluster", free_row(2)
+    bootstrap = f"127.0.0.1:{port},127.0.0.1:{port + 1}"
+    with up(data_dir, port, "--controllers", "3", "--brokers", "2", brokers=2) as process:
+        found = nodes(bootstrap)
+        assert [node["roles"] for node in found.values()] == [["controller"]] * 3 + [["broker"]] * 2
+        assert call("topic", "create", "before", "-b", bootstrap).returncode == 0
+
+        killed = active_controller(bootstrap)
+        os.kill(node_pid(data_dir, killed), signal.SIGKILL)
+        assert call("topic", "create", "after", "-b", bootstrap).returncode == 0
+        assert active_controller(bootstrap) != killed
+        said = stop(process)
+        assert f"node {killed} was ended by SIGKILL" in said
+        assert len(said.splitlines()) == 1
+    with up(data_dir, port, brokers=2) as process:
+        listed = json.loads(call("topic", "list", "-b", bootstrap, "--format", "json").stdout)
+        assert {entry["topic"] for entry in listed} == {"before", "after"}
+        assert {node["controller"] for node in nodes(bootstrap).values()} == {"active", "voter", None}
+        stop(process)
+
+
+def test_a_broker_that_dies_is_told_and_comes_back(tmp_path: Path) -> None:
+    data_dir, port = tmp_path / "cluster", free_row(2)
+    bootstrap = f"127.0.0.1:{port}"
+    with up(data_dir, port, "--brokers", "2", brokers=2) as process:
+        assert [node["controller"] for node in nodes(bootstrap).values()] == ["active", None]
+        os.kill(node_pid(data_dir, 2), signal.SIGKILL)
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith("node 2 was ended by SIGKILL")
+        wait_for(lambda: nodes(bootstrap)[2]["broker"] == "fenced")
+        file = data_dir / "node-2" / "server.properties"
+        assert f"`odradek start {file}` brings it back" in line
+        with subprocess.Popen([*ODRADEK, "start", str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as node:
+            assert node.stdout is not None
+            assert node.stdout.readline() == f"ready bootstrap=127.0.0.1:{port + 1}\n".encode()
+            wait_for(lambda: nodes(bootstrap)[2]["broker"] == "online")
+            node.send_signal(signal.SIGTERM)
+            assert node.wait(START_TIMEOUT_S) == 0
+        wait_for(lambda: nodes(bootstrap)[2]["broker"] == "fenced")
+        assert call("cluster", "unregister", "2", "-b", bootstrap).returncode == 0
+        wait_for(lambda: list(nodes(bootstrap)) == [1])
+        stop(process)
+
+
+def test_one_broker_becomes_three(tmp_path: Path) -> None:
+    data_dir, port = tmp_path / "cluster", free_row(3)
+    bootstrap = f"127.0.0.1:{port}"
+    with up(data_dir, port):
+        assert call("topic", "create", "first", "-b", bootstrap).returncode == 0
+    with up(data_dir, port, "--brokers", "3", brokers=3) as process:
+        assert call("topic", "create", "second", "-p", "3", "-b", bootstrap).returncode == 0
+        (described,) = json.loads(call("topic", "describe", "second", "-b", bootstrap, "--format", "json").stdout)
+        assert sorted(partition["leader"] for partition in described["partitions"]) == [1, 2, 3]
+        assert [node["controller"] for node in nodes(bootstrap).values()] == ["active", None, None]
+        stop(process)
+
+
+@pytest.mark.parametrize("options", [("--brokers", "3"), ("--controllers", "1", "--brokers", "2")])
+def test_a_port_in_use_is_named_before_anything_is_made(tmp_path: Path, options: tuple[str, ...]) -> None:
+    data_dir, port = tmp_path / "cluster", free_row(4)
+    with up(tmp_path / "other", port + 1):
+        line = mistake("up", "--data-dir", str(data_dir), "--port", str(port), *options)
+    assert f"port {port + 1} is taken" in line
+    assert list(data_dir.iterdir()) == []

@@ -1,0 +1,66 @@
+"""`odradek up` as a process of its own, and the command line beside it."""
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.node_process import free_ports
+
+ODRADEK = (sys.executable, "-m", "odradek")
+START_TIMEOUT_S = 60
+
+
+def free_row(count: int = 2) -> int:
+    """The first of so many free ports in a row."""
+    for first in free_ports(50):
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            continue
+        return first
+    raise AssertionError(f"no {count} ports in a row are free")
+
+
+@contextmanager
+def up(data_dir: Path, port: int, *options: str, brokers: int = 1) -> Iterator[subprocess.Popen[str]]:
+    """`odradek up`, once it says that so many brokers are ready."""
+    command = [*ODRADEK, "up", "--data-dir", str(data_dir), "--port", str(port), *options]
+    addresses = ",".join(f"127.0.0.1:{port + number}" for number in range(brokers))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == f"ready bootstrap={addresses}\n"
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(START_TIMEOUT_S)
+
+
+def call(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*ODRADEK, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def mistake(*arguments: str) -> str:
+    finished = call(*arguments)
+    assert finished.returncode == 2, finished
+    (line,) = finished.stderr.splitlines()
+    return line
+
+
+def node_pid(data_dir: Path, number: int = 1) -> int:
+    return int((data_dir / f"node-{number}" / "pid").read_text())
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
