@@ -1,0 +1,1 @@
+"""One partition's replicas: who is in sync, how far everything is committed, and where logs part. Pure."""
