@@ -8,11 +8,12 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ports import ControllerPort, Random
-from odradek.config.listeners import SECURITY_PROTOCOLS, Listener
+from odradek.config.listeners import Listener
 from odradek.metadata.apply import ImageDelta
-from odradek.metadata.features import IV_3_7_CONTROLLER_REGISTRATION, METADATA_VERSION, SUPPORTED_FEATURES
+from odradek.metadata.features import IV_3_7_CONTROLLER_REGISTRATION, METADATA_VERSION
 from odradek.metadata.image import ClusterImage
 from odradek.node.backoff import backoff_seconds
+from odradek.node.offered import offered_features, offered_listeners
 from odradek.protocol.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
@@ -78,18 +79,6 @@ class OwnRegistration:
             controller_id=self._node_id,
             incarnation_id=self._incarnation_id,
             zk_migration_ready=False,
-            listeners=tuple(
-                messages.new(
-                    "Listener",
-                    name=listener.name,
-                    host=listener.host,
-                    port=listener.port,
-                    security_protocol=SECURITY_PROTOCOLS.index(listener.security_protocol),
-                )
-                for listener in self._endpoints
-            ),
-            features=tuple(
-                messages.new("Feature", name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in SUPPORTED_FEATURES.items()
-            ),
+            listeners=offered_listeners(messages, self._endpoints),
+            features=offered_features(messages),
         )

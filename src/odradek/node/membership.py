@@ -13,12 +13,13 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, ControllerPort, Random
-from odradek.config.listeners import SECURITY_PROTOCOLS, Listener
+from odradek.config.listeners import Listener
 from odradek.config.node_config import NodeConfig
 from odradek.metadata.apply import ImageDelta
-from odradek.metadata.features import IV_3_7_DIRECTORIES, METADATA_VERSION, SUPPORTED_FEATURES
+from odradek.metadata.features import IV_3_7_DIRECTORIES, METADATA_VERSION
 from odradek.metadata.image import ClusterImage
 from odradek.node.backoff import backoff_seconds
+from odradek.node.offered import offered_features, offered_listeners
 from odradek.protocol.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
@@ -262,20 +263,8 @@ class Membership:
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
             incarnation_id=self._incarnation_id,
-            listeners=tuple(
-                messages.new(
-                    "Listener",
-                    name=listener.name,
-                    host=listener.host,
-                    port=listener.port,
-                    security_protocol=SECURITY_PROTOCOLS.index(listener.security_protocol),
-                )
-                for listener in listeners
-            ),
-            features=tuple(
-                messages.new("Feature", name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in SUPPORTED_FEATURES.items()
-            ),
+            listeners=offered_listeners(messages, listeners),
+            features=offered_features(messages),
             rack=self._config.broker_rack,
             is_migrating_zk_broker=False,
             log_dirs=tuple(directory_ids),
