@@ -1,12 +1,9 @@
-"""From a data directory to nodes that can be started: their configuration, new or mended, and formatted dirs."""
+"""The nodes of a data directory: those of earlier runs, whose they are, and the configuration of all, new or mended."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from random import SystemRandom
 
 from odradek.cli.errors import UserError
-from odradek.cli.format import format_node
 from odradek.cli.node_files import (
     HOST,
     NodeFiles,
@@ -17,15 +14,11 @@ from odradek.cli.node_files import (
     with_values,
 )
 from odradek.cli.ports import client_ports, controller_ports
-from odradek.cli.random_uuid import random_cluster_id
 from odradek.cli.topology import Topology
 from odradek.client.address import DEFAULT_PORT
 from odradek.config.node_config import NodeConfig
 from odradek.host.disk import HostDisk
-from odradek.log.meta_properties import META_PROPERTIES, MalformedMetaProperties, MetaProperties, read_meta_properties
-from odradek.metadata.snapshot import BOOTSTRAP_FILE
-from odradek.node.format import FIRST_SNAPSHOT, METADATA_DIRECTORY, FormatRequest, new_directory_id
-from odradek.node.initial_controllers import InitialController
+from odradek.log.meta_properties import MalformedMetaProperties, MetaProperties, read_meta_properties
 
 _QUORUM_KEYS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 
@@ -94,63 +87,17 @@ def _replication_values(there: Configs, brokers: int) -> dict[str, str]:
     return values
 
 
-def format_nodes(configs: Configs) -> None:
-    """All nodes belong to the cluster of those that have been there before, or to a new one."""
-    cluster_id = _cluster_id(configs) or random_cluster_id()
-    voters = {
-        number: config
-        for number, config in configs.items()
-        if config.is_controller and not config.controller_quorum_voters
-    }
-    first_voters: tuple[InitialController, ...] = ()
-    if any(_meta(config, config.metadata_log_dir) is None for config in voters.values()):
-        _undo_halfway(voters)
-        first_voters = tuple(_first_voter(config) for config in voters.values())
-    for number, config in configs.items():
-        format_node(
-            config,
-            FormatRequest(
-                cluster_id=cluster_id,
-                initial_controllers=first_voters if number in voters else (),
-                joins_later=not config.controller_quorum_voters and not (first_voters and number in voters),
-                ignore_formatted=True,
-            ),
-        )
+def are_formatted(configs: Configs) -> bool:
+    directories = ((config, one) for config in configs.values() for one in {config.metadata_log_dir, *config.log_dirs})
+    return all(meta_of(config, directory) is not None for config, directory in directories)
 
 
-def _first_voter(config: NodeConfig) -> InitialController:
-    listener = config.advertised_controller_listeners[0]
-    return InitialController(
-        config.node_id, listener.host or "localhost", listener.port, new_directory_id(SystemRandom())
-    )
-
-
-def _undo_halfway(voters: Configs) -> None:
-    """The first voters are formatted all together, since each must know the others' directories. Where that was
-    interrupted it begins again; where one has lost its directory after it had voted, no new one can take its place.
-    """
-    formatted = [config for config in voters.values() if _meta(config, config.metadata_log_dir) is not None]
-    if any(not _was_never_started(Path(config.metadata_log_dir)) for config in formatted):
-        lost = next(config for config in voters.values() if config not in formatted)
-        raise UserError(
-            f"node {lost.node_id} votes in the quorum, but {lost.metadata_log_dir!r} has lost its files: put them "
-            "back, or --fresh to delete everything and begin anew"
-        )
-    for config in formatted:
-        shutil.rmtree(config.metadata_log_dir)
-
-
-def _was_never_started(directory: Path) -> bool:
-    names = {path.name for path in directory.iterdir()} - {META_PROPERTIES, BOOTSTRAP_FILE, ".lock"}
-    inside = {path.name for path in directory.glob(f"{METADATA_DIRECTORY}/*")}
-    return names <= {METADATA_DIRECTORY} and inside <= {FIRST_SNAPSHOT.file_name}
-
-
-def _cluster_id(configs: Configs) -> str | None:
+def cluster_of(configs: Configs) -> str | None:
+    """The cluster that the nodes belong to; None if none of them does yet. Raises UserError if they differ."""
     found: dict[str, str] = {}
     for config in configs.values():
         for directory in config.log_dirs:
-            meta = _meta(config, directory)
+            meta = meta_of(config, directory)
             if meta is not None:
                 found[meta.cluster_id] = directory
     if len(found) > 1:
@@ -160,7 +107,7 @@ def _cluster_id(configs: Configs) -> str | None:
     return next(iter(found), None)
 
 
-def _meta(config: NodeConfig, directory: str) -> MetaProperties | None:
+def meta_of(config: NodeConfig, directory: str) -> MetaProperties | None:
     """Whose directory it is; None if it is not formatted. Raises UserError if it is another node's."""
     try:
         meta = read_meta_properties(HostDisk(), directory)

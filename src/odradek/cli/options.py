@@ -1,14 +1,16 @@
 """Options that several commands share, so that they are called and explained the same everywhere."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from odradek.cli.errors import UserError
 from odradek.cli.output import OutputFormat
 from odradek.client.address import parse_bootstrap
-from odradek.client.cluster import Cluster
+
+if TYPE_CHECKING:
+    from odradek.client.cluster import Cluster
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -33,7 +35,9 @@ Configs = Annotated[
 ]
 
 
-def open_cluster(bootstrap: str, timeout_s: float) -> Cluster:
+def open_cluster(bootstrap: str, timeout_s: float) -> "Cluster":
+    from odradek.client.cluster import Cluster
+
     try:
         return Cluster(parse_bootstrap(bootstrap), timeout_s=timeout_s)
     except ValueError as error:

@@ -34,7 +34,8 @@ class NodeEnded(Exception):
 
 
 class Supervisor:
-    """`serves` asks, in a thread, whether the cluster answers as it should, once every node said that it is ready.
+    """`serves` asks, in a thread, whether the cluster answers as it should, once every node said that it is ready;
+    `while_starting` is done in a thread until then.
 
     Until then the end of one node is the end of all; later the others go on, and the last one ends it.
     """
@@ -46,12 +47,14 @@ class Supervisor:
         stop_first: Collection[int] = (),
         serves: Callable[[], None],
         on_ready: Callable[[], None],
+        while_starting: Callable[[], None] = lambda: None,
         command: Sequence[str] = (sys.executable, "-m", "odradek", "start"),
     ) -> None:
         self._nodes: Final = nodes
         self._stop_first: Final = frozenset(stop_first)
         self._serves: Final = serves
         self._on_ready: Final = on_ready
+        self._while_starting: Final = while_starting
         self._command: Final = command
         self._running: list[_RunningNode] = []
         self._stop_requested: Final = asyncio.Event()
@@ -88,7 +91,9 @@ class Supervisor:
     async def _become_ready(self) -> None:
         reminder = asyncio.get_running_loop().call_later(SLOW_START_S, self._remind_of_logs)
         try:
-            await asyncio.gather(*(node.ready.wait() for node in self._running))
+            await asyncio.gather(
+                asyncio.to_thread(self._while_starting), *(node.ready.wait() for node in self._running)
+            )
             await asyncio.to_thread(self._serves)
         finally:
             reminder.cancel()

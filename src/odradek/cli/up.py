@@ -1,4 +1,7 @@
-"""`odradek up`: a cluster on this machine, from nothing: configuration, format, processes, and their supervision."""
+"""`odradek up`: a cluster on this machine, from nothing: configuration, format, processes, and their supervision.
+
+Imports little before the nodes are started: their start is waited for.
+"""
 
 import asyncio
 import os
@@ -12,14 +15,13 @@ import typer
 
 from odradek.cli.errors import UserError
 from odradek.cli.node_files import NodeFiles
-from odradek.cli.node_setup import existing_nodes, format_nodes, plan_nodes
+from odradek.cli.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
 from odradek.cli.options import DEFAULT_BOOTSTRAP
 from odradek.cli.ports import check_ports
 from odradek.cli.start_node import load_config
 from odradek.cli.supervise import NodeEnded, Supervisor
 from odradek.cli.topology import Topology
 from odradek.client.address import DEFAULT_PORT, Address
-from odradek.client.cluster import Cluster
 from odradek.client.errors import NotYet
 from odradek.config.node_config import NodeConfig
 
@@ -62,6 +64,7 @@ def command(
         stop_first={number for number, config in configs.items() if not config.is_controller},
         serves=lambda: wait_for_brokers(bootstrap, ids),
         on_ready=lambda: _print_ready(bootstrap),
+        while_starting=_import_client,
     )
     try:
         asyncio.run(supervisor.run())
@@ -96,7 +99,11 @@ def set_up(
         check_ports(config)
     for number, text in texts.items():
         nodes[number].write_properties(text)
-    format_nodes(configs)
+    cluster_of(configs)
+    if not are_formatted(configs):
+        from odradek.cli.node_format import format_nodes
+
+        format_nodes(configs)
     return configs
 
 
@@ -108,6 +115,7 @@ def broker_address(config: NodeConfig) -> Address:
 
 def wait_for_brokers(bootstrap: list[Address], ids: set[int]) -> None:
     """Returns once Metadata names every broker, whichever is asked."""
+    from odradek.client.cluster import Cluster
 
     def ask() -> None:
         missing = ids - cluster.layout().brokers.keys()
@@ -117,6 +125,10 @@ def wait_for_brokers(bootstrap: list[Address], ids: set[int]) -> None:
     for address in bootstrap:
         with Cluster([address], timeout_s=READY_TIMEOUT_S) as cluster:
             cluster.retry("waiting for the brokers", ask)
+
+
+def _import_client() -> None:
+    import odradek.client.cluster  # noqa: F401
 
 
 def _print_ready(bootstrap: list[Address]) -> None:
