@@ -17,6 +17,7 @@ from odradek.metadata.commands import (
     DirectoryAssignment,
     Heartbeat,
     HeartbeatAnswer,
+    IsrChange,
     NewPartitions,
     NewTopic,
     ProducerIdBlock,
@@ -26,7 +27,7 @@ from odradek.metadata.commands import (
 )
 from odradek.metadata.decision import Decision
 from odradek.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
-from odradek.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource
+from odradek.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage
 from odradek.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
 
 from .brokers import Brokers
@@ -34,6 +35,7 @@ from .configs import Configs
 from .directories import Directories
 from .elections import Elections
 from .features import Features
+from .isr_changes import IsrChanges
 from .producer_ids import ProducerIds
 from .sessions import BrokerSessions
 from .state import ControllerState
@@ -57,6 +59,7 @@ class Controller:
         self._features = Features(self._state, self._configs)
         self._producer_ids = ProducerIds(self._state)
         self._directories = Directories(self._state, elections)
+        self._isr_changes = IsrChanges(self._state, elections)
 
     @property
     def image(self) -> ClusterImage:
@@ -171,6 +174,11 @@ class Controller:
 
     def fence_silent_broker(self, broker_id: int, broker_epoch: int, silent_since: float) -> Decision[bool]:
         return self._brokers.fence_silent(broker_id, broker_epoch, silent_since)
+
+    def alter_partitions(
+        self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
+    ) -> Decision[Sequence[PartitionImage | KafkaError]]:
+        return self._isr_changes.alter(broker_id, broker_epoch, changes)
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]

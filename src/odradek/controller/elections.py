@@ -6,8 +6,9 @@ from uuid import UUID
 from odradek.metadata.image import PartitionImage, TopicImage
 from odradek.metadata.records import PartitionChangeRecord
 
+from .assignment import Assignment
 from .index import partitions_of
-from .partition_change import PartitionChange
+from .partition_change import Election, PartitionChange
 from .state import ControllerState
 
 
@@ -67,15 +68,17 @@ class Elections:
         topic: TopicImage,
         index: int,
         partition: PartitionImage,
-        isr: tuple[int, ...],
-        is_active: Callable[[int], bool],
+        isr: tuple[int, ...] | None = None,
+        is_active: Callable[[int], bool] | None = None,
     ) -> PartitionChange:
+        """A change that keeps what it is not told to change; the topic's config says which elections it allows."""
         state = self._state
         config = state.topic_config(topic.name)
+        is_alive = state.is_active if is_active is None else is_active
 
         def can_lead(broker_id: int) -> bool:
             return (
-                is_active(broker_id)
+                is_alive(broker_id)
                 and broker_id in partition.replicas
                 and state.has_online_directory(broker_id, partition.directory_of(broker_id))
             )
@@ -85,11 +88,13 @@ class Elections:
             partition_id=index,
             before=partition,
             can_lead=can_lead,
+            default_directory=state.default_directory,
             metadata_version=state.metadata_version,
-            min_isr=min(config.min_insync_replicas, len(partition.replicas)),
+            min_insync_replicas=config.min_insync_replicas,
             elr_enabled=state.elr_enabled,
-            isr=isr,
-            unclean_allowed=config.unclean_leader_election_enable,
+            isr=partition.isr if isr is None else isr,
+            assignment=Assignment.of(partition),
+            election=Election.UNCLEAN if config.unclean_leader_election_enable else Election.ONLINE,
         )
 
     def _leave(

@@ -71,6 +71,7 @@ CONTROLLER_NODE_APIS: Final[Mapping[int, Api]] = {
         _api(53, 0, 1, "controller_node.consensus"),
         _api(54, 0, 1, "controller_node.consensus"),
         _api(55, 0, 2, "controller_node.consensus"),
+        _api(56, 2, 3, "controller_node.command"),
         _api(57, 0, 2, "controller_node.command"),
         _api(58, 0, 0, "controller_node.envelope"),
         _api(59, 0, 1, "controller_node.consensus"),

@@ -84,7 +84,7 @@ def _partition_image(record: log.PartitionRecord, directories: tuple[UUID | None
     )
 
 
-def _merge(partition: PartitionImage, change: log.PartitionChangeRecord) -> PartitionImage:
+def merge(partition: PartitionImage, change: log.PartitionChangeRecord) -> PartitionImage:
     """The partition after `change`: a named leader, even the same one, begins a new leader epoch."""
     replicas = partition.replicas if change.replicas is None else change.replicas
     directories = partition.directories if change.directories is None else change.directories
@@ -142,6 +142,8 @@ class _Step:
         self._image = image
         self._topics: dict[UUID, tuple[str, dict[int, PartitionImage]] | None] = {}
         """Changed topics with a partition dict of their own; None: removed."""
+        self._latest: tuple[UUID | None, dict[int, PartitionImage]] = (None, {})
+        """Of the record before: partitions come by the thousand, one topic after the other."""
         self._brokers = KeyedChanges(image.brokers)
         self._controllers = KeyedChanges(image.controllers)
         self._features = KeyedChanges(image.features.levels)
@@ -156,6 +158,7 @@ class _Step:
 
     def topic(self, record: log.TopicRecord) -> None:
         self._topics[record.topic_id] = (record.name, {})
+        self._latest = (None, {})
 
     def partition(self, record: log.PartitionRecord) -> None:
         directories = _known_directories(record.directories, len(record.replicas))
@@ -168,11 +171,12 @@ class _Step:
             raise UnappliableRecord(
                 f"change of partition {record.partition_id} of {record.topic_id}: no such partition"
             )
-        partitions[record.partition_id] = _merge(partition, record)
+        partitions[record.partition_id] = merge(partition, record)
 
     def remove_topic(self, record: log.RemoveTopicRecord) -> None:
         name = self._named_partitions(record.topic_id)[0]
         self._topics[record.topic_id] = None
+        self._latest = (None, {})
         self._configs.remove((RESOURCE_TOPIC, name))
 
     def clear_elr(self, record: log.ClearElrRecord) -> None:
@@ -191,10 +195,12 @@ class _Step:
                     forget = log.PartitionChangeRecord(
                         partition_id=index, topic_id=topic.id, eligible_leader_replicas=(), last_known_elr=()
                     )
-                    partitions[index] = _merge(partition, forget)
+                    partitions[index] = merge(partition, forget)
 
     def _partitions_of(self, topic_id: UUID) -> dict[int, PartitionImage]:
-        return self._named_partitions(topic_id)[1]
+        if self._latest[0] is not topic_id:
+            self._latest = (topic_id, self._named_partitions(topic_id)[1])
+        return self._latest[1]
 
     def _named_partitions(self, topic_id: UUID) -> tuple[str, dict[int, PartitionImage]]:
         changed = self._topics.get(topic_id)

@@ -13,7 +13,7 @@ from odradek.base.errors import KafkaError
 from odradek.config.alteration import Change
 
 from .decision import Decision
-from .image import ConfigResource
+from .image import ConfigResource, PartitionImage
 from .records import Endpoint, SupportedFeature
 
 DEFAULT = -1
@@ -107,6 +107,23 @@ class DirectoryAssignment(NamedTuple):
     directory: UUID
 
 
+NO_BROKER_EPOCH = -1
+"""The leader does not know it: requests of old versions have no place for it."""
+
+
+class IsrChange(NamedTuple):
+    """Who is in sync with a leader, as it says itself."""
+
+    topic_id: UUID | None
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    """The state that the change is based upon."""
+    isr: Sequence[tuple[int, int]]
+    """Brokers, each with the epoch in which it was seen to be in sync."""
+    leader_recovery_state: int
+
+
 class ControllerCommands(Protocol):
     """Every method may raise KafkaError: then the request as a whole is refused."""
 
@@ -150,6 +167,11 @@ class ControllerCommands(Protocol):
     def unregister_broker(self, broker_id: int) -> Decision[None]: ...
 
     def register_controller(self, registration: ControllerRegistration) -> Decision[None]: ...
+
+    def alter_partitions(
+        self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
+    ) -> Decision[Sequence[PartitionImage | KafkaError]]:
+        """One result per change, in the same order: the partition as it is now."""
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]

@@ -15,6 +15,7 @@ CONTROLLER_APIS: Final[Mapping[int, str]] = {
     33: "alter_configs",
     37: "create_partitions",
     44: "incremental_alter_configs",
+    56: "alter_partition",
     57: "update_features",
     62: "broker_registration",
     63: "broker_heartbeat",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 from uuid import UUID
@@ -108,6 +109,8 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
                 listeners=(new("Listener", name="CONTROLLER", host="h", port=1, security_protocol=0),),
                 features=(new("Feature", name="kraft.version", min_supported_version=0, max_supported_version=1),),
             )
+        case "alter_partition":
+            return alter_partition(messages, cluster, cluster.image.topics_by_name["orders"].id)
         case "unregister_broker":
             return new("UnregisterBrokerRequest", broker_id=1)
         case "allocate_producer_ids":
@@ -115,6 +118,20 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
         case "assign_replicas_to_dirs":
             return new("AssignReplicasToDirsRequest", broker_id=1, broker_epoch=epoch, directories=())
     raise AssertionError("no request for this API")
+
+
+def alter_partition(messages: Schema, cluster: Cluster, *topic_ids: UUID | None) -> Any:
+    """Both sides of this API call their parts alike: `new` would give those of the response."""
+    sides = import_module(f"kio.schema.alter_partition.v{messages.version}.request")
+    epoch = cluster.image.brokers[1].epoch
+    values: dict[str, Any] = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 0}
+    if messages.version < 3:
+        partition = sides.PartitionData(**values, new_isr=(1,))
+    else:
+        isr = (sides.BrokerState(broker_id=1, broker_epoch=epoch),)
+        partition = sides.PartitionData(**values, new_isr_with_epochs=isr)
+    topics = tuple(sides.TopicData(topic_id=topic_id, partitions=(partition,)) for topic_id in topic_ids)
+    return messages.new("AlterPartitionRequest", broker_id=1, broker_epoch=epoch, topics=topics)
 
 
 @pytest.fixture
@@ -179,3 +196,15 @@ def test_directory_assignments_are_answered_where_they_stand(cluster: Cluster) -
     response = load_handler(73).handle(request, messages, cluster.controller, cluster.now).response
     codes = [[one.error_code for one in found.partitions] for found in response.directories[0].topics]
     assert codes == [[ErrorCode.none, ErrorCode.unknown_topic_or_partition], [ErrorCode.unknown_topic_id]]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_in_sync_sets_are_answered_where_they_stand(cluster: Cluster, version: int) -> None:
+    messages = schema(56, version)
+    orders = cluster.image.topics_by_name["orders"].id
+    request = alter_partition(messages, cluster, orders, ID, None)
+    response = cluster.take(load_handler(56).handle(request, messages, cluster.controller, cluster.now))
+    assert [topic.topic_id for topic in response.topics] == [orders, ID, None]
+    done, unknown, unnamed = (topic.partitions[0] for topic in response.topics)
+    assert (done.error_code, done.leader_id, done.isr) == (ErrorCode.none, 1, (1,))
+    assert unknown.error_code is unnamed.error_code is ErrorCode.unknown_topic_id
