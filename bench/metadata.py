@@ -78,6 +78,7 @@ def meets_bars(costs: Costs) -> bool:
 COLUMNS = (
     ("snapshot", "snapshot_bytes", "MB", 1e-6),
     ("loaded in", "load_s", "s", 1.0),
+    ("processor time", "load_processor_s", "s", 1.0),
     ("peak memory", "peak_mb", "MB", 1.0),
     ("a topic of 10 created", "create_topic_ms", "ms", 1.0),
     ("a leader changed", "leader_change_ms", "ms", 1.0),

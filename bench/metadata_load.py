@@ -36,7 +36,9 @@ def main(path: str) -> None:
     random = Random(1)
     gc.disable()
     before_mb = _peak_mb()
+    processor_before = time.process_time()
     seconds, image = _timed(lambda: decode_snapshot(disk.read_bytes(path)).image(SNAPSHOT))
+    processor_seconds = time.process_time() - processor_before
     loaded_mb = _peak_mb()
     gc.freeze()
     gc.enable()
@@ -51,6 +53,7 @@ def main(path: str) -> None:
         json.dumps(
             {
                 "load_s": seconds,
+                "load_processor_s": processor_seconds,
                 "peak_mb": loaded_mb,
                 "start_mb": before_mb,
                 "index_s": index_seconds,

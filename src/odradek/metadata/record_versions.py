@@ -11,16 +11,17 @@ from .records import (
 
 
 def version_to_write(record: MetadataRecord, metadata_version: int) -> int:
+    # First those that come by the thousand.
+    if isinstance(record, PartitionRecord) or isinstance(record, PartitionChangeRecord):  # noqa: SIM101 - faster
+        if metadata_version >= IV_4_0_ELIGIBLE_LEADER_REPLICAS:
+            return 2
+        return 1 if metadata_version >= IV_3_7_DIRECTORIES else 0
     if isinstance(record, RegisterBrokerRecord):
         if metadata_version >= IV_4_3_CORDONED_DIRECTORIES:
             return 4
         if metadata_version >= IV_3_7_DIRECTORIES:
             return 3
         return 2 if metadata_version >= 8 else 1
-    if isinstance(record, PartitionRecord | PartitionChangeRecord):
-        if metadata_version >= IV_4_0_ELIGIBLE_LEADER_REPLICAS:
-            return 2
-        return 1 if metadata_version >= IV_3_7_DIRECTORIES else 0
     if isinstance(record, BrokerRegistrationChangeRecord):
         # As Kafka: the lowest version that says it.
         if record.cordoned_log_dirs is not None:

@@ -5,6 +5,7 @@ another shape is left to `decode`, which knows them all.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from odradek.records.batch import (
     MAGIC_V2,
@@ -25,6 +26,7 @@ _RECORD_HEAD = b"\0\0"
 _NO_HEADERS = 0
 # As far as a plain record is looked at before its value.
 _GLANCE_BYTES = 12
+_SURROUNDINGS_MAX = 256
 
 
 def build_values_batch(values: Iterable[bytes], *, timestamp: int, base_offset: int, leader_epoch: int) -> bytes:
@@ -32,11 +34,10 @@ def build_values_batch(values: Iterable[bytes], *, timestamp: int, base_offset: 
     count = 0
     for value in values:
         size = len(value)
-        write_varint(payload, len(_RECORD_HEAD) + varint_size(count) + 1 + varint_size(size) + size + 1)
-        payload += _RECORD_HEAD
+        before, behind = _surroundings(size, varint_size(count))
+        payload += before
         write_varint(payload, count)
-        payload.append(_NO_KEY)
-        write_varint(payload, size)
+        payload += behind
         payload += value
         payload.append(_NO_HEADERS)
         count += 1
@@ -59,6 +60,15 @@ def build_values_batch(values: Iterable[bytes], *, timestamp: int, base_offset: 
             record_count=count,
         ),
     )
+
+
+@lru_cache(_SURROUNDINGS_MAX)
+def _surroundings(value_size: int, offset_size: int) -> tuple[bytes, bytes]:
+    """What stands before and behind the offset: the same for most records of a batch."""
+    before, behind = bytearray(), bytearray((_NO_KEY,))
+    write_varint(behind, value_size)
+    write_varint(before, len(_RECORD_HEAD) + offset_size + len(behind) + value_size + 1)
+    return bytes(before + _RECORD_HEAD), bytes(behind)
 
 
 def read_values(buffer: bytes, header: BatchHeader) -> Iterator[bytes | None]:

@@ -15,6 +15,7 @@ from uuid import UUID
 from .topics import PartitionRecord
 
 _FRAME: Final = b"\x01\x03"
+_FRAMES: Final = {version: _FRAME + bytes((version,)) for version in (1, 2)}
 _HEAD_BYTES: Final = 23
 _HEAD: Final = Struct(">3xi16s")
 _LEADER_AND_EPOCHS: Final = Struct(">iii")
@@ -25,7 +26,6 @@ _NO_DIRECTORY: Final = bytes(_UUID_BYTES)
 _EMPTY: Final = 1
 # Of an array, so that its length fits one byte.
 _ARRAY_MAX: Final = 126
-_FIRST_WITH_DIRECTORIES: Final = 1
 _SHARED_MAX: Final = 1 << 15
 
 
@@ -38,7 +38,7 @@ def encode_plain(record: PartitionRecord, version: int) -> bytes | None:
     """None if the record is not plain."""
     replicas, isr, directories = record.replicas, record.isr, record.directories
     if (
-        version < _FIRST_WITH_DIRECTORIES
+        version not in _FRAMES
         or record.removing_replicas
         or record.adding_replicas
         or record.leader_recovery_state
@@ -48,7 +48,7 @@ def encode_plain(record: PartitionRecord, version: int) -> bytes | None:
     ):
         return None
     return _layout(len(replicas), len(isr), len(directories)).pack(
-        b"%b%c" % (_FRAME, version),
+        _FRAMES[version],
         record.partition_id,
         record.topic_id.bytes,
         len(replicas) + 1,
