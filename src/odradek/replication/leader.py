@@ -62,21 +62,23 @@ class LeaderState:
         replicas: Iterable[int],
         isr: Iterable[int],
         min_isr: int,
+        epoch_start_offset: int,
         log_end_offset: int,
         high_watermark: int,
         lag_max_seconds: float,
         brokers: Callable[[int], RegisteredBroker | None],
         now: float,
     ) -> None:
-        """`log_end_offset` is where the epoch starts. `brokers` looks into the newest cluster image."""
+        """The log ends at `epoch_start_offset` now, and counts up to `log_end_offset`: see `appended`. `brokers` looks
+        into the newest cluster image."""
         self.broker_id: Final = broker_id
         self.leader_epoch: Final = leader_epoch
-        self.epoch_start_offset: Final = log_end_offset
+        self.epoch_start_offset: Final = epoch_start_offset
         self.partition_epoch = partition_epoch
         self.isr = tuple(isr)
         """As committed by the controller."""
         self.log_end_offset = log_end_offset
-        self.high_watermark = min(high_watermark, log_end_offset)
+        self.high_watermark = min(high_watermark, epoch_start_offset)
         self.lag_max_seconds = lag_max_seconds
         self.followers: dict[int, FollowerProgress] = {}
         self._min_isr = min_isr

@@ -27,6 +27,7 @@ class Cluster:
         replicas: tuple[int, ...] = (1, 2, 3),
         min_isr: int = 2,
         high_watermark: int = 90,
+        synced_end_offset: int = 100,
     ) -> None:
         self.brokers: dict[int, Broker] = {one: Broker(epoch=one * 10) for one in (1, 2, 3, 4)}
         self.leader = LeaderState(
@@ -36,7 +37,8 @@ class Cluster:
             replicas=replicas,
             isr=isr,
             min_isr=min_isr,
-            log_end_offset=100,
+            epoch_start_offset=100,
+            log_end_offset=synced_end_offset,
             high_watermark=high_watermark,
             lag_max_seconds=LAG,
             brokers=lambda broker_id: self.brokers.get(broker_id),
@@ -96,6 +98,16 @@ def test_it_is_never_above_the_own_end() -> None:
     cluster.fetch(3, 150)
     assert cluster.leader.high_watermark == 100
     assert cluster.leader.appended(150, 0.0)
+
+
+def test_a_new_leader_does_not_count_what_it_has_not_synced() -> None:
+    cluster = Cluster(synced_end_offset=95)
+    cluster.fetch(2, 100)
+    cluster.fetch(3, 100)
+    assert cluster.leader.high_watermark == 95
+    assert not cluster.leader.may_tell_offsets
+    assert cluster.leader.appended(100, 0.0)
+    assert cluster.leader.may_tell_offsets
 
 
 def test_below_the_minimum_it_stands_still() -> None:
