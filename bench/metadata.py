@@ -164,7 +164,8 @@ This section is written by `make bench-metadata ARGS=--docs`.
 {rows}
 
 - Loading happens in a fresh process, as at a node's start: from the file's bytes, checksums verified, to the image.
-  Peak memory is the whole process's, interpreter, file and all. The bars are 60 s and 2 GiB at a million partitions.
+  What else the machine does meanwhile shows in the seconds, not in the processor time. Peak memory is the whole
+  process's, interpreter, file and all. The bars are 60 s and 2 GiB at a million partitions.
 - A change is applied to the image as it is when its records are committed; medians of 200. The bar is 10 ms. It copies
   one topic's partitions and a bucket of the map of topics, whatever else there is, and so does not grow with the image.
 - The index is what a controller builds when it becomes active: which topics have a broker in their in-sync sets.
