@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests import components
+from tests.cluster.networks import find_namespaces
 from tests.kafka.apache_kafka import kafka_libs
 
 # A test that asks for one of these fixtures gets the marker, so that `-m "not kafka"` leaves it out.
-_MARKER_OF_FIXTURE = {"apache_kafka_libs": "kafka", "kcat": "kcat", "kafkajs": "node"}
+_MARKER_OF_FIXTURE = {"apache_kafka_libs": "kafka", "kcat": "kcat", "kafkajs": "node", "namespaces": "netns"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,3 +51,9 @@ def kcat() -> str:
 def kafkajs() -> Path:
     """The node_modules directory that holds kafkajs."""
     return components.require("kafkajs", components.kafkajs_modules)
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> None:
+    """Networks of one's own may be made here."""
+    components.require("network namespaces", find_namespaces)

@@ -13,7 +13,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.address import Address
 from odradek.client.admin import Admin, Resource, ResourceType
 from odradek.client.cluster import Cluster
+from odradek.client.connection import BuildRequest
 from odradek.client.errors import ClientError
+from odradek.protocol.schemas import Message
 
 SETTING = "retention.ms"
 FIRST_VALUE = 1_000_000
@@ -34,12 +36,19 @@ class Told:
     surprises: list[str] = field(default_factory=list)
 
 
+class _Loyal(Cluster):
+    """Stays with its broker as long as that one answers, whichever one Metadata names for changes."""
+
+    def ask_controller(self, api_key: int, build: BuildRequest) -> Message:
+        return self.ask_any(api_key, build)
+
+
 class _Client:
     def __init__(self, name: str, addresses: Sequence[Address], stop: threading.Event, timeout_s: float) -> None:
         self.name = name
         self.thread = threading.Thread(target=self._run, name=name)
         self.told = Told()
-        self._cluster = Cluster(addresses, client_id=name, timeout_s=timeout_s)
+        self._cluster = _Loyal(addresses, client_id=name, timeout_s=timeout_s)
         self._admin = Admin(self._cluster)
         self._stop_wanted = stop
         self._numbers = 0

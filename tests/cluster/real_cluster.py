@@ -109,6 +109,7 @@ class RealCluster:
         properties: Mapping[str, str] | None = None,
         new_member: Callable[[Path], Member] = OdradekMember,
         hosts: Mapping[int, str] | None = None,
+        command_prefixes: Mapping[int, Sequence[str]] | None = None,
     ) -> None:
         self.directory = directory
         self.nodes: dict[int, Member] = {}
@@ -116,6 +117,7 @@ class RealCluster:
             self.nodes[node_id] = node = new_member(directory / f"node-{node_id}")
             node.node_id, node.roles = node_id, its_roles
             node.host = (hosts or {}).get(node_id, node.host)
+            node.command_prefix = (command_prefixes or {}).get(node_id, ())
         ports = iter(free_ports(2 * len(self.nodes)))
         for node in self.nodes.values():
             node.port, node.controller_port = next(ports), next(ports)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.client.admin import Admin, Resource, ResourceType
-from tests.cluster.metadata_load import SETTING, MetadataLoad
+from odradek.client.admin import Admin
+from tests.cluster.failover import change_setting_through
+from tests.cluster.metadata_load import MetadataLoad
 from tests.cluster.metadata_views import assert_equal_everywhere, assert_holds
 from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of, wait_for
 
@@ -31,7 +32,7 @@ def test_the_active_controller_freezes_and_wakes(tmp_path: Path) -> None:
         with MetadataLoad([cluster.nodes[node_id].address for node_id in others], timeout_s=60.0) as load:
             frozen.freeze()
             frozen_at = time.monotonic()
-            waiting = thread.submit(_change, cluster, frozen.node_id, "asked-of-the-frozen", "1234567")
+            waiting = thread.submit(change_setting_through, frozen, "asked-of-the-frozen", 1_234_567)
             wait_for("a new leader", lambda: _leader(cluster, others) != frozen.node_id, NEW_LEADER_S_MAX)
             before = load.acknowledged
             wait_for("changes under the new leader", lambda: load.acknowledged > before + 10)
@@ -52,10 +53,3 @@ def test_the_active_controller_freezes_and_wakes(tmp_path: Path) -> None:
 
 def _leader(cluster: RealCluster, asked: list[int]) -> int:
     return cluster.active_controller(*asked).node_id
-
-
-def _change(cluster: RealCluster, node_id: int, topic: str, value: str) -> None:
-    """Through this node and no other."""
-    with cluster.client(node_id, timeout_s=60.0 + FROZEN_S) as client:
-        # Metadata of a frozen node would not come: the client knows no other than the one it was given.
-        Admin(client).alter_configs(Resource(ResourceType.TOPIC, topic), changes={SETTING: value})

@@ -1,0 +1,101 @@
+"""A network of this machine's own: each node in a namespace, all on one bridge, and any way between two may be cut.
+
+Packets that are cut off vanish: nobody is told, nothing is refused, exactly as with a pulled cable, but in one
+direction at a time. The way it is done: the sender is given a neighbour's address that nobody has. Needs root and
+iproute2, and no firewall.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterable
+
+from tests.components import ComponentMissing, find_program
+
+NOBODY = "02:00:00:00:00:00"
+HERE = 254
+"""The number of the test itself on the network."""
+
+
+class Network:
+    def __init__(self, numbers: Iterable[int]) -> None:
+        """Numbers of nodes, each between 1 and 253."""
+        self.numbers = tuple(numbers)
+        self._mark = f"odr{os.getpid() % 100_000}"
+        self._subnet = f"10.{200 + os.getpid() // 250 % 50}.{os.getpid() % 250}"
+
+    def address(self, number: int) -> str:
+        return f"{self._subnet}.{number}"
+
+    def command_prefix(self, number: int) -> tuple[str, ...]:
+        """Runs a command where this node lives."""
+        return (find_program("ip"), "netns", "exec", self._namespace(number))
+
+    def build(self) -> None:
+        _ip("link", "add", self._mark, "type", "bridge")
+        _ip("address", "add", f"{self.address(HERE)}/24", "dev", self._mark)
+        _ip("link", "set", self._mark, "up")
+        for number in self.numbers:
+            namespace, outside = self._namespace(number), f"{self._mark}v{number}"
+            _ip("netns", "add", namespace)
+            _ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", namespace)
+            _ip("link", "set", outside, "master", self._mark, "up")
+            _ip("-n", namespace, "link", "set", "eth0", "address", _hardware_address(number), "up")
+            _ip("-n", namespace, "link", "set", "lo", "up")
+            _ip("-n", namespace, "address", "add", f"{self.address(number)}/24", "dev", "eth0")
+        self.heal()
+
+    def remove(self) -> None:
+        for number in self.numbers:
+            _ip("link", "delete", f"{self._mark}v{number}", must_succeed=False)
+            _ip("netns", "delete", self._namespace(number), must_succeed=False)
+        _ip("link", "delete", self._mark, must_succeed=False)
+
+    def cut(self, sender: int, receiver: int) -> None:
+        """What `sender` sends to `receiver` is lost; the other way stays open."""
+        self._aim(sender, receiver, NOBODY)
+
+    def isolate(self, number: int) -> None:
+        """From all other nodes, both ways; the test still reaches it."""
+        for other in self.numbers:
+            if other != number:
+                self.cut(number, other)
+                self.cut(other, number)
+
+    def heal(self) -> None:
+        for sender in self.numbers:
+            for receiver in self.numbers:
+                if sender != receiver:
+                    self._aim(sender, receiver, _hardware_address(receiver))
+
+    def _aim(self, sender: int, receiver: int, hardware_address: str) -> None:
+        neighbour = ("neighbour", "replace", self.address(receiver), "lladdr", hardware_address)
+        _ip("-n", self._namespace(sender), *neighbour, "dev", "eth0", "nud", "permanent")
+
+    def _namespace(self, number: int) -> str:
+        return f"{self._mark}-{number}"
+
+
+def _hardware_address(number: int) -> str:
+    return f"02:00:00:00:01:{number:02x}"
+
+
+def find_namespaces() -> None:
+    """Raises ComponentMissing where this machine lets nobody make a network of its own."""
+    find_program("ip")
+    trial = Network((1,))
+    try:
+        trial.build()
+    except NetworkRefused as error:
+        raise ComponentMissing(f"{error}; they need root and the bridge and veth devices") from error
+    finally:
+        trial.remove()
+
+
+class NetworkRefused(Exception):
+    pass
+
+
+def _ip(*arguments: str, must_succeed: bool = True) -> None:
+    result = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10, check=False)
+    if must_succeed and result.returncode != 0:
+        raise NetworkRefused(f"ip {' '.join(arguments)}: {result.stderr.strip()}")

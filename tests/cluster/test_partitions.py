@@ -1,0 +1,127 @@
+"""Three nodes on a network of their own, and ways between them that are cut: both directions, one, or only some.
+
+What the network does here is what it does when a cable is pulled: nothing arrives and nobody is told. Kafka's timeouts
+decide then, never the detection of dead processes.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from odradek.client.admin import Admin
+from tests.cluster.failover import change_setting_through
+from tests.cluster.metadata_load import MetadataLoad
+from tests.cluster.metadata_views import assert_equal_everywhere, assert_holds
+from tests.cluster.networks import Network
+from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of, wait_for
+
+NODES = (1, 2, 3)
+FETCH_TIMEOUT_S = 1.0
+SESSION_S = 5.0
+SETTINGS = {
+    "controller.quorum.fetch.timeout.ms": str(int(FETCH_TIMEOUT_S * 1000)),
+    "controller.quorum.election.timeout.ms": "500",
+    "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
+    "broker.heartbeat.interval.ms": "500",
+}
+NEW_LEADER_S_MAX = 15.0
+
+
+@pytest.fixture(scope="module")
+def network(namespaces: None) -> Iterator[Network]:
+    network = Network(NODES)
+    try:
+        network.build()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture(scope="module")
+def whole_cluster(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    hosts = {number: network.address(number) for number in NODES}
+    prefixes = {number: network.command_prefix(number) for number in NODES}
+    options = {"properties": SETTINGS, "hosts": hosts, "command_prefixes": prefixes}
+    with real_cluster(tmp_path_factory.mktemp("network"), roles_of(combined=NODES), **options) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(network: Network, whole_cluster: RealCluster) -> Iterator[RealCluster]:
+    yield whole_cluster
+    network.heal()
+    whole_cluster.wait_until_whole()
+
+
+def others_than(node_id: int) -> list[int]:
+    return [other for other in NODES if other != node_id]
+
+
+def both_ways(network: Network, leader: int) -> None:
+    network.isolate(leader)
+
+
+def not_heard(network: Network, leader: int) -> None:
+    """It hears the others, and they do not hear it."""
+    for other in others_than(leader):
+        network.cut(leader, other)
+
+
+def not_hearing(network: Network, leader: int) -> None:
+    """They hear it, and it hears none of them."""
+    for other in others_than(leader):
+        network.cut(other, leader)
+
+
+@pytest.mark.parametrize("cut", [both_ways, not_heard, not_hearing])
+def test_an_active_controller_that_is_cut_off_is_replaced(
+    cluster: RealCluster, network: Network, cut: Callable[[Network, int], None]
+) -> None:
+    topic = f"asked-of-the-lonely-{cut.__name__.replace('_', '-')}"
+    lonely = cluster.active_controller()
+    others = others_than(lonely.node_id)
+    with cluster.client() as client:
+        Admin(client).create_topic(topic, partitions=1, replication_factor=1)
+    addresses = [cluster.nodes[node_id].address for node_id in others]
+    with MetadataLoad(addresses, timeout_s=60.0) as load, ThreadPoolExecutor(1) as thread:
+        epoch = cluster.quorum_status().leader_epoch
+        try:
+            cut(network, lonely.node_id)
+            cut_at = time.monotonic()
+            asked = thread.submit(change_setting_through, lonely, topic, 1_234_567)
+            wait_for("a new leader", lambda: cluster.active_controller(*others).node_id in others, NEW_LEADER_S_MAX)
+            before = load.acknowledged
+            wait_for("changes under the new leader", lambda: load.acknowledged > before + 10)
+            # Its port is silent, not shut: its session is its own.
+            while time.monotonic() - cut_at < SESSION_S / 2:
+                assert cluster.fenced(*others) == set()
+                time.sleep(0.05)
+            assert not asked.done(), "the one that is cut off acknowledged a change"
+        finally:
+            network.heal()
+        asked.result(timeout=30)
+        cluster.wait_until_whole()
+    status = cluster.quorum_status(lonely.node_id)
+    assert status.leader_epoch > epoch
+    view = assert_equal_everywhere(cluster)
+    assert_holds(view, load.told)
+    assert view[topic][2] == "1234567"
+
+
+def test_a_voter_that_has_lost_only_the_leader_deposes_nobody(cluster: RealCluster, network: Network) -> None:
+    """The third node hears both: it knows better."""
+    leader = cluster.active_controller()
+    cut_off, third = others_than(leader.node_id)
+    before = cluster.quorum_status()
+    network.cut(leader.node_id, cut_off)
+    network.cut(cut_off, leader.node_id)
+    with MetadataLoad([leader.address, cluster.nodes[third].address]) as load:
+        time.sleep(3 * FETCH_TIMEOUT_S)
+    status = cluster.quorum_status(third)
+    assert (status.leader_id, status.leader_epoch) == (before.leader_id, before.leader_epoch)
+    assert load.acknowledged > 10
+    network.heal()
+    cluster.wait_until_whole()
+    assert_holds(assert_equal_everywhere(cluster), load.told)
