@@ -41,6 +41,7 @@ class NodeConfig:
     metadata_log_dir: str
 
     auto_create_topics_enable: bool
+    auto_leader_rebalance_enable: bool
     background_threads: int
     broker_disconnect_grace_ms: int
     broker_heartbeat_interval_ms: int
@@ -60,6 +61,7 @@ class NodeConfig:
     delete_topic_enable: bool
     fetch_max_bytes: int
     initial_broker_registration_timeout_ms: int
+    leader_imbalance_check_interval_seconds: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool
@@ -94,6 +96,7 @@ class NodeConfig:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    unclean_leader_election_interval_ms: int
 
     topic_defaults: TopicConfig
     """What a topic without configs of its own gets on this node."""

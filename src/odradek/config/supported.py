@@ -62,6 +62,11 @@ _BROKER = {
     "default.replication.factor": "Replicas of a topic that is created without saying how many.",
     "delete.topic.enable": "Whether topics can be deleted.",
     "num.partitions": "Partitions of a topic that is created without saying how many.",
+    # Who leads
+    "auto.leader.rebalance.enable": "Whether leadership is given back to the first replica of each partition.",
+    "leader.imbalance.check.interval.seconds": "How often leadership is given back.",
+    "unclean.leader.election.enable": "Whether a replica that lacks records may lead when no other can.",
+    "unclean.leader.election.interval.ms": "How often partitions without a leader are looked at for such a replica.",
     # Where data is kept
     "log.dir": "Data directories, where log.dirs is not given.",
     "log.dirs": "Data directories, separated by commas. New partitions go where the fewest are.",
@@ -150,6 +155,7 @@ _TOPIC = {
     "segment.index.bytes": "Largest size of an index file; a full one rolls its segment.",
     "segment.jitter.ms": "Time by which the rolling of segments is spread at random.",
     "segment.ms": "Time after which a segment is rolled, full or not.",
+    "unclean.leader.election.enable": "Whether a replica that lacks records may lead when no other can.",
 }
 
 _FIXED_AT_START = {
@@ -167,7 +173,6 @@ _RESERVED = {
     "leader.replication.throttled.rate": "reassignment between brokers",
     "follower.replication.throttled.replicas": "reassignment between brokers",
     "leader.replication.throttled.replicas": "reassignment between brokers",
-    "unclean.leader.election.enable": "elections among several replicas",
     "local.retention.bytes": "tiered storage",
     "local.retention.ms": "tiered storage",
     "log.local.retention.bytes": "tiered storage",

@@ -15,6 +15,7 @@ from odradek.metadata.apply import ImageDelta
 from odradek.metadata.commands import (
     ControllerRegistration,
     DirectoryAssignment,
+    ElectionKind,
     Heartbeat,
     HeartbeatAnswer,
     IsrChange,
@@ -23,6 +24,7 @@ from odradek.metadata.commands import (
     ProducerIdBlock,
     Registration,
     TopicCreated,
+    TopicElections,
     UpgradeType,
 )
 from odradek.metadata.decision import Decision
@@ -36,6 +38,7 @@ from .directories import Directories
 from .elections import Elections
 from .features import Features
 from .isr_changes import IsrChanges
+from .leaders import Leaders
 from .producer_ids import ProducerIds
 from .sessions import BrokerSessions
 from .state import ControllerState
@@ -60,6 +63,7 @@ class Controller:
         self._producer_ids = ProducerIds(self._state)
         self._directories = Directories(self._state, elections)
         self._isr_changes = IsrChanges(self._state, elections)
+        self._leaders = Leaders(self._state, elections)
 
     @property
     def image(self) -> ClusterImage:
@@ -175,12 +179,27 @@ class Controller:
     def fence_silent_broker(self, broker_id: int, broker_epoch: int, silent_since: float) -> Decision[bool]:
         return self._brokers.fence_silent(broker_id, broker_epoch, silent_since)
 
+    def assign_directories(
+        self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
+    ) -> Decision[Sequence[KafkaError | None]]:
+        return self._directories.assign(broker_id, broker_epoch, assignments)
+
+    # Who holds, leads and follows a partition
+
     def alter_partitions(
         self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
     ) -> Decision[Sequence[PartitionImage | KafkaError]]:
         return self._isr_changes.alter(broker_id, broker_epoch, changes)
 
-    def assign_directories(
-        self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
-    ) -> Decision[Sequence[KafkaError | None]]:
-        return self._directories.assign(broker_id, broker_epoch, assignments)
+    def elect_leaders(
+        self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> Decision[Sequence[TopicElections]]:
+        return self._leaders.elect(kind, topics)
+
+    def balance_leaders(self) -> Decision[bool]:
+        """Gives partitions back to their preferred leaders, some of them. True: there may be more."""
+        return self._leaders.balance()
+
+    def elect_unclean_leaders(self) -> Decision[bool]:
+        """Where there is no leader and the topic allows any, some of them. True: there may be more."""
+        return self._leaders.elect_unclean()

@@ -43,6 +43,8 @@ class ClusterIndex:
         self._in_elr: dict[int, TopicCounts] = {}
         self._led: dict[int, TopicCounts] = {}
         """By leader; partitions without one are under NO_LEADER."""
+        self._led_by_another = TopicCounts()
+        self._reassigned = TopicCounts()
         self._colliding: dict[str, dict[str, None]] = {}
         self._broker_of_directory: dict[UUID, int] = {}
         for topic in image.topics_by_id.values():
@@ -77,6 +79,14 @@ class ClusterIndex:
     def topics_without_leader(self) -> tuple[UUID, ...]:
         return _topics_of(self._led, NO_LEADER)
 
+    def topics_led_by_another(self) -> tuple[UUID, ...]:
+        """With partitions whose leader is not the first of their replicas."""
+        return self._led_by_another.topics()
+
+    def topics_reassigned(self) -> tuple[UUID, ...]:
+        """With partitions on their way to other brokers."""
+        return self._reassigned.topics()
+
     def leads_something(self, broker_id: int) -> bool:
         return bool(self._led.get(broker_id))
 
@@ -109,6 +119,9 @@ class ClusterIndex:
         ):
             for broker_id, amount in Counter(brokers).items():
                 counts.setdefault(broker_id, TopicCounts()).add(topic_id, sign * amount)
+        # Without the properties of the same meaning: a million partitions are counted when a controller wakes up.
+        self._led_by_another.add(topic_id, sign * sum(one.leader != one.replicas[0] for one in partitions))
+        self._reassigned.add(topic_id, sign * sum(bool(one.adding or one.removing) for one in partitions))
 
 
 def _topics_of(counts: dict[int, TopicCounts], broker_id: int) -> tuple[UUID, ...]:

@@ -66,6 +66,7 @@ CONTROLLER_NODE_APIS: Final[Mapping[int, Api]] = {
         _api(32, 1, 4, "controller_node.describe_configs"),
         _api(33, 0, 2, "controller_node.alter_configs"),
         _api(37, 0, 3, "controller_node.command"),
+        _api(43, 0, 2, "controller_node.command"),
         _api(44, 0, 1, "controller_node.alter_configs"),
         _api(52, 0, 2, "controller_node.consensus"),
         _api(53, 0, 1, "controller_node.consensus"),

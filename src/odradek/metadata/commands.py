@@ -124,6 +124,23 @@ class IsrChange(NamedTuple):
     leader_recovery_state: int
 
 
+class ElectionKind(IntEnum):
+    PREFERRED = 0
+    """The first replica is to lead, if it has everything."""
+    UNCLEAN = 1
+    """Somebody is to lead, even who may lack something."""
+
+
+class PartitionElection(NamedTuple):
+    partition: int
+    error: KafkaError | None
+
+
+class TopicElections(NamedTuple):
+    topic: str
+    partitions: Sequence[PartitionElection]
+
+
 class ControllerCommands(Protocol):
     """Every method may raise KafkaError: then the request as a whole is refused."""
 
@@ -172,6 +189,11 @@ class ControllerCommands(Protocol):
         self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
     ) -> Decision[Sequence[PartitionImage | KafkaError]]:
         """One result per change, in the same order: the partition as it is now."""
+
+    def elect_leaders(
+        self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> Decision[Sequence[TopicElections]]:
+        """Of these partitions; None: of all that need it. Results are in the order of the request."""
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]

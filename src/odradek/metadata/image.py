@@ -49,6 +49,15 @@ class PartitionImage:
     def has_leader(self) -> bool:
         return self.leader != NO_LEADER
 
+    @property
+    def preferred_leader(self) -> int:
+        return self.replicas[0]
+
+    @property
+    def is_reassigned(self) -> bool:
+        """On its way from some brokers to others."""
+        return bool(self.adding or self.removing)
+
     def directory_of(self, broker_id: int) -> UUID | None:
         """Raises ValueError when the broker holds no replica."""
         return self.directories[self.replicas.index(broker_id)]

@@ -1,4 +1,6 @@
-"""What the active controller does unasked: it ends the sessions of silent brokers, and keeps the log growing."""
+"""What the active controller does unasked: it ends the sessions of silent brokers, keeps the log growing, and brings
+leadership back to where it belongs.
+"""
 
 import asyncio
 import logging
@@ -23,6 +25,9 @@ class ControllerDuties:
         self._session_seconds: Final = max(0, config.broker_session_timeout_ms) / 1000
         self._late_seconds_max: Final = max(1, config.broker_heartbeat_interval_ms) / 1000
         self._idle_seconds_max: Final = config.metadata_max_idle_interval_ms / 1000
+        self._balance_seconds: Final = config.leader_imbalance_check_interval_seconds
+        self._balances: Final = config.auto_leader_rebalance_enable
+        self._unclean_election_seconds: Final = config.unclean_leader_election_interval_ms / 1000
         self._controller: Final = controller
         self._clock: Final = clock
         self._tasks: tuple[asyncio.Task[None], ...] = ()
@@ -33,9 +38,15 @@ class ControllerDuties:
             task.cancel()
         self._tasks = ()
         if controller is not None:
-            self._tasks = (self._begin(partial(self._end_sessions, controller)),)
+            duties: list[Duty] = [
+                partial(self._end_sessions, controller),
+                partial(self._elect, Controller.elect_unclean_leaders, self._unclean_election_seconds),
+            ]
             if self._idle_seconds_max > 0:
-                self._tasks += (self._begin(self._stay_awake),)
+                duties.append(self._stay_awake)
+            if self._balances:
+                duties.append(partial(self._elect, Controller.balance_leaders, self._balance_seconds))
+            self._tasks = tuple(map(self._begin, duties))
 
     def _begin(self, duty: Duty) -> asyncio.Task[None]:
         return asyncio.ensure_future(self._until_it_resigns(duty))
@@ -69,3 +80,9 @@ class ControllerDuties:
         while True:
             await asyncio.sleep(self._idle_seconds_max)
             await self._controller.run_command(Controller.stay_awake)
+
+    async def _elect(self, some_leaders: Callable[[Controller], Decision[bool]], interval_seconds: float) -> None:
+        while True:
+            await asyncio.sleep(interval_seconds)
+            while await self._controller.run_command(some_leaders):
+                pass

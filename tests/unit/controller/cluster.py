@@ -9,10 +9,18 @@ from odradek.base.errors import KafkaError
 from odradek.config.node_config import NodeConfig
 from odradek.controller.activation import first_records
 from odradek.controller.controller import Controller
-from odradek.metadata.commands import DEFAULT, Heartbeat, HeartbeatAnswer, NewTopic, Registration, TopicCreated
+from odradek.metadata.commands import (
+    DEFAULT,
+    Heartbeat,
+    HeartbeatAnswer,
+    IsrChange,
+    NewTopic,
+    Registration,
+    TopicCreated,
+)
 from odradek.metadata.decision import Decision
 from odradek.metadata.features import SUPPORTED_FEATURES, default_levels
-from odradek.metadata.image import ClusterImage, PartitionImage
+from odradek.metadata.image import RECOVERED, ClusterImage, PartitionImage
 from odradek.metadata.records import Endpoint, FeatureLevelRecord, MetadataRecord, SupportedFeature
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -107,3 +115,17 @@ class Cluster:
 
     def partition(self, topic: str, index: int = 0) -> PartitionImage:
         return self.image.topics_by_name[topic].partitions[index]
+
+    def rejoin(self, topic_name: str) -> None:
+        """Every replica that is alive has caught up with its leader."""
+        topic = self.image.topics_by_name[topic_name]
+        for index, partition in topic.partitions.items():
+            if partition.has_leader:
+                isr = [(one, self.image.brokers[one].epoch) for one in partition.replicas if self.is_alive(one)]
+                change = IsrChange(topic.id, index, partition.leader_epoch, partition.partition_epoch, isr, RECOVERED)
+                epoch = self.image.brokers[partition.leader].epoch
+                self.take(self.controller.alter_partitions(partition.leader, epoch, [change]))
+
+    def is_alive(self, broker_id: int) -> bool:
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown

@@ -74,6 +74,8 @@ def contents(index: ClusterIndex) -> object:
         counts(index._in_isr),
         counts(index._in_elr),
         counts(index._led),
+        index._led_by_another._counts,
+        index._reassigned._counts,
         {key: set(names) for key, names in index._colliding.items()},
         index._broker_of_directory,
     )

@@ -7,9 +7,11 @@ from typing import TypeVar
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.alteration import Change, Operation
 from odradek.config.node_config import NodeConfig
 from odradek.controller.controller import Controller
 from odradek.metadata.decision import Decision
+from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.node.controller_duties import ControllerDuties
 from odradek.sim.machine import Ports
 from odradek.sim.world import World, simulated_world
@@ -170,3 +172,60 @@ def test_active_for_no_time_at_all(world: World) -> None:
     world.run_for(5)
     assert stage.commands == 0
     assert not world.unexpected
+
+
+class TestLeadersUnasked:
+    def lose_and_regain(self, stage: Stage) -> None:
+        """Broker 1 has come back and caught up, and another leads its partition."""
+        stage.cluster.create("orders", assignments={0: (1, 2, 3)})
+        stage.cluster.beat(1, want_fence=True)
+        stage.cluster.beat(1)
+        stage.cluster.rejoin("orders")
+        assert stage.cluster.partition("orders").leader == 2
+
+    def keep_alive_for(self, stage: Stage, seconds: int) -> None:
+        for _ in range(seconds // 5):
+            stage.world.run_for(5)
+            stage.beat(1, 2, 3)
+
+    def test_leadership_goes_back_in_time(self, world: World) -> None:
+        stage = Stage(world, ASLEEP + "leader.imbalance.check.interval.seconds=60\n")
+        stage.activate()
+        self.lose_and_regain(stage)
+        self.keep_alive_for(stage, 55)
+        assert stage.cluster.partition("orders").leader == 2
+        self.keep_alive_for(stage, 10)
+        assert stage.cluster.partition("orders").leader == 1
+
+    def test_not_when_told_not_to(self, world: World) -> None:
+        stage = Stage(
+            world, ASLEEP + "leader.imbalance.check.interval.seconds=60\nauto.leader.rebalance.enable=false\n"
+        )
+        stage.activate()
+        self.lose_and_regain(stage)
+        self.keep_alive_for(stage, 130)
+        assert stage.cluster.partition("orders").leader == 2
+
+    def test_not_by_one_that_has_resigned(self, world: World) -> None:
+        stage = Stage(world, ASLEEP + "leader.imbalance.check.interval.seconds=60\n")
+        stage.activate()
+        self.lose_and_regain(stage)
+        stage.do(lambda: stage.duties.controller_changed(None))
+        self.keep_alive_for(stage, 130)
+        assert stage.cluster.partition("orders").leader == 2
+
+    def test_an_election_at_any_price_for_topics_that_have_come_to_allow_it(self, world: World) -> None:
+        stage = Stage(world, ASLEEP + "unclean.leader.election.interval.ms=60000\n")
+        stage.activate()
+        cluster = stage.cluster
+        cluster.create("orders", assignments={0: (1, 2)})
+        cluster.beat(1, want_fence=True)
+        cluster.beat(2, want_fence=True)
+        cluster.beat(1)
+        assert not cluster.partition("orders").has_leader
+        allow = Change("unclean.leader.election.enable", Operation.SET, "true")
+        cluster.take(cluster.controller.change_configs({(RESOURCE_TOPIC, "orders"): [allow]}, validate_only=False))
+        for _ in range(13):
+            world.run_for(5)
+            stage.beat(1, 3)
+        assert cluster.partition("orders").leader == 1

@@ -14,6 +14,7 @@ CONTROLLER_APIS: Final[Mapping[int, str]] = {
     20: "delete_topics",
     33: "alter_configs",
     37: "create_partitions",
+    43: "elect_leaders",
     44: "incremental_alter_configs",
     56: "alter_partition",
     57: "update_features",

@@ -111,6 +111,9 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
             )
         case "alter_partition":
             return alter_partition(messages, cluster, cluster.image.topics_by_name["orders"].id)
+        case "elect_leaders":
+            topics = (new("TopicPartitions", topic="orders", partitions=(0,)),)
+            return new("ElectLeadersRequest", election_type=0, topic_partitions=topics, timeout=SECOND)
         case "unregister_broker":
             return new("UnregisterBrokerRequest", broker_id=1)
         case "allocate_producer_ids":
@@ -208,3 +211,26 @@ def test_in_sync_sets_are_answered_where_they_stand(cluster: Cluster, version: i
     done, unknown, unnamed = (topic.partitions[0] for topic in response.topics)
     assert (done.error_code, done.leader_id, done.isr) == (ErrorCode.none, 1, (1,))
     assert unknown.error_code is unnamed.error_code is ErrorCode.unknown_topic_id
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_elections_that_nobody_knows_are_refused(cluster: Cluster, version: int) -> None:
+    messages = schema(43, version)
+    for number in (-1, 2, 127):
+        topics = (messages.new("TopicPartitions", topic="orders", partitions=(0,)),)
+        request = messages.new("ElectLeadersRequest", election_type=number, topic_partitions=topics, timeout=SECOND)
+        with pytest.raises(KafkaError, match=f"Unknown election type {number}") as raised:
+            load_handler(43).handle(request, messages, cluster.controller, cluster.now)
+        response = load_handler(43).refuse(request, messages, raised.value)
+        (partition,) = response.replica_election_results[0].partition_result
+        assert response.error_code is partition.error_code is ErrorCode.invalid_request
+        assert partition.error_message == f"Unknown election type {number}"
+
+
+def test_every_leader_is_meant_without_a_list(cluster: Cluster) -> None:
+    messages = schema(43, 2)
+    everything = messages.new("ElectLeadersRequest", election_type=0, topic_partitions=None, timeout=SECOND)
+    response = load_handler(43).handle(everything, messages, cluster.controller, cluster.now).response
+    assert [(one.topic, one.partition_result) for one in response.replica_election_results] == [("orders", ())]
+    refused = load_handler(43).refuse(everything, messages, KafkaError(ErrorCode.not_controller))
+    assert (refused.error_code, refused.replica_election_results) == (ErrorCode.not_controller, ())
