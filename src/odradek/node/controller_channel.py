@@ -7,7 +7,7 @@ is no answer, so that a request may be asked twice.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -17,6 +17,7 @@ from odradek.controller.controller import Controller
 from odradek.handlers.controller.apis import load_handler
 from odradek.net.peer import NotServed, Peer, PeerError
 from odradek.node.quorum import wire
+from odradek.node.taking_up import take_up
 from odradek.protocol.forwarding import is_from_wrong_node, read_forwarded_response, write_forwarded_request
 from odradek.protocol.principal import ANONYMOUS, write_principal
 from odradek.protocol.schemas import Message, Schema, SerialError, schema
@@ -87,12 +88,15 @@ class ControllerChannel:
         *,
         clock: Clock,
         retry_seconds_max: float = FORWARDING_SECONDS_MAX,
+        reached: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
+        """`reached` waits until this node has taken up an offset. Without it clients hear of what is only committed."""
         self._config: Final = config
         self._quorum: Final = quorum
         self._controller: Final = controller
         self._clock: Final = clock
         self._retry_seconds_max: Final = retry_seconds_max
+        self._reached: Final = reached
         self._answer_seconds_max: Final = min(config.controller_socket_timeout_ms / 1000, retry_seconds_max)
         self._peer: Peer | None = None
         self._retired: Final[dict[Peer, asyncio.TimerHandle]] = {}
@@ -189,7 +193,10 @@ class ControllerChannel:
             ),
             timeout_seconds=seconds_max,
         )
-        return _opened(answer, request, messages)
+        response = _opened(answer, request, messages)
+        if response is not None and self._reached is not None and messages.api_key not in CONSENSUS_APIS:
+            await take_up(peer, self._reached)
+        return response
 
     def _peer_at(self, leader: LeaderAddress) -> Peer:
         if self._peer is None or not _is_at(self._peer, leader):

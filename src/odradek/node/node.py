@@ -129,7 +129,12 @@ class Node:
 
     def _new_channel(self, quorum: Quorum, retry_seconds_max: float = FORWARDING_SECONDS_MAX) -> ControllerChannel:
         channel = ControllerChannel(
-            self._config, quorum.driver, quorum.controller, clock=self._clock, retry_seconds_max=retry_seconds_max
+            self._config,
+            quorum.driver,
+            quorum.controller,
+            clock=self._clock,
+            retry_seconds_max=retry_seconds_max,
+            reached=quorum.loader.reached,
         )
         self._channels.append(channel)
         return channel

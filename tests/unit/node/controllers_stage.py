@@ -1,7 +1,7 @@
 """Controllers on virtual machines, real listeners in front of one real `Controller`, and a broker that looks for it."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple
 
 from odradek.base.errors import KafkaError
@@ -140,9 +140,18 @@ class Stage:
         await asyncio.Event().wait()
         return 0
 
-    def open_channel(self, retry_seconds_max: float = FORWARDING_SECONDS_MAX) -> ControllerChannel:
+    def open_channel(
+        self,
+        retry_seconds_max: float = FORWARDING_SECONDS_MAX,
+        reached: Callable[[int], Awaitable[None]] | None = None,
+    ) -> ControllerChannel:
         self.channel = ControllerChannel(
-            self.config, self.quorum, self.own, clock=self.ports.clock, retry_seconds_max=retry_seconds_max
+            self.config,
+            self.quorum,
+            self.own,
+            clock=self.ports.clock,
+            retry_seconds_max=retry_seconds_max,
+            reached=reached,
         )
         return self.channel
 

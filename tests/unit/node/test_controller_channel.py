@@ -1,5 +1,7 @@
 """The way to the active controller, through everything that can happen on it."""
 
+import asyncio
+from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any
 
@@ -144,6 +146,78 @@ class TestElsewhere:
             outcome = create(stage)
             world.run_for(0.1)
         assert error_of(outcome) is ErrorCode.unknown_server_error
+
+
+class TestTakingUp:
+    def describe(self, stage: Stage, error: ErrorCode = ErrorCode.none) -> None:
+        """The leader's high watermark is 42."""
+        messages = schema(55, 0)
+        partition = messages.new(
+            "PartitionData",
+            partition_index=0,
+            error_code=error,
+            leader_id=1,
+            leader_epoch=1,
+            high_watermark=42,
+            current_voters=(),
+            observers=(),
+        )
+        topic = messages.new("TopicData", topic_name="__cluster_metadata", partitions=(partition,))
+        stage.nodes["c1"].quorum.answered = messages.new(
+            "DescribeQuorumResponse", error_code=ErrorCode.none, topics=(topic,)
+        )
+
+    def test_a_client_hears_of_what_is_served_here(self, world: World) -> None:
+        stage = Stage(world)
+        asked: list[int] = []
+        taken_up = asyncio.Event()
+
+        async def reached(offset: int) -> None:
+            asked.append(offset)
+            await taken_up.wait()
+
+        stage.open_channel(reached=reached)
+        stage.lead("c1")
+        self.describe(stage)
+        outcome = create(stage)
+        world.run_for(0.5)
+        assert asked == [41]
+        assert not outcome.is_done
+        stage.on(stage.broker, taken_up.set)
+        assert error_of(outcome) is ErrorCode.none
+
+    @pytest.mark.parametrize("error", [ErrorCode.none, ErrorCode.not_leader_or_follower])
+    def test_but_not_later_than_that(self, world: World, error: ErrorCode) -> None:
+        stage = Stage(world)
+
+        async def reached(offset: int) -> None:
+            await asyncio.Event().wait()
+
+        stage.open_channel(reached=reached)
+        stage.lead("c1")
+        self.describe(stage, error)
+        outcome = create(stage)
+        world.run_for(1.2)
+        assert error_of(outcome) is ErrorCode.none
+
+    def test_nor_does_it_matter_that_the_controller_dies_meanwhile(self, world: World) -> None:
+        stage = Stage(world)
+
+        async def reached(offset: int) -> None:
+            raise AssertionError("nobody has named an offset")
+
+        stage.open_channel(reached=reached)
+        stage.lead("c1")
+
+        def never(*arguments: object) -> Coroutine[None, None, None]:
+            return asyncio.sleep(1000)
+
+        stage.nodes["c1"].quorum.answer = never  # type: ignore[method-assign,assignment]
+        outcome = create(stage)
+        world.run_for(0.2)
+        stage.machines["c1"].kill()
+        world.run_for(0.2)
+        assert error_of(outcome) is ErrorCode.none
 
 
 class TestWithoutAController:
