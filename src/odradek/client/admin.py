@@ -242,7 +242,8 @@ class Admin:
         def ask() -> None:
             raise_refusal(results(self._cluster.ask_controller(api_key, build))[0])
 
-        self._cluster.retry(what, ask)
+        # The controller knows every topic there is: one that it does not know will not come by waiting.
+        self._cluster.retry(what, ask, final=(ErrorCode.unknown_topic_or_partition,))
 
     def _owner(self, resource: Resource) -> int | None:
         """The only broker that knows its own configs; None where any will do."""

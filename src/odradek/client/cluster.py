@@ -4,7 +4,7 @@ Knows how to reach the right broker; nothing of what is asked there.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import Final, TypeVar
 
@@ -132,10 +132,18 @@ class Cluster:
             raise KafkaError(ErrorCode.broker_not_available, f"broker {node_id} is not there")
         return node.address
 
-    def retry(self, what: str, action: Callable[[], T], *, timeout_s: float | None = None) -> T:
+    def retry(
+        self,
+        what: str,
+        action: Callable[[], T],
+        *,
+        timeout_s: float | None = None,
+        final: Collection[ErrorCode] = (),
+    ) -> T:
         """The first result of `action`; failures that may pass are tried again, with a growing pause, until a deadline.
 
-        A bootstrap list that never answered fails at once: it is more likely wrong than slow.
+        A bootstrap list that never answered fails at once: it is more likely wrong than slow. `final`: errors that may
+        pass elsewhere, but not here.
         """
         limit_s = self.timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit_s
@@ -144,7 +152,7 @@ class Cluster:
             try:
                 return action()
             except (ConnectionFailed, Unreachable, NotYet, KafkaError) as error:
-                if not self._may_pass(error):
+                if not self._may_pass(error) or (isinstance(error, KafkaError) and error.code in final):
                     raise
                 if time.monotonic() + pause_s >= deadline:
                     raise TimedOut(what, limit_s, str(error)) from None
