@@ -11,9 +11,7 @@ HOST = "127.0.0.1"
 CLIENT_LISTENER = "PLAINTEXT"
 CONTROLLER_LISTENER = "CONTROLLER"
 
-INTERNAL_REPLICAS_MAX = 3
-# Followers do not fetch from leaders yet: a second copy would stay empty, and acks=all would wait for it.
-TOPIC_REPLICAS_MAX = 1
+REPLICAS_MAX = 3
 
 _PREAMBLE = """\
 # Written by `odradek up`. Edit it as you like: later runs change only log.dirs, and the addresses of brokers when
@@ -106,14 +104,14 @@ def listener_values(client_port: int | None, controller_port: int | None) -> dic
 
 
 def replication_values(brokers: int) -> dict[str, str]:
-    """Copies of topics, as many as the brokers allow and Kafka's defaults ask for."""
-    topics = min(TOPIC_REPLICAS_MAX, brokers)
-    internal = min(INTERNAL_REPLICAS_MAX, brokers)
-    values = {"default.replication.factor": topics, "min.insync.replicas": max(1, topics - 1)}
-    values["offsets.topic.replication.factor"] = internal
+    """Copies of topics: three where there are as many brokers, and one of them may be missing."""
+    replicas = min(REPLICAS_MAX, brokers)
+    min_in_sync = max(1, replicas - 1)
+    values = {"default.replication.factor": replicas, "min.insync.replicas": min_in_sync}
+    values["offsets.topic.replication.factor"] = replicas
     for prefix in ("transaction.state.log", "share.coordinator.state.topic"):
-        values[f"{prefix}.replication.factor"] = internal
-        values[f"{prefix}.min.isr"] = max(1, internal - 1)
+        values[f"{prefix}.replication.factor"] = replicas
+        values[f"{prefix}.min.isr"] = min_in_sync
     return {key: str(value) for key, value in values.items()}
 
 

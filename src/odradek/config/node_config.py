@@ -90,7 +90,13 @@ class NodeConfig:
     num_recovery_threads_per_data_dir: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
+    replica_fetch_backoff_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_wait_max_ms: int
     replica_high_watermark_checkpoint_interval_ms: int
+    replica_lag_time_max_ms: int
     socket_connection_setup_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int

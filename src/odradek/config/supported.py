@@ -118,6 +118,12 @@ _BROKER = {
     "log.retention.check.interval.ms": "How often partitions are looked at for segments to delete.",
     "producer.id.expiration.check.interval.ms": "How often expired producers are looked for.",
     "producer.id.expiration.ms": "An idempotent producer that is silent for this long is forgotten.",
+    "replica.fetch.backoff.ms": "Longest pause of a follower whose leader does not answer.",
+    "replica.fetch.max.bytes": "Bytes of one partition that a follower fetches at once; a larger batch comes whole.",
+    "replica.fetch.min.bytes": "Bytes that a leader waits for before it answers a follower.",
+    "replica.fetch.response.max.bytes": "Bytes of all partitions that a follower fetches at once.",
+    "replica.fetch.wait.max.ms": "How long a leader lets a follower wait for something new.",
+    "replica.lag.time.max.ms": "A follower that has not caught up for this long is not in sync.",
     "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are written down.",
     # Metadata log
     "metadata.log.max.record.bytes.between.snapshots": "Bytes of metadata records after which a snapshot is taken.",

@@ -134,6 +134,9 @@ class BrokerPort(Protocol):
 
     async def next_producer_id(self) -> int: ...
 
+    def in_sync_may_change(self, partition: Partition) -> None:
+        """A follower has come so far that the controller may have to hear of it."""
+
 
 class QuorumPort(Protocol):
     """This node's part in the metadata quorum, as it is asked by others."""

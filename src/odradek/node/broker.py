@@ -26,6 +26,7 @@ from odradek.metadata.image import (
 )
 from odradek.node.directory_assignments import DirectoryAssignments
 from odradek.node.producer_ids import ProducerIds
+from odradek.node.roles import Roles
 from odradek.partition.moves import ReplicaMoves
 from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
@@ -75,6 +76,15 @@ class Broker:
             bytes_per_second_max=self._move_bytes_per_second_max,
             disk_failed=self.fail_log_dir,
         )
+        self._roles: Final = Roles(
+            config,
+            controller,
+            cluster_id=cluster_id,
+            image=lambda: self._image,
+            broker_epoch=self._broker_epoch,
+            clock=clock,
+            disk_failed=self.fail_log_dir,
+        )
         self._log_dir_failed: Final = log_dir_failed
         self._image: ClusterImage = EMPTY_IMAGE
         self._partitions: dict[tuple[str, int], Partition] = {}
@@ -117,6 +127,13 @@ class Broker:
             told(directory)
         self._log_dir_failed(directory, error)
 
+    def in_sync_may_change(self, partition: Partition) -> None:
+        self._roles.in_sync_may_change(partition)
+
+    def shrink_in_sync(self) -> None:
+        """To be called now and then: followers that have not kept up."""
+        self._roles.shrink_in_sync(list(self._partitions.values()))
+
     def on_config(self, listener: Callable[[NodeConfig], None]) -> None:
         self._config_listeners.append(listener)
 
@@ -140,6 +157,8 @@ class Broker:
             for index in delta.partitions_changed.get(topic.id, ())
         ]
         await self._hold(wanted, are_new=True)
+        if delta.brokers_changed:
+            self._roles.brokers_changed(delta.brokers_changed)
 
     def begin_with(self, image: ClusterImage) -> None:
         """The image as it was found at start, before any log is opened: configs changed at run time are in it."""
@@ -159,15 +178,19 @@ class Broker:
 
     async def stop(self) -> None:
         """Ends what runs in the background. The partitions stay as they are."""
+        await self._roles.stop()
         await self.moves.stop()
         self._assignments.stop()
 
     async def _hold(self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]], *, are_new: bool) -> None:
-        mine = [
-            (TopicPartition(topic.name, index), topic.id, state)
-            for topic, index, state in wanted
-            if self.node_id in state.replicas
-        ]
+        mine: list[_Held] = []
+        for topic, index, state in wanted:
+            name = TopicPartition(topic.name, index)
+            if self.node_id in state.replicas:
+                mine.append((name, topic.id, state))
+            elif name in self._partitions or name in self._offline:
+                # It was moved to others.
+                await self._remove(name, ErrorCode.not_leader_or_follower)
         waiting = iter(range(0, len(mine), HELD_AT_ONCE_MAX))
 
         async def hold_some_after_some() -> None:
@@ -177,7 +200,7 @@ class Broker:
                 for name, _, state in some:
                     partition = self._partitions.get(name)
                     if partition is not None:
-                        self._take_role(partition, state)
+                        self._roles.take(partition, state)
                         self._report_directory(partition, state)
                 await asyncio.sleep(0)
 
@@ -213,9 +236,9 @@ class Broker:
             )
             again: list[_Held] = []
             for one, log in zip(missing, logs, strict=True):
-                name, topic_id, _ = one
+                name = one[0]
                 if isinstance(log, PartitionLog):
-                    self._add(name, topic_id, log)
+                    self._add(one, log)
                 elif isinstance(log, LogDirFailed):
                     self.fail_log_dir(log.directory, log.error)
                     if log.directory in self.log_dirs.online:
@@ -239,7 +262,8 @@ class Broker:
         assert isinstance(limit, int)
         return limit
 
-    def _add(self, name: TopicPartition, topic_id: UUID, log: PartitionLog) -> None:
+    def _add(self, held: _Held, log: PartitionLog) -> None:
+        name, topic_id, state = held
         log_dir = self.log_dirs.dir_of(log)
         pace = self._pace_of(log_dir)
         self._partitions[name] = Partition(
@@ -251,22 +275,21 @@ class Broker:
             clock=self.clock,
             executor=self.executor,
             disk_failed=self.fail_log_dir,
+            high_watermark=None if len(state.replicas) == 1 else self.log_dirs.checkpointed_high_watermark(name),
         )
-
-    def _take_role(self, partition: Partition, state: PartitionImage) -> None:
-        if state.leader != self.node_id:
-            partition.become_leaderless(state.leader_epoch)
-        elif not partition.is_leader or partition.leader_epoch != state.leader_epoch:
-            partition.become_leader(self.node_id, state.leader_epoch)
 
     async def _remove_topics(self, topics: Iterable[TopicImage]) -> None:
         for topic in topics:
             for index in topic.partitions:
-                self._offline.discard((topic.name, index))
-                partition = self._partitions.pop((topic.name, index), None)
-                if partition is not None:
-                    partition.withdraw(ErrorCode.unknown_topic_or_partition)
-                    await self._delete(partition)
+                await self._remove(TopicPartition(topic.name, index), ErrorCode.unknown_topic_or_partition)
+
+    async def _remove(self, name: TopicPartition, reason: ErrorCode) -> None:
+        self._offline.discard(name)
+        partition = self._partitions.pop(name, None)
+        if partition is not None:
+            self._roles.leave(partition)
+            partition.withdraw(reason)
+            await self._delete(partition)
 
     async def _delete(self, partition: Partition) -> None:
         try:
@@ -292,7 +315,7 @@ class Broker:
                 topics.update(topic for topic, _ in self._partitions)
         for (topic, _), partition in self._partitions.items():
             if topic in topics:
-                partition.update_config(self.topic_config(topic))
+                self._roles.update_config(partition, self.topic_config(topic))
 
     def _broker_epoch(self) -> int:
         registration = self._image.brokers.get(self.node_id)

@@ -50,6 +50,7 @@ class Maintenance:
         every(
             "producer expiration", lambda: broker.config.producer_id_expiration_check_interval_ms, self.expire_producers
         )
+        every("in-sync replicas", lambda: max(1, broker.config.replica_lag_time_max_ms // 2), self.shrink_in_sync)
         every("removal of deleted files", lambda: REMOVE_DELETED_INTERVAL_MS, self.remove_deleted)
         every("release of idle files", lambda: RELEASE_IDLE_INTERVAL_MS, self.release_idle_files)
 
@@ -63,6 +64,9 @@ class Maintenance:
                     now_ms, high_watermark
                 ),
             )
+
+    async def shrink_in_sync(self) -> None:
+        self._broker.shrink_in_sync()
 
     async def flush_overdue(self) -> None:
         now_ms = self._broker.clock.wall_ms()

@@ -270,10 +270,11 @@ class Node:
     async def stop(self) -> None:
         """Cleanly, as far as the node had come: what was acknowledged is on disk, and the marker says so."""
         await self._periodic.stop()
-        if self._broker is not None:
-            await self._broker.stop()
         if self._membership is not None:
             await self._membership.leave(politely=self._serving and not self.failed.done())
+        # Last: until others have taken over, they count on this broker's replicas.
+        if self._broker is not None:
+            await self._broker.stop()
         self._listeners.stop_clients()
         for channel in self._channels:
             channel.close()

@@ -1,13 +1,15 @@
 """One partition on this broker: the only place from which its log is written.
 
 Writes happen on the event loop while the disk is quick, else in the log dir's thread, one after the other.
-Readers see what the high watermark allows; whoever waits for more is told when it moves.
+Readers see what the high watermark allows; whoever waits for more is told when it moves. Where there are followers,
+`replication/` says how far that is; a partition with a single replica knows nothing of it.
 It must not know requests, sockets or other partitions.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
@@ -19,6 +21,8 @@ from odradek.log.partition_log import Appended, PartitionLog
 from odradek.partition.group_sync import GroupSync
 from odradek.partition.pace import AppendPace
 from odradek.records.batch import BatchHeader
+from odradek.replication.follower import FollowerState
+from odradek.replication.leader import LeaderState
 
 T = TypeVar("T")
 
@@ -38,6 +42,13 @@ class FreshBatch(NamedTuple):
     data: memoryview
 
 
+class FollowerFetch(NamedTuple):
+    """Who fetches, and in which of its lives."""
+
+    replica_id: int
+    broker_epoch: int
+
+
 class Watcher(Protocol):
     def partition_changed(self, partition: "Partition", added_bytes: int) -> None: ...
 
@@ -54,7 +65,9 @@ class Partition:
         clock: Clock,
         executor: Executor,
         disk_failed: Callable[[str, OSError], None],
+        high_watermark: int | None = None,
     ) -> None:
+        """`high_watermark` is the last that was written down; None: the log's end, where nobody else has a copy."""
         self.name: Final = name
         self.topic_id: Final = topic_id
         self.log = log
@@ -64,9 +77,20 @@ class Partition:
         self.is_leader = False
         # Set when the log dir failed or the partition was deleted: what every request hears from then on.
         self.unavailable: ErrorCode | None = None
-        self.high_watermark = log.log_end_offset
+        end_offset = log.log_end_offset
+        self.high_watermark = (
+            end_offset if high_watermark is None else min(max(high_watermark, log.log_start_offset), end_offset)
+        )
+        # While this broker leads and others follow.
+        self.replication: LeaderState | None = None
+        # While it follows another.
+        self.following: FollowerState | None = None
         # In the order of their coming: who waited first is told first.
         self.watchers: Final[dict[Watcher, None]] = {}
+        # Followers: they wait for the end of the log, committed or not.
+        self.end_watchers: Final[dict[Watcher, None]] = {}
+        self._uncommitted: Final[list[tuple[int, int, asyncio.Future[ErrorCode]]]] = []
+        self._uncommitted_count = 0
         # Grows with everything that watchers are told: who saw an older one has missed something.
         self.revision = 0
         # The batch that watchers are being told of: who waited for just this one need not ask the file for it.
@@ -84,18 +108,39 @@ class Partition:
 
     # roles
 
-    def become_leader(self, leader_id: int, leader_epoch: int) -> None:
+    def become_leader(self, leader_id: int, leader_epoch: int, replication: LeaderState | None = None) -> None:
+        """Of a new epoch. `replication` is for the followers, if there are any."""
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.is_leader = True
+        self.following = None
         # Written down with the first flush: until then recovery finds the epoch in the batches themselves.
         self.log.epochs.assign_unwritten(leader_epoch, self.log.log_end_offset)
-        self._advance_high_watermark(self.log.log_end_offset, UNKNOWN_BYTES)
+        self.replication = replication
+        self._advance_high_watermark(
+            self.log.log_end_offset if replication is None else replication.high_watermark, UNKNOWN_BYTES
+        )
+        if replication is not None and replication.log_end_offset < self.log.log_end_offset:
+            self._sync_in_background(self.log.log_end_offset)
+
+    def become_follower(self, leader_id: int, leader_epoch: int, following: FollowerState) -> None:
+        self._leave_leadership(leader_id, leader_epoch)
+        self.following = following
 
     def become_leaderless(self, leader_epoch: int) -> None:
-        self.leader_id = NO_LEADER
+        self._leave_leadership(NO_LEADER, leader_epoch)
+        self.following = None
+
+    def _leave_leadership(self, leader_id: int, leader_epoch: int) -> None:
+        was_leader = self.is_leader
+        self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.is_leader = False
+        self.replication = None
+        if was_leader:
+            self._fail_uncommitted(KafkaError(ErrorCode.not_leader_or_follower))
+            self.tell_watchers(UNKNOWN_BYTES)
+            self._tell_end_watchers(UNKNOWN_BYTES)
 
     def check_leader(self, expected_epoch: int = NO_EPOCH) -> None:
         """Raises what a request gets that only the leader of the epoch it names may serve."""
@@ -123,7 +168,7 @@ class Partition:
         appended = self.log.append_as_leader(data, batches, leader_epoch=self.leader_epoch, now_ms=clock.wall_ms())
         now = clock.monotonic()
         self._pace.observe(now - before, now)
-        self._published(appended, data, batches)
+        self._published(appended, data, batches, now)
         return appended
 
     async def append_in_turn(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
@@ -135,8 +180,9 @@ class Partition:
 
         def publish(result: tuple[Appended, float]) -> None:
             appended, seconds = result
-            self._pace.observe(seconds, self._clock.monotonic())
-            self._published(appended, data, batches)
+            now = self._clock.monotonic()
+            self._pace.observe(seconds, now)
+            self._published(appended, data, batches, now)
 
         return (await self.exclusively(timed, publish))[0]
 
@@ -167,17 +213,111 @@ class Partition:
                     done.set_result(result)
         self._busy = False
 
-    def _published(self, appended: Appended, data: memoryview, batches: list[BatchHeader]) -> None:
+    def _published(self, appended: Appended, data: memoryview, batches: list[BatchHeader], now: float) -> None:
         if appended.duplicate:
             return
+        end_offset = appended.last_offset + 1
         if appended.rolled_at >= 0:
-            self._sync_in_background(appended.last_offset + 1)
+            self._sync_in_background(end_offset)
         if self.log.config.flush_messages > 1:
-            end_offset = appended.last_offset + 1
-            if self.watchers and len(batches) == 1 and not batches[0].is_control:
-                self.fresh = FreshBatch(appended.first_offset, end_offset, data)
-            self._advance_high_watermark(end_offset, len(data))
-            self.fresh = None
+            if self.replication is not None:
+                self._count_own(end_offset, now, len(data))
+            else:
+                if self.watchers and len(batches) == 1 and not batches[0].is_control:
+                    self.fresh = FreshBatch(appended.first_offset, end_offset, data)
+                self._advance_high_watermark(end_offset, len(data))
+                self.fresh = None
+        if self.end_watchers:
+            self._tell_end_watchers(len(data))
+
+    def _count_own(self, end_offset: int, now: float, added_bytes: int) -> None:
+        replication = self.replication
+        if replication is not None and replication.appended(end_offset, now):
+            self._advance_high_watermark(replication.high_watermark, added_bytes)
+
+    # replication
+
+    def follower_fetched(self, fetch: FollowerFetch, fetch_offset: int, log_start_offset: int) -> None:
+        """A follower has everything before this offset. Raises KafkaError for one that is none."""
+        replication = self.replication
+        if replication is None:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        now = self._clock.monotonic()
+        if replication.fetched(fetch.replica_id, fetch.broker_epoch, fetch_offset, log_start_offset, now):
+            self.take_high_watermark()
+
+    def check_follower(self, fetch: FollowerFetch) -> None:
+        """Raises what a follower hears that is none, or is no more."""
+        if self.replication is None:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        self.replication.check_follower(*fetch)
+
+    def take_high_watermark(self) -> None:
+        """As `replication`, or `following`, has it now."""
+        state = self.replication or self.following
+        if state is not None:
+            self._advance_high_watermark(state.high_watermark, UNKNOWN_BYTES)
+            if self._uncommitted:
+                self._acknowledge_committed()
+
+    async def replicate(self, data: bytes, batches: list[BatchHeader]) -> None:
+        """Appends a leader's batches as they are."""
+
+        def append() -> tuple[Appended, float]:
+            before = self._clock.monotonic()
+            appended = self.log.append_as_follower(data, batches, now_ms=self._clock.wall_ms())
+            return appended, self._clock.monotonic() - before
+
+        def publish(result: tuple[Appended, float]) -> None:
+            appended, seconds = result
+            self._pace.observe(seconds, self._clock.monotonic())
+            if appended.rolled_at >= 0:
+                self._sync_in_background(appended.last_offset + 1)
+
+        if self.may_append_now:
+            publish(append())
+        else:
+            await self.exclusively(append, publish)
+
+    def lower_high_watermark(self, offset: int) -> None:
+        """After a truncation: nothing is committed here beyond the log's end."""
+        self.high_watermark = min(self.high_watermark, offset)
+
+    async def committed(self, end_offset: int) -> ErrorCode:
+        """Waits until everything below is committed. The code is that of a producer with acks=all, which may have lost
+        replicas meanwhile. Raises KafkaError if this broker ceases to lead."""
+        replication = self.replication
+        if replication is None:
+            self.check_leader()
+            return ErrorCode.none
+        code = replication.acknowledgement(end_offset)
+        if code is not None:
+            return code
+        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._uncommitted_count += 1
+        heappush(self._uncommitted, (end_offset, self._uncommitted_count, done))
+        return await done
+
+    def _acknowledge_committed(self) -> None:
+        waiting, replication = self._uncommitted, self.replication
+        while waiting and waiting[0][0] <= self.high_watermark:
+            end_offset, _, done = heappop(waiting)
+            if not done.done():
+                code = None if replication is None else replication.acknowledgement(end_offset)
+                done.set_result(ErrorCode.none if code is None else code)
+
+    def _fail_uncommitted(self, error: KafkaError) -> None:
+        while self._uncommitted:
+            _, _, done = heappop(self._uncommitted)
+            if not done.done():
+                done.set_exception(KafkaError(error.code, error.message))
+
+    # syncing
+
+    @property
+    def counted_end(self) -> int:
+        """How far the own log counts among the replicas: as it is written, or as it is synced if that is asked for."""
+        return self.log.log_end_offset if self.log.config.flush_messages > 1 else self.log.recovery_point
 
     def needs_sync(self) -> bool:
         """Whether what was appended has to be on the disk before it is acknowledged."""
@@ -222,8 +362,12 @@ class Partition:
     def _synced(self, end_offset: int) -> None:
         self._last_sync_ms = self._clock.wall_ms()
         # With flush.messages=1 a record is readable only once it cannot be lost any more.
-        if self.is_leader:
+        if not self.is_leader:
+            return
+        if self.replication is None:
             self._advance_high_watermark(end_offset, UNKNOWN_BYTES)
+        elif self.log.config.flush_messages == 1:
+            self._count_own(end_offset, self._clock.monotonic(), UNKNOWN_BYTES)
 
     async def settled(self) -> None:
         """Returns once nothing is being written or synced any more: before the log is closed."""
@@ -256,6 +400,8 @@ class Partition:
         if offset > self.high_watermark:
             self.high_watermark = offset
             self.tell_watchers(added_bytes)
+            if self._uncommitted:
+                self._acknowledge_committed()
 
     def tell_watchers(self, added_bytes: int) -> None:
         self.revision += 1
@@ -263,8 +409,17 @@ class Partition:
             for watcher in list(self.watchers):
                 watcher.partition_changed(self, added_bytes)
 
+    def _tell_end_watchers(self, added_bytes: int) -> None:
+        self.revision += 1
+        for watcher in list(self.end_watchers):
+            watcher.partition_changed(self, added_bytes)
+
     def withdraw(self, reason: ErrorCode) -> None:
         """From now on every request hears `reason`: the partition is deleted, or its disk failed."""
         self.unavailable = reason
         self.is_leader = False
+        self.replication = None
+        self.following = None
+        self._fail_uncommitted(KafkaError(reason))
         self.tell_watchers(UNKNOWN_BYTES)
+        self._tell_end_watchers(UNKNOWN_BYTES)

@@ -109,6 +109,10 @@ class Schema:
     def new(self, class_name: str, **values: object) -> Message:
         return self[class_name](**values)
 
+    def new_in_request(self, class_name: str, **values: object) -> Message:
+        """As `new`, for a part of a request whose name the response uses for another."""
+        return MessageClass(getattr(self._module("request"), class_name))(**values)
+
     def write(self, entity: Message) -> bytes:
         buffer = io.BytesIO()
         entity_writer(type(entity))(buffer, entity)

@@ -196,6 +196,11 @@ class LeaderState:
 
     # Changing the in-sync replicas
 
+    @property
+    def has_proposal(self) -> bool:
+        """Whether `take_proposal` has something to give, now or before long."""
+        return self._pending is not None and not self._pending.is_taken
+
     def take_proposal(self, now: float) -> IsrProposal | None:
         """What has to be sent to the controller now; its answer goes to `proposal_answered`, whenever it comes."""
         pending = self._pending
@@ -271,12 +276,16 @@ class LeaderState:
         return UNKNOWN_BROKER_EPOCH if broker_epoch is None else broker_epoch
 
     def _commit(self, partition_epoch: int, isr: Iterable[int], now: float) -> bool:
+        former_isr = self.isr
         self.partition_epoch = partition_epoch
         self.isr = tuple(isr)
         self._pending = None
         for follower in self.followers.values():
             if follower.broker_id in self.isr:
                 follower.awaits_admission = False
+                if follower.broker_id not in former_isr:
+                    # It reached the high watermark, which may be far from the end: it gets the time to go there.
+                    follower.last_caught_up = max(follower.last_caught_up, now)
             elif follower.awaits_admission:
                 self._admit(follower)
         return self._advance(now)

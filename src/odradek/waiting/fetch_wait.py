@@ -12,10 +12,19 @@ class FetchWait:
     `woken` is called once, from whatever changed the partition, or by the timer.
     """
 
-    __slots__ = ("_missing_bytes", "_partitions", "_timer", "_woken")
+    __slots__ = ("_for_end", "_missing_bytes", "_partitions", "_timer", "_woken")
 
-    def __init__(self, partitions: Iterable[Partition], missing_bytes: int, woken: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        partitions: Iterable[Partition],
+        missing_bytes: int,
+        woken: Callable[[], None],
+        *,
+        for_end: bool = False,
+    ) -> None:
+        """`for_end`: whatever is appended counts, committed or not."""
         self._partitions = tuple(partitions)
+        self._for_end = for_end
         self._missing_bytes = missing_bytes
         self._woken = woken
         self._timer: asyncio.TimerHandle | None = None
@@ -27,7 +36,7 @@ class FetchWait:
 
     def begin(self, seconds: float) -> None:
         for partition in self._partitions:
-            partition.watchers[self] = None
+            (partition.end_watchers if self._for_end else partition.watchers)[self] = None
         self._timer = asyncio.get_running_loop().call_later(seconds, self._wake)
 
     def partition_changed(self, partition: Partition, added_bytes: int) -> None:
@@ -39,15 +48,17 @@ class FetchWait:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            for partition in self._partitions:
-                partition.watchers.pop(self, None)
+            self._leave()
+
+    def _leave(self) -> None:
+        for partition in self._partitions:
+            (partition.end_watchers if self._for_end else partition.watchers).pop(self, None)
 
     def _wake(self) -> None:
         # Told of one change only, even if several partitions change before the waiter has looked.
         timer, self._timer = self._timer, None
         if timer is not None:
-            for partition in self._partitions:
-                partition.watchers.pop(self, None)
+            self._leave()
             self._woken()
             # Last, because the reader waits no longer than for what comes before.
             timer.cancel()

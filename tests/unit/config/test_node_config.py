@@ -200,7 +200,7 @@ def test_other_mistakes_are_told_beside_zookeeper() -> None:
             "max.message.bytes=3",
             "max.message.bytes has no effect: it is a config of topics; here write message.max.bytes",
         ),
-        ("replica.lag.time.max.ms=3", "replica.lag.time.max.ms has no effect: it is not supported yet"),
+        ("group.min.session.timeout.ms=3", "group.min.session.timeout.ms has no effect: it is not supported yet"),
         ("host.name=h", "host.name has no effect: write listeners=PLAINTEXT://HOST:PORT instead"),
         (
             "zookeeper.session.timeout.ms=3",

@@ -1,7 +1,8 @@
-"""Fetch, versions 4 to 18: records to consumers, with incremental sessions (KIP-227) and long polls.
+"""Fetch, versions 4 to 18: records to consumers and followers, with incremental sessions (KIP-227) and long polls.
 
 Data comes from the page cache on the event loop, or through a thread where the disk has to be asked.
-Differences from Kafka: none known for consumers. Fetches of followers are refused until there is replication.
+A follower reads up to the log's end, and its Fetch acknowledges everything before its offset.
+Differences from Kafka: none known.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.handlers.late_answer import LateAnswer
 from odradek.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
 from odradek.log.reading import LogRead
-from odradek.partition.partition import Partition
+from odradek.partition.partition import FollowerFetch, Partition
 from odradek.protocol.fetch_codec import (
     FIRST_WITH_LEADER_HINTS,
     FIRST_WITH_TOPIC_ID,
@@ -29,6 +30,7 @@ from odradek.protocol.fetch_codec import (
     write_one_partition,
 )
 from odradek.protocol.schemas import Message
+from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.waiting.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget, PartitionKey
 from odradek.waiting.fetch_wait import FetchWait
 
@@ -36,7 +38,6 @@ from odradek.waiting.fetch_wait import FetchWait
 ON_LOOP_BYTES_MAX = 8 << 20
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
-CONSUMER_REPLICA_ID = -1
 
 
 class Limits(NamedTuple):
@@ -44,6 +45,7 @@ class Limits(NamedTuple):
     min_bytes: int
     max_wait_seconds: float
     committed_only: bool
+    follower: FollowerFetch | None
 
 
 class Found(NamedTuple):
@@ -68,8 +70,8 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
     except KafkaError as error:
         return write_fetch_response([], context.version, error=error.code)
     limits = _limits(request, broker)
-    if _replica_id(request) > CONSUMER_REPLICA_ID:
-        return _refuse_replica(fetch, context, broker)
+    if limits.follower is not None:
+        _note_progress(fetch, limits.follower, broker)
     found = _read_all(fetch, limits, context, broker, _read_cached)
     if not found.uncached and (found.failed or found.bytes >= limits.min_bytes or limits.max_wait_seconds <= 0):
         return _respond(fetch, found, context, broker)
@@ -130,9 +132,14 @@ class _LongPoll(LateAnswer):
                 return
             targets = self._fetch.targets
             partitions = [p for t in targets if (p := self._broker.partition(t.topic, t.key.partition)) is not None]
-            wait = FetchWait(partitions, self._limits.min_bytes - found.bytes, self._look_again)
+            follows = self._limits.follower is not None
+            wait = FetchWait(partitions, self._limits.min_bytes - found.bytes, self._look_again, for_end=follows)
             if wait.revision == found.revision:
-                is_simple = len(partitions) == len(targets) == 1 and self._context.version >= FIRST_WITH_TOPIC_ID
+                is_simple = (
+                    len(partitions) == len(targets) == 1
+                    and self._context.version >= FIRST_WITH_TOPIC_ID
+                    and not follows
+                )
                 self._only = partitions[0] if is_simple else None
                 # What was read is read again: it must not lie in memory as long as a client cares to wait.
                 self._wait = wait
@@ -190,9 +197,29 @@ class _LongPoll(LateAnswer):
             self.break_off(error)
 
 
-def _replica_id(request: Message) -> int:
+def _follower(request: Message) -> FollowerFetch | None:
+    """None: a consumer, or somebody who looks into the log as one."""
     state = getattr(request, "replica_state", None)
-    return int(state.replica_id if state is not None else request.replica_id)
+    if state is None:
+        return None if request.replica_id < 0 else FollowerFetch(request.replica_id, UNKNOWN_BROKER_EPOCH)
+    return None if state.replica_id < 0 else FollowerFetch(state.replica_id, state.replica_epoch)
+
+
+def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerPort) -> None:
+    """What a Fetch acknowledges that agrees with the log of its leader; for any other the reading finds the answer."""
+    for target in fetch.targets:
+        partition = _find(target, broker, by_id=fetch.uses_topic_ids)
+        if isinstance(partition, ErrorCode):
+            continue
+        log = partition.log
+        try:
+            partition.check_leader(target.leader_epoch)
+            if log.log_start_offset <= target.fetch_offset <= log.log_end_offset and not _diverging(partition, target):
+                partition.follower_fetched(follower, target.fetch_offset, target.log_start_offset)
+        except KafkaError:
+            # Found again by whoever reads the partition for this fetch, and told there.
+            continue
+        broker.in_sync_may_change(partition)
 
 
 def _limits(request: Message, broker: BrokerPort) -> Limits:
@@ -202,6 +229,7 @@ def _limits(request: Message, broker: BrokerPort) -> Limits:
         min(request.min_bytes, max_bytes),
         request.max_wait.total_seconds(),
         getattr(request, "isolation_level", READ_UNCOMMITTED) == READ_COMMITTED,
+        _follower(request),
     )
 
 
@@ -234,7 +262,7 @@ def _open_session(request: Message, context: RequestContext, broker: BrokerPort)
         list(wanted.values()),
         forgotten,
         uses_topic_ids=by_id,
-        privileged=_replica_id(request) > CONSUMER_REPLICA_ID,
+        privileged=_follower(request) is not None,
     )
 
 
@@ -306,21 +334,6 @@ def _find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition 
     return partition
 
 
-def _refuse_replica(fetch: FetchContext, context: RequestContext, broker: BrokerPort) -> list[bytes]:
-    """The answer to a follower: no partition has one. It is told who leads, but not where: a broker knows."""
-    topics = []
-    for target in fetch.targets:
-        partition = _find(target, broker, by_id=fetch.uses_topic_ids)
-        if isinstance(partition, ErrorCode):
-            refused = FetchedPartition(target.key.partition, partition, aborted=())
-        else:
-            code = ErrorCode.not_leader_or_follower
-            leader = _whom_to_ask(code, partition, context)
-            refused = FetchedPartition(target.key.partition, code, current_leader=leader)
-        topics.append(FetchedTopic(target.key.topic, target.key.topic_id, [refused]))
-    return write_fetch_response(topics, context.version, session_id=fetch.session_id)
-
-
 def _whom_to_ask(code: ErrorCode, partition: Partition, context: RequestContext) -> CurrentLeader | None:
     if context.version < FIRST_WITH_LEADER_HINTS or code not in (
         ErrorCode.not_leader_or_follower,
@@ -342,6 +355,8 @@ def _read_partition(
         # Kafka has no better answer to a negative size.
         raise KafkaError(ErrorCode.unknown_server_error)
     last_stable = partition.last_stable_offset
+    if limits.follower is not None:
+        partition.check_follower(limits.follower)
     diverging = _diverging(partition, target)
     if diverging is not None:
         return FetchedPartition(
@@ -352,11 +367,15 @@ def _read_partition(
             partition.log.log_start_offset,
             diverging=diverging,
         )
-    end = last_stable if limits.committed_only else partition.high_watermark
+    if limits.follower is not None:
+        end = partition.log.log_end_offset
+    else:
+        end = last_stable if limits.committed_only else partition.high_watermark
     found = read(partition, target.fetch_offset, max_bytes, end, min_one)
     if found is None:
         return None
-    aborted = _aborted(partition, target, found.next_offset) if limits.committed_only else None
+    tells_aborted = limits.committed_only and limits.follower is None
+    aborted = _aborted(partition, target, found.next_offset) if tells_aborted else None
     return FetchedPartition(
         target.key.partition,
         ErrorCode.none,

@@ -39,6 +39,7 @@ from odradek.records.validate import InvalidRecords, Validated, must_walk, valid
 from odradek.records.walk import thread_walk
 
 NO_ACKS: Final = 0
+ALL_ACKS: Final = -1
 VALID_ACKS: Final = frozenset((-1, 0, 1))
 FIRST_WITH_ZSTD: Final = 7
 ZSTD: Final = 4
@@ -176,6 +177,9 @@ def _produce(
         if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
             raise KafkaError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic}")
         partition.check_leader()
+        replication = partition.replication
+        if replication is not None and request.acks == ALL_ACKS and replication.under_min_isr:
+            raise KafkaError(ErrorCode.not_enough_replicas)
         attributes = batches[0].attributes
         if attributes & ATTRIBUTE_TRANSACTIONAL:
             _check_transaction(request)
@@ -184,13 +188,13 @@ def _produce(
         # A compressed batch may hold any amount, however small it looks.
         large = len(data) > WALK_ON_LOOP_BYTES_MAX or attributes & ATTRIBUTE_COMPRESSION_MASK
         if large and must_walk(batches[0], config, now_ms):
-            return _append_after_walk(partition, data, batches, broker)
+            return _append_after_walk(partition, data, batches, request, broker)
         valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
         if not partition.may_append_now:
-            return _append_in_turn(partition, valid, broker)
+            return _append_in_turn(partition, valid, request, broker)
         appended = partition.append(valid.data, valid.batches)
-        if partition.needs_sync():
-            return _append_synced(partition, appended, valid.batches[0], broker)
+        if _must_wait(partition, appended, request):
+            return _when_safe(partition, appended, valid.batches[0], request, broker)
         return _appended(partition, appended, valid.batches[0])
     except (KafkaError, OSError) as error:
         return _refused(topic, index, error, broker)
@@ -230,7 +234,11 @@ def _single_batch(records: memoryview | None, version: int) -> tuple[memoryview,
 
 
 async def _append_after_walk(
-    partition: Partition, data: memoryview, batches: list[BatchHeader], broker: BrokerPort
+    partition: Partition,
+    data: memoryview,
+    batches: list[BatchHeader],
+    request: ProduceRequest,
+    broker: BrokerPort,
 ) -> PartitionResult:
     config = partition.log.config
     now_ms = broker.clock.wall_ms()
@@ -255,10 +263,12 @@ async def _append_after_walk(
         partition.check_leader()
     except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
-    return await _append_in_turn(partition, valid, broker)
+    return await _append_in_turn(partition, valid, request, broker)
 
 
-async def _append_in_turn(partition: Partition, valid: Validated, broker: BrokerPort) -> PartitionResult:
+async def _append_in_turn(
+    partition: Partition, valid: Validated, request: ProduceRequest, broker: BrokerPort
+) -> PartitionResult:
     try:
         if partition.may_append_now:
             appended = partition.append(valid.data, valid.batches)
@@ -266,18 +276,35 @@ async def _append_in_turn(partition: Partition, valid: Validated, broker: Broker
             appended = await partition.append_in_turn(valid.data, valid.batches)
     except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
-    if partition.needs_sync():
-        return await _append_synced(partition, appended, valid.batches[0], broker)
+    if _must_wait(partition, appended, request):
+        return await _when_safe(partition, appended, valid.batches[0], request, broker)
     return _appended(partition, appended, valid.batches[0])
 
 
-async def _append_synced(
-    partition: Partition, appended: Appended, batch: BatchHeader, broker: BrokerPort
+def _must_wait(partition: Partition, appended: Appended, request: ProduceRequest) -> bool:
+    if partition.replication is not None and request.acks == ALL_ACKS:
+        return True
+    return partition.needs_sync()
+
+
+async def _when_safe(
+    partition: Partition, appended: Appended, batch: BatchHeader, request: ProduceRequest, broker: BrokerPort
 ) -> PartitionResult:
+    """Once it is on the disk, where the topic asks for that, and on all replicas in sync, where the producer does."""
+    end_offset = appended.last_offset + 1
+    code = ErrorCode.none
     try:
-        await partition.durable(appended.last_offset + 1)
-    except OSError as error:
+        if partition.needs_sync():
+            await partition.durable(end_offset)
+        if request.acks == ALL_ACKS and partition.replication is not None:
+            async with asyncio.timeout(max(0, request.timeout_ms) / 1000):
+                code = await partition.committed(end_offset)
+    except TimeoutError:
+        code = ErrorCode.request_timed_out
+    except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
+    if code is not ErrorCode.none:
+        return PartitionResult(partition.name.partition, code)
     return _appended(partition, appended, batch)
 
 

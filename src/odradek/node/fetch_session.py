@@ -1,0 +1,54 @@
+"""A follower's side of a fetch session (KIP-227): what its leader remembers, and what has to be said anew."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from odradek.replication.follower import FetchPosition
+
+NO_SESSION: Final = 0
+FIRST_EPOCH: Final = 0
+_EPOCH_MAX: Final = (1 << 31) - 1
+
+
+class PartitionId(NamedTuple):
+    topic_id: UUID
+    partition: int
+
+
+class Wanted(NamedTuple):
+    """What one Fetch has to name."""
+
+    session_id: int
+    session_epoch: int
+    changed: dict[PartitionId, FetchPosition]
+    forgotten: list[PartitionId]
+
+
+class FollowerSession:
+    def __init__(self) -> None:
+        self._id = NO_SESSION
+        self._epoch = FIRST_EPOCH
+        self._known: dict[PartitionId, FetchPosition] = {}
+        """What the leader has been told, the request on its way included."""
+
+    def next(self, wanted: Mapping[PartitionId, FetchPosition]) -> Wanted:
+        """For a Fetch of exactly these."""
+        changed = {key: position for key, position in wanted.items() if self._known.get(key) != position}
+        forgotten = [key for key in self._known if key not in wanted] if self._id != NO_SESSION else []
+        self._known = dict(wanted)
+        return Wanted(self._id, self._epoch, changed, forgotten)
+
+    def answered(self, session_id: int) -> None:
+        """0: the leader keeps none, and everything has to be said every time."""
+        if session_id == NO_SESSION:
+            self.reset()
+            return
+        self._id = session_id
+        self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
+
+    def reset(self) -> None:
+        """After a failure, or an error of the session: the next Fetch begins a new one."""
+        self._id = NO_SESSION
+        self._epoch = FIRST_EPOCH
+        self._known = {}

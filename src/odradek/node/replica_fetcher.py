@@ -1,0 +1,372 @@
+"""Following one leader: one connection, one Fetch at a time for all the partitions that it leads for this broker.
+
+What each answer means is for `replication/follower.py`; this file has the connection and carries out what is wanted.
+A partition that has to wait is left out of the Fetch until its time comes; one that joins does not wait for the long
+poll of the others, which is broken off.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Clock
+from odradek.config.node_config import NodeConfig
+from odradek.net.peer import Peer, PeerError
+from odradek.node.fetch_session import FollowerSession, PartitionId, Wanted
+from odradek.partition.partition import Partition
+from odradek.protocol.schemas import Message, Schema
+from odradek.records.batch import BatchHeader, CorruptBatch, check_crc, parse_batches
+from odradek.replication.actions import (
+    Action,
+    Append,
+    AskLeaderOffsets,
+    ReportFault,
+    TruncateFullyTo,
+    TruncateTo,
+)
+from odradek.replication.epochs import EpochEnd
+from odradek.replication.follower import FetchAnswer, FetchPosition, FollowerState
+
+logger = logging.getLogger(__name__)
+
+FETCH: Final = 1
+FETCH_VERSION_MAX: Final = 17
+LIST_OFFSETS: Final = 2
+LIST_OFFSETS_VERSION_MAX: Final = 10
+EARLIEST, LATEST = -2, -1
+READ_UNCOMMITTED: Final = 0
+REQUEST_SECONDS_MAX: Final = 30.0
+
+
+class LeaderEndpoint(NamedTuple):
+    broker_id: int
+    host: str
+    port: int
+
+
+class ReplicaFetcher:
+    def __init__(
+        self,
+        leader: LeaderEndpoint,
+        config: NodeConfig,
+        *,
+        cluster_id: str,
+        broker_epoch: Callable[[], int],
+        clock: Clock,
+        disk_failed: Callable[[str, OSError], None],
+    ) -> None:
+        self.leader: Final = leader
+        self._config: Final = config
+        self._cluster_id: Final = cluster_id
+        self._broker_epoch: Final = broker_epoch
+        self._clock: Final = clock
+        self._disk_failed: Final = disk_failed
+        self._partitions: Final[dict[PartitionId, Partition]] = {}
+        self._session = FollowerSession()
+        self._peer = self._new_peer()
+        self._is_polling = False
+        self._wake: Final = asyncio.Event()
+        self._working: Final = asyncio.ensure_future(self._work())
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._partitions
+
+    def add(self, partition: Partition) -> None:
+        self._partitions[_id_of(partition)] = partition
+        self._wake.set()
+        if self._is_polling:
+            # The leader answers a connection's requests in turn: the new one would wait behind the long poll.
+            self._begin_anew()
+
+    def remove(self, partition: Partition) -> None:
+        if self._partitions.get(_id_of(partition)) is partition:
+            del self._partitions[_id_of(partition)]
+
+    async def stop(self) -> None:
+        self._working.cancel()
+        self._peer.close()
+        await asyncio.wait([self._working])
+
+    def _new_peer(self) -> Peer:
+        return Peer(
+            self.leader.host,
+            self.leader.port,
+            client_id=f"broker-{self._config.node_id}-fetcher-0",
+            connect_timeout_seconds=self._config.socket_connection_setup_timeout_ms / 1000,
+        )
+
+    def _begin_anew(self) -> None:
+        self._peer.close()
+        self._peer = self._new_peer()
+        self._session.reset()
+
+    # The loop
+
+    async def _work(self) -> None:
+        while True:
+            await self._sync_what_must_be()
+            self._wake.clear()
+            wanted = self._positions()
+            if wanted:
+                await self._fetch(wanted)
+            else:
+                await self._wait()
+
+    def _positions(self) -> dict[PartitionId, FetchPosition]:
+        now = self._clock.monotonic()
+        positions = {}
+        for key, partition in self._partitions.items():
+            following = partition.following
+            position = None if following is None else following.position(partition.log, now)
+            if position is not None:
+                positions[key] = position
+        return positions
+
+    async def _sync_what_must_be(self) -> None:
+        """Asking acknowledges: where a topic syncs before that, so does this."""
+        unsynced = [one for one in self._partitions.values() if one.needs_sync() and one.unavailable is None]
+        if not unsynced:
+            return
+        results = await asyncio.gather(*(one.flush() for one in unsynced), return_exceptions=True)
+        for partition, result in zip(unsynced, results, strict=True):
+            if isinstance(result, OSError):
+                self._disk_failed(partition.log_dir, result)
+            elif isinstance(result, BaseException):
+                raise result
+
+    async def _wait(self) -> None:
+        """Until something joins, or somebody's pause is over."""
+        now = self._clock.monotonic()
+        times = [
+            following.fetches_from
+            for partition in self._partitions.values()
+            if (following := partition.following) is not None and following.fetches_from is not None
+        ]
+        pause = min(times, default=None)
+        try:
+            async with asyncio.timeout(None if pause is None else max(0.001, pause - now)):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    # One Fetch
+
+    async def _fetch(self, positions: dict[PartitionId, FetchPosition]) -> None:
+        asked = self._session.next(positions)
+        peer = self._peer
+        self._is_polling = True
+        try:
+            response = await peer.ask(
+                FETCH,
+                lambda messages: self._request(messages, asked),
+                timeout_seconds=REQUEST_SECONDS_MAX,
+                highest=FETCH_VERSION_MAX,
+            )
+        except PeerError as error:
+            if peer is self._peer:
+                self._failed(positions, error)
+            return
+        finally:
+            self._is_polling = False
+        if response.error_code is not ErrorCode.none:
+            logger.info("leader %d begins a new fetch session: %s", self.leader.broker_id, response.error_code.name)
+            self._session.reset()
+            return
+        self._session.answered(response.session_id)
+        for topic in response.responses:
+            for result in topic.partitions:
+                key = PartitionId(topic.topic_id, result.partition_index)
+                partition, position = self._partitions.get(key), positions.get(key)
+                if partition is not None and position is not None:
+                    await self._take(partition, position, result)
+
+    def _failed(self, positions: dict[PartitionId, FetchPosition], error: PeerError) -> None:
+        logger.debug("no answer from leader %d: %s", self.leader.broker_id, error)
+        self._session.reset()
+        now = self._clock.monotonic()
+        for key, position in positions.items():
+            partition = self._partitions.get(key)
+            if partition is not None and partition.following is not None:
+                partition.following.failed(position, now)
+
+    def _request(self, messages: Schema, asked: Wanted) -> Message:
+        by_topic: dict[UUID, list[Message]] = {}
+        for key, position in asked.changed.items():
+            by_topic.setdefault(key.topic_id, []).append(
+                messages.new(
+                    "FetchPartition",
+                    partition=key.partition,
+                    current_leader_epoch=position.leader_epoch,
+                    fetch_offset=position.fetch_offset,
+                    last_fetched_epoch=position.last_fetched_epoch,
+                    log_start_offset=position.log_start_offset,
+                    partition_max_bytes=self._config.replica_fetch_max_bytes,
+                    replica_directory_id=None,
+                )
+            )
+        forgotten: dict[UUID, list[int]] = {}
+        for key in asked.forgotten:
+            forgotten.setdefault(key.topic_id, []).append(key.partition)
+        return messages.new(
+            "FetchRequest",
+            cluster_id=None,
+            replica_state=messages.new(
+                "ReplicaState", replica_id=self._config.node_id, replica_epoch=self._broker_epoch()
+            ),
+            max_wait=timedelta(milliseconds=self._config.replica_fetch_wait_max_ms),
+            min_bytes=self._config.replica_fetch_min_bytes,
+            max_bytes=self._config.replica_fetch_response_max_bytes,
+            isolation_level=READ_UNCOMMITTED,
+            session_id=asked.session_id,
+            session_epoch=asked.session_epoch,
+            topics=tuple(
+                messages.new("FetchTopic", topic_id=topic_id, partitions=tuple(partitions))
+                for topic_id, partitions in by_topic.items()
+            ),
+            forgotten_topics_data=tuple(
+                messages.new("ForgottenTopic", topic_id=topic_id, partitions=tuple(indexes))
+                for topic_id, indexes in forgotten.items()
+            ),
+            rack_id="",
+        )
+
+    # One partition's answer
+
+    async def _take(self, partition: Partition, asked: FetchPosition, result: Message) -> None:
+        following = partition.following
+        if following is None or partition.unavailable is not None:
+            return
+        now = self._clock.monotonic()
+        records = bytes(result.records or b"")
+        try:
+            batches = _checked_batches(records)
+        except CorruptBatch as error:
+            self._report(partition, following.append_failed(asked, f"a batch cannot be read: {error}", now))
+            return
+        answer = FetchAnswer(
+            error=result.error_code,
+            high_watermark=result.high_watermark,
+            log_start_offset=result.log_start_offset,
+            diverging=_diverging(result),
+            first_offset=batches[0].base_offset if batches else None,
+        )
+        action = following.answered(partition.log, asked, answer, now)
+        try:
+            await self._act(partition, following, action, answer, records, batches)
+        except KafkaError as error:
+            self._report(partition, following.append_failed(asked, str(error), self._clock.monotonic()))
+        except OSError as error:
+            self._disk_failed(partition.log_dir, error)
+
+    async def _act(
+        self,
+        partition: Partition,
+        following: FollowerState,
+        action: Action | None,
+        answer: FetchAnswer,
+        records: bytes,
+        batches: list[BatchHeader],
+    ) -> None:
+        match action:
+            case Append(restart_at):
+                if restart_at is not None:
+                    await self._truncate(partition, following, TruncateFullyTo(restart_at))
+                if batches:
+                    await partition.replicate(records, batches)
+                if partition.following is following:
+                    await self._appended(partition, following, answer)
+            case TruncateTo() | TruncateFullyTo():
+                await self._truncate(partition, following, action)
+            case AskLeaderOffsets():
+                await self._ask_offsets(partition, following)
+            case ReportFault():
+                self._report(partition, action)
+
+    async def _appended(self, partition: Partition, following: FollowerState, answer: FetchAnswer) -> None:
+        progress = following.appended(partition.log, answer)
+        partition.take_high_watermark()
+        if progress.log_start_offset > partition.log.log_start_offset:
+            await partition.exclusively(lambda: partition.log.advance_log_start(progress.log_start_offset))
+
+    async def _truncate(
+        self, partition: Partition, following: FollowerState, action: TruncateTo | TruncateFullyTo
+    ) -> None:
+        now_ms = self._clock.wall_ms()
+        log = partition.log
+        if isinstance(action, TruncateTo):
+            if action.loses_committed:
+                logger.warning(
+                    "%s is cut at %d, below its high watermark: an unclean election", partition.name, action.offset
+                )
+            await partition.exclusively(lambda: log.truncate_to(action.offset, now_ms))
+        else:
+            await partition.exclusively(lambda: log.truncate_fully_to(action.offset, now_ms))
+        following.truncated(log)
+        partition.lower_high_watermark(following.high_watermark)
+
+    async def _ask_offsets(self, partition: Partition, following: FollowerState) -> None:
+        epoch = following.leader_epoch
+        try:
+            start_offset = await self._ask_offset(partition, epoch, EARLIEST)
+            end_offset = await self._ask_offset(partition, epoch, LATEST)
+        except (PeerError, KafkaError) as error:
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.network_exception
+            wait = following.leader_offsets_failed(epoch, code, self._clock.monotonic())
+            self._report(partition, wait if isinstance(wait, ReportFault) else None)
+            return
+        action = following.leader_offsets(partition.log, epoch, start_offset, end_offset, self._clock.monotonic())
+        if isinstance(action, TruncateTo | TruncateFullyTo):
+            await self._truncate(partition, following, action)
+
+    async def _ask_offset(self, partition: Partition, leader_epoch: int, timestamp: int) -> int:
+        def build(messages: Schema) -> Message:
+            asked = messages.new(
+                "ListOffsetsPartition",
+                partition_index=partition.name.partition,
+                current_leader_epoch=leader_epoch,
+                timestamp=timestamp,
+            )
+            return messages.new(
+                "ListOffsetsRequest",
+                replica_id=self._config.node_id,
+                isolation_level=READ_UNCOMMITTED,
+                topics=(messages.new("ListOffsetsTopic", name=partition.name.topic, partitions=(asked,)),),
+                timeout=timedelta(seconds=REQUEST_SECONDS_MAX),
+            )
+
+        response = await self._peer.ask(
+            LIST_OFFSETS, build, timeout_seconds=REQUEST_SECONDS_MAX, highest=LIST_OFFSETS_VERSION_MAX
+        )
+        result = response.topics[0].partitions[0]
+        if result.error_code is not ErrorCode.none:
+            raise KafkaError(result.error_code)
+        offset: int = result.offset
+        return offset
+
+    def _report(self, partition: Partition, fault: ReportFault | None) -> None:
+        if fault is not None:
+            logger.warning("%s does not follow leader %d: %s", partition.name, self.leader.broker_id, fault.reason)
+
+
+def _id_of(partition: Partition) -> PartitionId:
+    return PartitionId(partition.topic_id, partition.name.partition)
+
+
+def _checked_batches(records: bytes) -> list[BatchHeader]:
+    """Nothing of a leader's is taken unseen: what is damaged here would be served from here. Raises CorruptBatch."""
+    batches = parse_batches(records, allow_partial_tail=True) if records else []
+    for batch in batches:
+        check_crc(records, batch)
+    return batches
+
+
+def _diverging(result: Message) -> EpochEnd | None:
+    diverging = getattr(result, "diverging_epoch", None)
+    if diverging is None or diverging.epoch < 0:
+        return None
+    return EpochEnd(diverging.epoch, diverging.end_offset)
