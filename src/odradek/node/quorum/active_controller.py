@@ -229,7 +229,10 @@ class ActiveController:
         try:
             await self._loader.reached(self._committed_end - 1)
             image = self._loader.image
-            controller = Controller(self._config, self._cluster_id, self._random, image)
+            # Its indexes cost as much as the cluster is large.
+            controller = await self._executor.run(
+                lambda: Controller(self._config, self._cluster_id, self._random, image)
+            )
             is_inside_transaction = self._loader.is_inside_transaction
             bootstrap: Sequence[MetadataRecord] = ()
             if image.features.metadata_version == 0:
