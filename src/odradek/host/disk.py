@@ -108,7 +108,12 @@ class HostFile:
         return written
 
     def write_at(self, position: int, data: Buffer) -> None:
-        _write_all(self._open_descriptor().number, data, position)
+        descriptor = self._descriptor or self._open_descriptor()
+        # Nearly always all of it in one go, and nothing else is in a produced record's way.
+        count = os.pwrite(descriptor.number, data, position)
+        if count != (data.nbytes if data.__class__ is memoryview else len(data)):  # type: ignore[arg-type]
+            rest = memoryview(data).cast("B")[count:]
+            _write_all(descriptor.number, rest, position + count)
 
     def read(self, position: int, size: int) -> bytes:
         descriptor = self._open_descriptor()

@@ -19,7 +19,7 @@ from odradek.base.ports import Clock, Executor
 from odradek.config.topic_config import TopicConfig
 from odradek.log.partition_log import Appended, PartitionLog
 from odradek.partition.group_sync import GroupSync
-from odradek.partition.pace import AppendPace
+from odradek.partition.pace import SLOW_SECONDS, AppendPace
 from odradek.records.batch import BatchHeader
 from odradek.replication.follower import FollowerState
 from odradek.replication.leader import LeaderState
@@ -161,13 +161,14 @@ class Partition:
         """Whether `append` may be called from the event loop; else `append_in_turn`."""
         return not self._busy and not self._pace.slow
 
-    def append(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
+    def append(self, data: memoryview, batches: list[BatchHeader], now_ms: int) -> Appended:
         """Appends from the event loop. The caller waits for `durable` before it acknowledges."""
-        clock = self._clock
-        before = clock.monotonic()
-        appended = self.log.append_as_leader(data, batches, leader_epoch=self.leader_epoch, now_ms=clock.wall_ms())
-        now = clock.monotonic()
-        self._pace.observe(now - before, now)
+        monotonic = self._clock.monotonic
+        before = monotonic()
+        appended = self.log.append_as_leader(data, batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        now = monotonic()
+        if now - before >= SLOW_SECONDS or self._pace.slow:
+            self._pace.observe(now - before, now)
         self._published(appended, data, batches, now)
         return appended
 

@@ -252,7 +252,7 @@ class FakeBroker:
 
     def append(self, topic: str, *records: TestRecord, index: int = 0, **header: Any) -> None:
         data = bytearray(batch(*records, **header))
-        self._partitions[(topic, index)].append(memoryview(data), parse_batches(data))
+        self._partitions[(topic, index)].append(memoryview(data), parse_batches(data), 1)
 
     # what tests ask
 

@@ -94,7 +94,7 @@ class Bench:
     async def append(self, value: bytes = b"x") -> None:
         data = bytearray(batch(TestRecord(value)))
         if self.partition.may_append_now:
-            self.partition.append(memoryview(data), parse_batches(data))
+            self.partition.append(memoryview(data), parse_batches(data), 1)
         else:
             await self.partition.append_in_turn(memoryview(data), parse_batches(data))
 

@@ -58,7 +58,7 @@ class Fixture:
 
     def append(self, value: bytes = b"x") -> int:
         data = bytearray(build_batch([Record(offset=0, timestamp=0, key=None, value=value, headers=())]))
-        return self.partition.append(memoryview(data), parse_batches(data)).last_offset
+        return self.partition.append(memoryview(data), parse_batches(data), 1).last_offset
 
 
 def test_a_reader_is_woken_by_enough_bytes_only(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def _produce(
         valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
         if not partition.may_append_now:
             return _append_in_turn(partition, valid, request, broker)
-        appended = partition.append(valid.data, valid.batches)
+        appended = partition.append(valid.data, valid.batches, now_ms)
         if _must_wait(partition, appended, request):
             return _when_safe(partition, appended, valid.batches[0], request, broker)
         return _appended(partition, appended, valid.batches[0])
@@ -271,7 +271,7 @@ async def _append_in_turn(
 ) -> PartitionResult:
     try:
         if partition.may_append_now:
-            appended = partition.append(valid.data, valid.batches)
+            appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms())
         else:
             appended = await partition.append_in_turn(valid.data, valid.batches)
     except (KafkaError, OSError) as error:
