@@ -70,7 +70,8 @@ class Node:
         except (LogDirError, ListenError, QuorumError) as error:
             raise StartError(str(error)) from error
         except KafkaError as error:
-            raise StartError(f"the node could not join its cluster: {error}") from error
+            fault = "" if self._quorum is None else self._quorum.misfits.own_fault
+            raise StartError(f"the node could not join its cluster: {fault or error}") from error
         except OSError as error:
             raise StartError(f"{error.filename or 'a log dir'}: {advice(error)}") from error
 

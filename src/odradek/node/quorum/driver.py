@@ -18,6 +18,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.metadata.image import ClusterImage
 from odradek.metadata.snapshot import SnapshotId
 from odradek.node.quorum import wire
+from odradek.node.quorum.misfits import Misfits
 from odradek.node.quorum.peers import Peers
 from odradek.node.quorum.store import OffsetOutOfLog, QuorumStore
 from odradek.protocol.schemas import Message, schema
@@ -74,6 +75,7 @@ class QuorumDriver:
         machine: RaftMachine,
         store: QuorumStore,
         peers: Peers,
+        misfits: Misfits,
         *,
         clock: Clock,
         executor: Executor,
@@ -82,6 +84,7 @@ class QuorumDriver:
         self._machine: Final = machine
         self._store: Final = store
         self._peers: Final = peers
+        self._misfits: Final = misfits
         self._clock: Final = clock
         self._executor: Final = executor
         self._failed: Final = failed
@@ -227,6 +230,7 @@ class QuorumDriver:
             response, records = await answer
         finally:
             self._answers.pop(request_id, None)
+        self._misfits.asked(message, response.error)
         return wire.write_response(
             api_key, messages, response, records=records, listener_name=listener_name, wall_ms_of=self._wall_ms_of
         )

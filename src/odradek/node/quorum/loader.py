@@ -7,7 +7,7 @@ not read back from the log: its image is there already, and becomes the node's o
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -19,7 +19,7 @@ from odradek.metadata.replay import Replay
 from odradek.node.quorum.driver import LANE
 from odradek.node.quorum.store import OffsetOutOfLog, QuorumStore, read_committed
 from odradek.raft.snapshot_policy import SnapshotPolicy
-from odradek.records.control import KRaftVersion
+from odradek.records.control import ControlMessage, KRaftVersion
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,8 @@ class MetadataLoader:
         self._asked = 0
         self._loading: asyncio.Task[None] | None = None
         self.on_snapshot_due: Callable[[], None] = lambda: None
+        self.on_control: Callable[[Iterable[ControlMessage]], None] = lambda messages: None
+        """Told what the quorum says of itself in its log."""
 
     @property
     def image(self) -> ClusterImage:
@@ -198,6 +200,7 @@ class MetadataLoader:
                 return
             self._policy.note(batch.size_bytes, self._clock.wall_ms())
             self._replay.take(batch)
+            self.on_control(batch.control)
             for message in batch.control:
                 if isinstance(message, KRaftVersion):
                     self._replay.note_kraft_version(message.kraft_version)

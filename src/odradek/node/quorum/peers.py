@@ -14,6 +14,7 @@ from odradek.config.listeners import Address
 from odradek.metadata.features import KRAFT_VERSION
 from odradek.net.peer import NotServed, Peer, PeerError, Refused
 from odradek.node.quorum import wire
+from odradek.node.quorum.misfits import Misfits
 from odradek.protocol.schemas import Schema
 from odradek.raft.effects import Send
 from odradek.raft.events import ConnectionRefused, ConnectionUp, Event, RequestFailed, ResponseReceived
@@ -34,9 +35,16 @@ def bootstrap_ids(addresses: Sequence[Address]) -> tuple[int, ...]:
 
 class Peers:
     def __init__(
-        self, *, client_id: str, listener_name: str, bootstrap: Sequence[Address], request_timeout_seconds: float
+        self,
+        misfits: Misfits,
+        *,
+        client_id: str,
+        listener_name: str,
+        bootstrap: Sequence[Address],
+        request_timeout_seconds: float,
     ) -> None:
         """`listener_name`: by which of its endpoints a node is reached."""
+        self._misfits: Final = misfits
         self._client_id: Final = client_id
         self._listener_name: Final = listener_name
         self._bootstrap: Final = dict(zip(bootstrap_ids(bootstrap), bootstrap, strict=True))
@@ -57,6 +65,14 @@ class Peers:
             return None
         chosen = next((one for one in endpoints if one.name == self._listener_name), endpoints[0])
         return Address(chosen.host, chosen.port)
+
+    def not_reached(self) -> list[str]:
+        """Those that were tried, and to which there is no connection."""
+        return [
+            f"{f'{node_id} at ' if node_id >= 0 else ''}{self._addresses[node_id].host}:{self._addresses[node_id].port}"
+            for node_id, peer in sorted(self._peers.items())
+            if not peer.is_connected
+        ]
 
     def send(self, effect: Send) -> None:
         address = self.address_of(effect.destination, effect.endpoints)
@@ -101,6 +117,7 @@ class Peers:
             logger.debug("%s to node %d failed: %s", type(message).__name__, destination, error)
             self._step(failed)
             return
+        self._misfits.refused_by(destination, address, response.error)
         self._step(ResponseReceived(destination, effect.correlation_id, response))
 
     async def _connect(self, destination: int, peer: Peer) -> None:

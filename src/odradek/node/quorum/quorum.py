@@ -20,6 +20,7 @@ from odradek.node.format import voter_endpoint
 from odradek.node.quorum.active_controller import ActiveController
 from odradek.node.quorum.driver import LANE, QuorumDriver
 from odradek.node.quorum.loader import MetadataLoader, Subscriber
+from odradek.node.quorum.misfits import LeaderlessWatch, Misfits
 from odradek.node.quorum.peers import Peers, bootstrap_ids
 from odradek.node.quorum.store import QuorumStore
 from odradek.raft.machine import RaftMachine
@@ -68,13 +69,19 @@ class Quorum:
         self._maintenance: asyncio.Task[None] | None = None
         self.failed: Final[asyncio.Future[Exception]] = asyncio.get_running_loop().create_future()
         """Done once this replica cannot go on, for its disk's sake or its log's: nor can the node."""
+        self.misfits: Final = Misfits(
+            config.node_id, cluster_id, (voter.node_id for voter in config.controller_quorum_voters)
+        )
         peers = Peers(
+            self.misfits,
             client_id=f"raft-client-{config.node_id}",
             listener_name=config.controller_listener_names[0],
             bootstrap=config.controller_quorum_bootstrap_servers,
             request_timeout_seconds=config.controller_quorum_request_timeout_ms / 1000,
         )
-        self.driver: Final = QuorumDriver(machine, store, peers, clock=clock, executor=executor, failed=self._fail)
+        self.driver: Final = QuorumDriver(
+            machine, store, peers, self.misfits, clock=clock, executor=executor, failed=self._fail
+        )
         self.loader: Final = MetadataLoader(store, self._policy, clock=clock, executor=executor, failed=self._fail)
         self.controller: Final = ActiveController(
             config,
@@ -90,6 +97,10 @@ class Quorum:
         self.driver.follow(self.loader)
         self.driver.follow(self.controller)
         self.loader.on_snapshot_due = self._begin_maintenance
+        self.loader.on_control = self.misfits.committed
+        self.loader.subscribe(self.misfits.on_image)
+        self._watch: Final = LeaderlessWatch(lambda: self.leader_id >= 0, peers.not_reached)
+        self.driver.on_leader_change(self._watch.look)
 
     @classmethod
     async def open(
@@ -154,6 +165,7 @@ class Quorum:
 
     def start(self) -> None:
         self.driver.start()
+        self._watch.look()
 
     async def caught_up(self) -> None:
         """Returns once somebody leads, and everything that is known to be committed then is taken up."""
@@ -180,6 +192,7 @@ class Quorum:
     async def stop(self) -> None:
         """Hands leadership over and closes the log. Raises OSError."""
         await self.driver.stop(HAND_OVER_SECONDS_MAX)
+        self._watch.stop()
         await self.controller.stop()
         await self.loader.stop()
         if self._maintenance is not None:
