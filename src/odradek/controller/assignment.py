@@ -42,23 +42,23 @@ class Assignment:
     def reverted(self) -> "Assignment":
         return Assignment(self.original_replicas)
 
-    def completed(self, isr: Collection[int], elr: Collection[int], min_isr: int) -> "Assignment | None":
+    def completed(self, isr: Collection[int], whole: Collection[int], min_isr: int) -> "Assignment | None":
         """Where the way ends, once it may. None: not yet.
 
-        Those who come have to be in sync. If somebody goes who has everything that was committed, enough others must
-        have it: Apache Kafka does not ask for that, and lets go with them what was acknowledged.
+        Those who come have to be in sync. If somebody goes who is among the `whole`, which have everything that was
+        committed, enough others must be in sync. Apache Kafka does not ask for that: it lets go with them the copies
+        that `min.insync.replicas` promises, and refuses writes that were accepted before.
         """
         if not self.is_changing:
             return None
         final = self.final_replicas
         # Fewer replicas than before: no newcomer stands for those who go, so all of the rest has to be in sync.
         needed = final if len(self.adding) < len(self.removing) else self.adding
-        if not set(isr).issuperset(needed):
+        staying = set(isr).intersection(final)
+        if not staying.issuperset(needed):
             return None
-        whole = {*isr, *elr}
-        staying = whole.intersection(final)
-        is_safe = staying == whole or len(staying) >= min(min_isr, len(final))
-        return Assignment(final) if is_safe else None
+        loses_nobody = set(self.removing).isdisjoint(whole)
+        return Assignment(final) if loses_nobody or len(staying) >= min(min_isr, len(final)) else None
 
 
 def _without(replicas: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:

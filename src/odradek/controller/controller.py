@@ -22,9 +22,11 @@ from odradek.metadata.commands import (
     NewPartitions,
     NewTopic,
     ProducerIdBlock,
+    Reassignment,
     Registration,
     TopicCreated,
     TopicElections,
+    TopicReassignments,
     UpgradeType,
 )
 from odradek.metadata.decision import Decision
@@ -40,6 +42,7 @@ from .features import Features
 from .isr_changes import IsrChanges
 from .leaders import Leaders
 from .producer_ids import ProducerIds
+from .reassignments import Reassignments
 from .sessions import BrokerSessions
 from .state import ControllerState
 from .topics import Topics
@@ -64,6 +67,7 @@ class Controller:
         self._directories = Directories(self._state, elections)
         self._isr_changes = IsrChanges(self._state, elections)
         self._leaders = Leaders(self._state, elections)
+        self._reassignments = Reassignments(self._state, elections)
 
     @property
     def image(self) -> ClusterImage:
@@ -203,3 +207,11 @@ class Controller:
     def elect_unclean_leaders(self) -> Decision[bool]:
         """Where there is no leader and the topic allows any, some of them. True: there may be more."""
         return self._leaders.elect_unclean()
+
+    def alter_reassignments(
+        self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
+    ) -> Decision[Sequence[KafkaError | None]]:
+        return self._reassignments.alter(wanted, allow_replication_factor_change=allow_replication_factor_change)
+
+    def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
+        return self._reassignments.ongoing(topics)

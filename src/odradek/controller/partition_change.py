@@ -55,9 +55,10 @@ class PartitionChange:
 
     def record(self) -> PartitionChangeRecord | None:
         before = self.before
-        target = self.assignment.completed(self.isr, before.elr, self.min_insync_replicas) or self.assignment
+        whole = self._whole()
+        target = self.assignment.completed(self.isr, whole, self.min_insync_replicas) or self.assignment
         isr = self.isr if target is self.assignment else tuple(one for one in self.isr if one in target.replicas)
-        elr = self._eligible(target, isr)
+        elr = self._eligible(target, isr, whole)
         leader, is_unclean = self._elect(target, isr, elr)
         is_lossy = is_unclean and leader != before.leader
         if leader != before.leader and (leader in elr or is_lossy):
@@ -85,11 +86,14 @@ class PartitionChange:
         unchanged = PartitionChangeRecord(partition_id=self.partition_id, topic_id=self.topic_id)
         return None if record == unchanged else record
 
-    def _eligible(self, target: Assignment, isr: tuple[int, ...]) -> tuple[int, ...]:
+    def _whole(self) -> set[int]:
+        """Who has everything that was committed up to this change."""
+        return {*self.before.elr, *self.before.isr} - {self.unclean_shutdown}
+
+    def _eligible(self, target: Assignment, isr: tuple[int, ...], whole: set[int]) -> tuple[int, ...]:
         if not self.elr_enabled or len(isr) >= min(self.min_insync_replicas, len(target.replicas)):
             return ()
-        candidates = {*self.before.elr, *self.before.isr}.intersection(target.replicas)
-        return tuple(sorted(one for one in candidates if one not in isr and one != self.unclean_shutdown))
+        return tuple(sorted(whole.intersection(target.replicas).difference(isr)))
 
     def _elect(self, target: Assignment, isr: tuple[int, ...], elr: tuple[int, ...]) -> tuple[int, bool]:
         """The leader, and whether records may have been lost with the election."""

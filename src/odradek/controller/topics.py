@@ -14,6 +14,7 @@ from odradek.metadata.records import MetadataRecord, PartitionRecord, RemoveTopi
 from odradek.metadata.topic_names import why_invalid
 
 from .configs import Configs
+from .manual_assignment import check_manual_assignment, invalid_assignment
 from .placement import Placement
 from .state import ControllerState
 
@@ -100,11 +101,11 @@ class Topics:
         replication_factor: int | None = None
         for index, replicas in topic.assignments:
             if index in placed:
-                raise _invalid_assignment(f"Found multiple manual partition assignments for partition {index}")
+                raise invalid_assignment(f"Found multiple manual partition assignments for partition {index}")
             placed[index] = self._checked_assignment(index, replicas, replication_factor)
             replication_factor = len(replicas)
         if any(index not in placed for index in range(len(placed))):
-            raise _invalid_assignment("partitions should be a consecutive 0-based integer sequence")
+            raise invalid_assignment("partitions should be a consecutive 0-based integer sequence")
         return [placed[index] for index in range(len(placed))]
 
     def _placed_here(self, topic: NewTopic) -> list[_PlacedPartition]:
@@ -167,7 +168,7 @@ class Topics:
             )
         additional = request.total - count
         if request.assignments is not None and len(request.assignments) != additional:
-            raise _invalid_assignment(
+            raise invalid_assignment(
                 f"Attempted to add {additional} additional partition(s), but only {len(request.assignments)} "
                 "assignment(s) were specified."
             )
@@ -214,27 +215,15 @@ class Topics:
     def _checked_assignment(
         self, index: int, replicas: tuple[int, ...], replication_factor: int | None
     ) -> _PlacedPartition:
-        if not replicas:
-            raise _invalid_assignment("The manual partition assignment includes an empty replica list.")
-        previous: int | None = None
-        for broker_id in sorted(replicas):
-            if broker_id not in self._state.image.brokers:
-                raise _invalid_assignment(
-                    f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
-                )
-            if broker_id == previous:
-                raise _invalid_assignment(
-                    f"The manual partition assignment includes the broker {broker_id} more than once."
-                )
-            previous = broker_id
+        check_manual_assignment(self._state.image, replicas)
         if replication_factor is not None and len(replicas) != replication_factor:
-            raise _invalid_assignment(
+            raise invalid_assignment(
                 f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
                 f"not consistent with previous partitions, which have {replication_factor} replica(s)."
             )
         isr = self._active(replicas)
         if not isr:
-            raise _invalid_assignment(
+            raise invalid_assignment(
                 f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
                 "controlled shutdown."
             )
@@ -274,10 +263,6 @@ def _invalid_request(message: str) -> KafkaError:
 
 def _invalid_partitions(message: str) -> KafkaError:
     return KafkaError(ErrorCode.invalid_partitions, message)
-
-
-def _invalid_assignment(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.invalid_replica_assignment, message)
 
 
 def _unable_to_replicate(replication_factor: int, reason: str) -> KafkaError:

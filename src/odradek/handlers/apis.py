@@ -68,6 +68,8 @@ CONTROLLER_NODE_APIS: Final[Mapping[int, Api]] = {
         _api(37, 0, 3, "controller_node.command"),
         _api(43, 0, 2, "controller_node.command"),
         _api(44, 0, 1, "controller_node.alter_configs"),
+        _api(45, 0, 1, "controller_node.command"),
+        _api(46, 0, 0, "controller_node.command"),
         _api(52, 0, 2, "controller_node.consensus"),
         _api(53, 0, 1, "controller_node.consensus"),
         _api(54, 0, 1, "controller_node.consensus"),

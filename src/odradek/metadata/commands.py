@@ -141,6 +141,19 @@ class TopicElections(NamedTuple):
     partitions: Sequence[PartitionElection]
 
 
+class Reassignment(NamedTuple):
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+    """The brokers it is to go to; None: whatever way it is on is called off."""
+
+
+class TopicReassignments(NamedTuple):
+    topic: str
+    partitions: Sequence[tuple[int, PartitionImage]]
+    """Those on their way, by index."""
+
+
 class ControllerCommands(Protocol):
     """Every method may raise KafkaError: then the request as a whole is refused."""
 
@@ -194,6 +207,14 @@ class ControllerCommands(Protocol):
         self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
     ) -> Decision[Sequence[TopicElections]]:
         """Of these partitions; None: of all that need it. Results are in the order of the request."""
+
+    def alter_reassignments(
+        self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
+    ) -> Decision[Sequence[KafkaError | None]]:
+        """One result per wish, in the same order."""
+
+    def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
+        """Of these partitions; None: of all."""
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]

@@ -71,23 +71,27 @@ class TestCompleted:
     def test_by_who_is_in_sync(
         self, start: tuple[int, ...], target: tuple[int, ...], isr: tuple[int, ...], is_complete: bool
     ) -> None:
-        completed = Assignment(start).towards(target).completed(isr, (), 1)
+        completed = Assignment(start).towards(target).completed(isr, isr, 1)
         assert completed == (Assignment(target) if is_complete else None)
 
     def test_nobody_goes_who_is_needed_for_the_minimum(self) -> None:
         way = Assignment((1, 2, 3)).towards((4, 2, 3))
-        assert way.completed((1, 4), (), 2) is None
-        assert way.completed((1, 3, 4), (), 2) == Assignment((4, 2, 3))
-        assert way.completed((1, 4), (), 1) == Assignment((4, 2, 3))
+        assert way.completed((1, 4), (1, 4), 2) is None
+        assert way.completed((1, 3, 4), (1, 3), 2) == Assignment((4, 2, 3))
+        assert way.completed((1, 4), (1, 4), 1) == Assignment((4, 2, 3))
 
     def test_nor_who_is_eligible(self) -> None:
         way = Assignment((1, 2)).towards((4, 2))
-        assert way.completed((4,), (1,), 2) is None
-        assert way.completed((4,), (1, 2), 2) == Assignment((4, 2))
-        assert way.completed((4,), (2,), 3) == Assignment((4, 2))
+        assert way.completed((4,), (1, 4), 2) is None
+        assert way.completed((4,), (1, 2, 4), 2) is None
+        assert way.completed((4, 2), (1, 2, 4), 2) == Assignment((4, 2))
+
+    def test_who_has_nothing_to_lose_may_go(self) -> None:
+        way = Assignment((1, 2)).towards((4, 2))
+        assert way.completed((4,), (2, 4), 2) == Assignment((4, 2))
 
     def test_the_minimum_is_not_more_than_there_will_be(self) -> None:
-        assert Assignment((1, 2, 3)).towards((1,)).completed((1, 2, 3), (), 2) == Assignment((1,))
+        assert Assignment((1, 2, 3)).towards((1,)).completed((1, 2, 3), (1, 2, 3), 2) == Assignment((1,))
 
     def test_a_minimum_that_nobody_meets_holds_up_nobody_who_only_comes(self) -> None:
-        assert Assignment((1, 2, 3)).towards((1, 2, 3, 4)).completed((1, 4), (), 3) == Assignment((1, 2, 3, 4))
+        assert Assignment((1, 2, 3)).towards((1, 2, 3, 4)).completed((1, 4), (1, 2), 3) == Assignment((1, 2, 3, 4))

@@ -16,6 +16,8 @@ CONTROLLER_APIS: Final[Mapping[int, str]] = {
     37: "create_partitions",
     43: "elect_leaders",
     44: "incremental_alter_configs",
+    45: "alter_partition_reassignments",
+    46: "list_partition_reassignments",
     56: "alter_partition",
     57: "update_features",
     62: "broker_registration",

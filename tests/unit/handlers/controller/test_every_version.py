@@ -114,6 +114,21 @@ def request_of(messages: Schema, cluster: Cluster) -> Any:
         case "elect_leaders":
             topics = (new("TopicPartitions", topic="orders", partitions=(0,)),)
             return new("ElectLeadersRequest", election_type=0, topic_partitions=topics, timeout=SECOND)
+        case "alter_partition_reassignments":
+            partitions = tuple(
+                new("ReassignablePartition", partition_index=index, replicas=replicas)
+                for index, replicas in ((0, (1,)), (0, None), (7, (1,)))
+            )
+            topics = (new("ReassignableTopic", name="orders", partitions=partitions),)
+            return new(
+                "AlterPartitionReassignmentsRequest",
+                timeout=SECOND,
+                allow_replication_factor_change=False,
+                topics=topics,
+            )
+        case "list_partition_reassignments":
+            topics = (new("ListPartitionReassignmentsTopics", name="orders", partition_indexes=(0, 7)),)
+            return new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=topics)
         case "unregister_broker":
             return new("UnregisterBrokerRequest", broker_id=1)
         case "allocate_producer_ids":
@@ -234,3 +249,51 @@ def test_every_leader_is_meant_without_a_list(cluster: Cluster) -> None:
     assert [(one.topic, one.partition_result) for one in response.replica_election_results] == [("orders", ())]
     refused = load_handler(43).refuse(everything, messages, KafkaError(ErrorCode.not_controller))
     assert (refused.error_code, refused.replica_election_results) == (ErrorCode.not_controller, ())
+
+
+@pytest.fixture
+def large_cluster() -> Cluster:
+    cluster = Cluster(brokers=3)
+    cluster.create("orders", assignments={0: (1, 2), 1: (2, 1)})
+    return cluster
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_moves_are_answered_where_they_stand_and_listed_then(large_cluster: Cluster, version: int) -> None:
+    cluster, messages = large_cluster, schema(45, version)
+    new = messages.new
+
+    def topic(name: str, *moves: tuple[int, tuple[int, ...] | None]) -> Any:
+        partitions = (new("ReassignablePartition", partition_index=index, replicas=to) for index, to in moves)
+        return new("ReassignableTopic", name=name, partitions=tuple(partitions))
+
+    topics = (topic("nowhere", (0, (1,))), topic("orders", (1, (3, 1)), (0, (1, 2, 3)), (0, None), (9, None)))
+    request = new(
+        "AlterPartitionReassignmentsRequest", timeout=SECOND, allow_replication_factor_change=False, topics=topics
+    )
+    response = cluster.take(load_handler(45).handle(request, messages, cluster.controller, cluster.now))
+    found = [[part.error_code for part in one.partitions] for one in response.responses]
+    done, unknown = ErrorCode.none, ErrorCode.unknown_topic_or_partition
+    refused = [done, ErrorCode.invalid_replication_factor, ErrorCode.no_reassignment_in_progress, unknown]
+    # Version 0 cannot say that the number of replicas must stay.
+    assert found == [[unknown], [done, done, done, unknown] if version == 0 else refused]
+
+    listing = schema(46, 0)
+    everything = listing.new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=None)
+    listed = load_handler(46).handle(everything, listing, cluster.controller, cluster.now).response
+    (ongoing,) = listed.topics
+    (partition,) = ongoing.partitions
+    assert (ongoing.name, partition.partition_index, partition.replicas) == ("orders", 1, (3, 1, 2))
+    assert (partition.adding_replicas, partition.removing_replicas) == ((3,), (2,))
+
+
+def test_a_refused_list_names_what_was_asked_for(large_cluster: Cluster) -> None:
+    messages = schema(46, 0)
+    error = KafkaError(ErrorCode.not_controller, "why")
+    everything = messages.new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=None)
+    assert load_handler(46).refuse(everything, messages, error).topics == ()
+    refused = load_handler(46).refuse(request_of(messages, large_cluster), messages, error)
+    assert [(one.name, [part.partition_index for part in one.partitions]) for one in refused.topics] == [
+        ("orders", [0, 7])
+    ]
+    assert (refused.error_code, refused.error_message) == (ErrorCode.not_controller, "why")
