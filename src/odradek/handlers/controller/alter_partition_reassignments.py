@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.metadata.commands import ControllerCommands, Reassignment
 from odradek.metadata.decision import Decision
 from odradek.protocol.schemas import Message, Schema
@@ -11,6 +11,8 @@ from .answers import NO_THROTTLE, code_of, message_of
 
 
 def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+    if not request.topics:
+        return Decision((), _answer_to_nothing(messages))
     wanted = [
         Reassignment(topic.name, one.partition_index, None if one.replicas is None else tuple(one.replicas))
         for topic in request.topics
@@ -29,6 +31,18 @@ def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
 def _allows_replication_factor_change(request: Message) -> bool:
     allows: bool = getattr(request, "allow_replication_factor_change", True)
     return allows
+
+
+def _answer_to_nothing(messages: Schema) -> Message:
+    """As Kafka's, whose fields then have the defaults of their types."""
+    return messages.new(
+        "AlterPartitionReassignmentsResponse",
+        throttle_time=NO_THROTTLE,
+        allow_replication_factor_change=True,
+        error_code=ErrorCode.none,
+        error_message="",
+        responses=(),
+    )
 
 
 def _response(

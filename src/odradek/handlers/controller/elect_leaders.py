@@ -11,10 +11,11 @@ from .answers import NO_THROTTLE, code_of, message_of
 
 
 def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
-    kind = _kind(request)
     topics = request.topic_partitions
+    if topics is not None and not topics:
+        return Decision((), _response(messages, ErrorCode.none, ()))
     decision = controller.elect_leaders(
-        kind, None if topics is None else [(topic.topic, tuple(topic.partitions)) for topic in topics]
+        _kind(request), None if topics is None else [(topic.topic, tuple(topic.partitions)) for topic in topics]
     )
     return decision.answered(_response(messages, ErrorCode.none, decision.response))
 
