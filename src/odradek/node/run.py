@@ -71,12 +71,22 @@ async def _serve(config: NodeConfig) -> int:
     gc.freeze()
     gc.enable()
     print(f"ready bootstrap={node.bootstrap}", flush=True)
+    preloading = asyncio.ensure_future(_preload(config, executor))
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
+    preloading.cancel()
     await node.stop()
     executor.close()
     if node.failed.done():
         print(f"error: {node.failed.result()}", file=sys.stderr, flush=True)
         return EXIT_FAILED
     return EXIT_OK
+
+
+async def _preload(config: NodeConfig, executor: ThreadExecutor) -> None:
+    """Only where there may be another controller to take over from."""
+    if config.is_controller and len(config.controller_quorum_voters) != 1:
+        from odradek.node.preloading import preload_for_failover
+
+        await preload_for_failover(executor)

@@ -113,6 +113,12 @@ class Schema:
         """As `new`, for a part of a request whose name the response uses for another."""
         return MessageClass(getattr(self._module("request"), class_name))(**values)
 
+    def prepare(self) -> None:
+        """Builds now what the first request, response and answer would have to wait for."""
+        _ = self._walk_response
+        for message_type in (self.request_type, self.response_type):
+            entity_writer(message_type)
+
     def write(self, entity: Message) -> bytes:
         buffer = io.BytesIO()
         entity_writer(type(entity))(buffer, entity)
