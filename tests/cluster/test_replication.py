@@ -115,9 +115,12 @@ def read_all(cluster: RealCluster, topic: str) -> dict[bytes, int]:
         while position < end and time.monotonic() < deadline:
             for message in consumer.consume(1000, 0.5):
                 assert message.error() is None
-                assert message.value() not in found, "a record appears twice"
-                found[message.value()] = message.offset()
-                position = message.offset() + 1
+                value, offset = message.value(), message.offset()
+                assert value is not None
+                assert offset is not None
+                assert value not in found, "a record appears twice"
+                found[value] = offset
+                position = offset + 1
         assert position >= end, f"read to {position} of {end}"
         return found
     finally:
