@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim bench bench-metadata pipeline clean
+.PHONY: help run test check sim chaos bench bench-metadata pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ check: $(VENV)/.installed-check ## format, lint, types and import contracts
 
 sim: $(VENV)/.installed-fast ## real nodes on a virtual machine, with faults (SEEDS=1000; ARGS="--seed 7 --trace")
 	@$(BIN)/python -m odradek.sim $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+chaos: $(VENV)/.installed-test ## real nodes killed, frozen and cut apart, at length; let nothing else run (KILLS=100)
+	@ODRADEK_CONTROLLER_KILLS=$(or $(KILLS),100) ODRADEK_FROZEN_SECONDS=30 $(BIN)/python -m pytest tests/cluster $(ARGS)
 
 bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)

@@ -183,16 +183,26 @@ class RealCluster:
             return {member.id for member in brokers(cluster).nodes.values() if not member.is_fenced}
 
     def wait_until_whole(self) -> float:
-        """Until every broker that runs knows every broker that runs to be there. Returns the seconds that took."""
+        """Until every broker that runs knows every broker that runs to be there, and every voter follows the leader.
+
+        Returns the seconds that took.
+        """
         expected = {node.node_id for node in self.running if node.is_broker}
+        voters = {node.node_id for node in self.running if node.is_controller}
 
         def is_whole() -> bool:
             try:
-                return all(self.unfenced(node_id) == expected for node_id in expected)
+                return all(self.unfenced(node_id) == expected for node_id in expected) and self._follow(voters)
             except (ClientError, KafkaError):
                 return False
 
-        return wait_for(f"brokers {sorted(expected)} in everybody's eyes", is_whole)
+        return wait_for(f"brokers {sorted(expected)} and voters {sorted(voters)} together", is_whole)
+
+    def _follow(self, node_ids: set[int]) -> bool:
+        """Whether these voters have come as far as the quorum had when this was asked."""
+        committed = self.quorum_status().high_watermark
+        status = self.quorum_status()
+        return all(voter.log_end_offset >= committed for voter in status.voters if voter.id in node_ids)
 
     def logs(self, lines: int = 60) -> str:
         return "\n".join(
