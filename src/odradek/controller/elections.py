@@ -1,14 +1,12 @@
 """The partitions that a change of one broker touches, and what becomes of each."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from uuid import UUID
 
 from odradek.metadata.image import PartitionImage, TopicImage
 from odradek.metadata.records import PartitionChangeRecord
 
-from .assignment import Assignment
-from .index import partitions_of
-from .partition_change import Election, PartitionChange
+from .partition_change import Election, PartitionChange, Rules
 from .state import ControllerState
 
 
@@ -56,9 +54,9 @@ class Elections:
             return candidate == broker_id or state.is_active(candidate)
 
         changes = []
-        for topic, index, partition in partitions_of(state.image, state.index.topics_without_leader()):
+        for topic, rules, index, partition in self._partitions_of(state.index.topics_without_leader()):
             if not partition.has_leader:
-                change = self.change(topic, index, partition, partition.isr, is_active)
+                change = self.change(topic, index, partition, partition.isr, is_active, rules)
                 if (record := change.record()) is not None:
                     changes.append(record)
         return changes
@@ -70,11 +68,12 @@ class Elections:
         partition: PartitionImage,
         isr: tuple[int, ...] | None = None,
         is_active: Callable[[int], bool] | None = None,
+        rules: Rules | None = None,
     ) -> PartitionChange:
         """A change that keeps what it is not told to change; the topic's config says which elections it allows."""
         state = self._state
-        config = state.topic_config(topic.name)
         is_alive = state.is_active if is_active is None else is_active
+        rules = self._rules_of(topic) if rules is None else rules
 
         def can_lead(broker_id: int) -> bool:
             return (
@@ -89,12 +88,26 @@ class Elections:
             before=partition,
             can_lead=can_lead,
             default_directory=state.default_directory,
-            metadata_version=state.metadata_version,
-            min_insync_replicas=config.min_insync_replicas,
-            elr_enabled=state.elr_enabled,
+            rules=rules,
             isr=partition.isr if isr is None else isr,
-            assignment=Assignment.of(partition),
-            election=Election.UNCLEAN if config.unclean_leader_election_enable else Election.ONLINE,
+            election=Election.UNCLEAN if rules.unclean_allowed else Election.ONLINE,
+        )
+
+    def _partitions_of(self, topic_ids: Iterable[UUID]) -> Iterator[tuple[TopicImage, Rules, int, PartitionImage]]:
+        for topic_id in topic_ids:
+            topic = self._state.image.topics_by_id[topic_id]
+            rules = self._rules_of(topic)
+            for index, partition in topic.partitions.items():
+                yield topic, rules, index, partition
+
+    def _rules_of(self, topic: TopicImage) -> Rules:
+        state = self._state
+        config = state.topic_config(topic.name)
+        return Rules(
+            metadata_version=state.metadata_version,
+            elr_enabled=state.elr_enabled,
+            min_insync_replicas=config.min_insync_replicas,
+            unclean_allowed=config.unclean_leader_election_enable,
         )
 
     def _leave(
@@ -111,10 +124,10 @@ class Elections:
             return candidate != broker_id and state.is_active(candidate)
 
         changes = []
-        for topic, index, partition in partitions_of(state.image, topic_ids):
+        for topic, rules, index, partition in self._partitions_of(topic_ids):
             if is_touched(partition):
-                isr = tuple(replica for replica in partition.isr if replica != broker_id)
-                change = self.change(topic, index, partition, isr, is_active)
+                isr = tuple([replica for replica in partition.isr if replica != broker_id])
+                change = self.change(topic, index, partition, isr, is_active, rules)
                 if unclean_shutdown:
                     change.unclean_shutdown = broker_id
                 if (record := change.record()) is not None:

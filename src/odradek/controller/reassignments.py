@@ -51,13 +51,14 @@ class Reassignments:
         if partition is None:
             raise _unknown(f"Unable to find partition {wanted.topic}:{wanted.partition}.")
         change = self._elections.change(topic, wanted.partition, partition)
+        now = Assignment.of(partition)
         if wanted.replicas is None:
             self._call_off(change, topic)
         else:
             check_manual_assignment(self._state.image, wanted.replicas)
             if not allow_replication_factor_change:
-                _check_replication_factor(change.assignment, wanted.replicas)
-            change.assignment = change.assignment.towards(wanted.replicas)
+                _check_replication_factor(now, wanted.replicas)
+            change.assignment = now.towards(wanted.replicas)
             # Whoever moves a partition has not asked for a leader at any price.
             change.election = Election.ONLINE
         if (record := change.record()) is not None:
@@ -70,7 +71,7 @@ class Reassignments:
         before = change.before
         if not before.is_reassigned:
             raise KafkaError(ErrorCode.no_reassignment_in_progress)
-        change.assignment = change.assignment.reverted()
+        change.assignment = original = Assignment.of(before).reverted()
         change.isr = tuple(member for member in before.isr if member not in before.adding)
         if change.isr:
             return
@@ -80,10 +81,9 @@ class Reassignments:
                 f"Unable to revert partition assignment for {topic.name}:{change.partition_id} because it would "
                 "require an unclean leader election.",
             )
-        if not change.elr_enabled:
+        if not change.rules.elr_enabled:
             # The in-sync set must not be empty there: somebody has to be named who can lead, or come to lead, again.
-            candidates = change.assignment.replicas
-            change.isr = (next(filter(change.can_lead, candidates), candidates[0]),)
+            change.isr = (next(filter(change.can_lead, original.replicas), original.replicas[0]),)
 
 
 def _check_replication_factor(assignment: Assignment, replicas: tuple[int, ...]) -> None:

@@ -66,9 +66,12 @@ class ControllerState:
 
     def has_online_directory(self, broker_id: int, directory: UUID | None) -> bool:
         broker = self.image.brokers.get(broker_id)
-        if broker is None or directory == LOST:
+        if broker is None:
             return False
-        return directory in (UNASSIGNED, MIGRATING) or not broker.directories or directory in broker.directories
+        # The rule first: uuids are slow to compare with others.
+        if directory in broker.directories:
+            return True
+        return directory in (UNASSIGNED, MIGRATING) or (not broker.directories and directory != LOST)
 
     def default_directory(self, broker_id: int) -> UUID | None:
         """Where a new replica lives: known at once when the broker has no choice."""
