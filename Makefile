@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim chaos bench bench-metadata pipeline clean
+.PHONY: help run test check sim chaos bench bench-metadata bench-failover pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--q
 
 bench-metadata: $(VENV)/.installed-bench ## what metadata costs up to a million partitions (ARGS=--quick up to a hundred thousand)
 	@$(BIN)/python -m bench.metadata $(ARGS)
+
+bench-failover: $(VENV)/.installed-bench ## kill -9 of the active controller, Odradek's and Kafka's; needs Java 17 and Maven
+	@$(BIN)/python -m bench.failover $(ARGS)
 
 # Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
 pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.metadata_cluster import METADATA_LEVEL, cluster_records
-from bench.report import METADATA_SECTION, number
+from bench.page import METADATA_SECTION, replace_section
+from bench.report import number
 from bench.results import describe_machine
 from odradek.metadata.snapshot import encode_batches
 from tests.components import ROOT
@@ -144,13 +145,12 @@ def draw(costs: Costs, file: Path) -> None:
 
 
 def write_section(costs: Costs) -> None:
-    before = PAGE.read_text().partition(METADATA_SECTION)[0].rstrip("\n")
     titles = " | ".join(title for title, *_ in COLUMNS)
     rows = "\n".join(f"| {' | '.join(row)} |" for row in _rows(costs))
     section = _SECTION.format(
         titles=titles, rule="---:|" * (len(COLUMNS) + 1), rows=rows, picture=PICTURE.name, **describe_machine()
     )
-    PAGE.write_text(f"{before}\n\n{METADATA_SECTION}{section}")
+    replace_section(PAGE, METADATA_SECTION, section)
 
 
 _SECTION = """

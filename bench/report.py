@@ -6,9 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.measures import MEASURES, Better, Measure
+from bench.page import own_sections
 from bench.results import Results
-
-METADATA_SECTION = "## Metadata of a million partitions\n"
 
 _KAFKA_COLOUR, _GOOD_COLOUR, _MISSED_COLOUR, _INK = "#8a8f98", "#2a9d8f", "#d1495b", "#22262b"
 
@@ -111,13 +110,7 @@ def write_page(results: Results, page: Path, picture: Path) -> None:
         repetitions=results.repetitions,
         **machine,
     )
-    page.write_text(text + kept_section(page))
-
-
-def kept_section(page: Path) -> str:
-    """The part of the page that `make bench-metadata` writes."""
-    _, mark, section = page.read_text().partition(METADATA_SECTION) if page.exists() else ("", "", "")
-    return f"\n{mark}{section}" if mark else ""
+    page.write_text(text + own_sections(page))
 
 
 _PAGE = """# Benchmarks

@@ -182,7 +182,7 @@ class RealCluster:
         with self.client(*node_ids, timeout_s=timeout_s) as cluster:
             return {member.id for member in brokers(cluster).nodes.values() if not member.is_fenced}
 
-    def wait_until_whole(self) -> float:
+    def wait_until_whole(self, seconds_max: float = WAIT_S) -> float:
         """Until every broker that runs knows every broker that runs to be there, and every voter follows the leader.
 
         Returns the seconds that took.
@@ -196,7 +196,7 @@ class RealCluster:
             except (ClientError, KafkaError):
                 return False
 
-        return wait_for(f"brokers {sorted(expected)} and voters {sorted(voters)} together", is_whole)
+        return wait_for(f"brokers {sorted(expected)} and voters {sorted(voters)} together", is_whole, seconds_max)
 
     def _follow(self, node_ids: set[int]) -> bool:
         """Whether these voters have come as far as the quorum had when this was asked."""

@@ -1,0 +1,131 @@
+"""`python -m bench.failover`: kill -9 of the active controller of three combined nodes, Odradek's and Apache Kafka's.
+
+Clusters of both are started in turn. In each the active controller is killed several times, and started again before
+the next time; what counts is the time from the signal to the first change of metadata that is acknowledged by a node
+that is left. Default configuration; nobody else asks for anything.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.page import FAILOVER_SECTION, replace_section
+from bench.results import describe_machine
+from odradek.client.admin import Admin
+from tests.cluster.failover import kill_and_time
+from tests.cluster.real_cluster import KafkaMember, OdradekMember, RealCluster, real_cluster, roles_of
+from tests.components import ROOT, ComponentMissing
+from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS, kafka_libs
+
+PRODUCTS = ("kafka", "odradek")
+TITLES = {"kafka": "Apache Kafka", "odradek": "Odradek"}
+NODES = (1, 2, 3)
+TOPIC = "watched"
+CLUSTERS = 2
+KILLS = 5
+WHOLE_S_MAX = 90.0
+"""Apache Kafka refuses a broker that was killed until its session is over, and starts in some seconds."""
+MEDIAN_S_MAX, P99_S_MAX = 0.5, 1.0
+RESULTS = ROOT / "bench-results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+Seconds = dict[str, list[float]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.failover", description=__doc__)
+    parser.add_argument("--clusters", type=int, default=CLUSTERS, help=f"of each product; {CLUSTERS} unless said")
+    parser.add_argument("--kills", type=int, default=KILLS, help=f"in each cluster; {KILLS} unless said")
+    parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md")
+    options = parser.parse_args()
+    console = Console(width=max(Console().width, 110))
+    try:
+        libs = kafka_libs()
+    except ComponentMissing as problem:
+        console.print(f"the benchmark needs Apache Kafka beside it: {problem}")
+        return 2
+    seconds: Seconds = {product: [] for product in PRODUCTS}
+    for number in range(1, options.clusters + 1):
+        for product in PRODUCTS:
+            measured = _measure(product, libs, options.kills)
+            seconds[product] += measured
+            console.print(f"cluster {number} of {options.clusters}, {TITLES[product]}: {_milliseconds(measured)}")
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "failover.json").write_text(json.dumps(seconds, indent=2) + "\n")
+    for product in PRODUCTS:
+        console.print(f"{TITLES[product]}: {_row(seconds[product])}")
+    if options.docs:
+        replace_section(PAGE, FAILOVER_SECTION, _section(seconds))
+    return 0 if statistics.median(seconds["odradek"]) <= MEDIAN_S_MAX else 1
+
+
+def _measure(product: str, libs: Path, kills: int) -> list[float]:
+    new_member = (
+        partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == "kafka" else partial(OdradekMember)
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix=f"bench-{product}-", ignore_cleanup_errors=True) as directory,
+        real_cluster(Path(directory), roles_of(combined=NODES), new_member=new_member) as cluster,
+    ):
+        with cluster.client() as client:
+            Admin(client).create_topic(TOPIC, partitions=1, replication_factor=1)
+        return [_kill(cluster, number) for number in range(kills)]
+
+
+def _kill(cluster: RealCluster, number: int) -> float:
+    victim = cluster.active_controller()
+    seconds = kill_and_time(cluster, victim, TOPIC, 1_000_000 + number)
+    victim.start()
+    cluster.wait_until_whole(WHOLE_S_MAX)
+    return seconds
+
+
+def _milliseconds(seconds: list[float]) -> str:
+    return ", ".join(f"{one * 1000:,.0f}" for one in seconds) + " ms"
+
+
+def _row(seconds: list[float]) -> str:
+    return (
+        f"median {statistics.median(seconds) * 1000:,.0f} ms, "
+        f"lowest {min(seconds) * 1000:,.0f}, highest {max(seconds) * 1000:,.0f}, {len(seconds)} kills"
+    )
+
+
+def _section(seconds: Seconds) -> str:
+    rows = "\n".join(
+        f"| {TITLES[product]} | {statistics.median(seconds[product]) * 1000:,.0f} ms "
+        f"| {min(seconds[product]) * 1000:,.0f} ms | {max(seconds[product]) * 1000:,.0f} ms "
+        f"| {len(seconds[product])} |"
+        for product in PRODUCTS
+    )
+    return _SECTION.format(rows=rows, **describe_machine())
+
+
+_SECTION = """
+Three combined nodes in their default configuration, and kill -9 of the one that is the active controller: how long
+until a node that is left acknowledges a change of metadata. {cores} cores, {memory}, Python {python}, Java {java},
+Apache Kafka {kafka} with a heap of 1 GiB and G1. Commit {commit}. This section is written by
+`make bench-failover ARGS=--docs`.
+
+| | median | lowest | highest | kills |
+|---|---:|---:|---:|---:|
+{rows}
+
+- Clusters of both products are started in turn on the same machine. Every broker that is left is asked for the change
+  the moment the process is dead, on a connection that was open before; the first acknowledgement counts.
+- A killed process closes its sockets, and its port refuses whoever connects: Odradek's voters take that for what it is,
+  as long as a majority of them sees it. Apache Kafka's wait for `controller.quorum.fetch.timeout.ms` (2 s) and the
+  election that follows. A machine that loses its power or its cable refuses nothing: there both wait alike.
+- The bars, 500 ms at the median and 1 s at the 99th percentile of 100 kills under a load of changes, are held by
+  `make chaos`.
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
