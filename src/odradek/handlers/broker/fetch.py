@@ -74,9 +74,9 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
         _note_progress(fetch, limits.follower, broker)
     found = _read_all(fetch, limits, context, broker, _read_cached)
     if not found.uncached and (found.failed or found.bytes >= limits.min_bytes or limits.max_wait_seconds <= 0):
-        return _respond(fetch, found, context, broker)
+        return _respond(fetch, found, limits, context, broker)
     if not fetch.targets:
-        return _respond(fetch, found, context, broker)
+        return _respond(fetch, found, limits, context, broker)
     return _LongPoll(fetch, found, limits, context, broker)
 
 
@@ -128,7 +128,7 @@ class _LongPoll(LateAnswer):
                 return
             remaining = self._deadline - self._broker.clock.monotonic()
             if found.failed or found.bytes >= self._limits.min_bytes or remaining <= 0:
-                self.give(_respond(self._fetch, found, self._context, self._broker))
+                self.give(_respond(self._fetch, found, self._limits, self._context, self._broker))
                 return
             targets = self._fetch.targets
             partitions = [p for t in targets if (p := self._broker.partition(t.topic, t.key.partition)) is not None]
@@ -421,7 +421,9 @@ def _read_waiting(partition: Partition, offset: int, max_bytes: int, end: int, m
     return partition.log.read(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
 
 
-def _respond(fetch: FetchContext, found: Found, context: RequestContext, broker: BrokerPort) -> list[bytes]:
+def _respond(
+    fetch: FetchContext, found: Found, limits: Limits, context: RequestContext, broker: BrokerPort
+) -> list[bytes]:
     for log_dir, error in found.broken_disks:
         broker.fail_log_dir(log_dir, error)
     answered: list[PartitionKey] = []
@@ -448,9 +450,9 @@ def _respond(fetch: FetchContext, found: Found, context: RequestContext, broker:
         last.partitions.append(fetched)
     if fetch.session is not None:
         fetch.session.rotate(answered)
-    return write_fetch_response(
-        topics, context.version, session_id=fetch.session_id, leaders=_leader_endpoints(topics, context, broker)
-    )
+    # A broker knows where the others are.
+    leaders = _leader_endpoints(topics, context, broker) if limits.follower is None else []
+    return write_fetch_response(topics, context.version, session_id=fetch.session_id, leaders=leaders)
 
 
 def _leader_endpoints(topics: list[FetchedTopic], context: RequestContext, broker: BrokerPort) -> list[LeaderEndpoint]:
