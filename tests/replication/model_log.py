@@ -76,7 +76,7 @@ class ModelLog:
             kept = random.randint(self.synced_end_offset, self.log_end_offset)
             del self.records[kept - self.base_offset :]
             self.log_start_offset = min(self.log_start_offset, kept)
-        self.sync()
+            self.sync()
         former = self.epochs.entries
         self.epochs = _no_epochs()
         for offset, record in enumerate(self.records, self.base_offset):

@@ -103,13 +103,7 @@ class FollowerState:
         """
         if self._is_fenced or self._is_asking_offsets or now < self._fetches_from:
             return None
-        latest_epoch = log.epochs.latest_epoch
-        return FetchPosition(
-            self.leader_epoch,
-            log.log_end_offset,
-            UNDEFINED if latest_epoch is None else latest_epoch,
-            log.log_start_offset,
-        )
+        return FetchPosition(self.leader_epoch, log.log_end_offset, _latest_epoch(log), log.log_start_offset)
 
     @property
     def fetches_from(self) -> float | None:
@@ -120,7 +114,7 @@ class FollowerState:
 
     def answered(self, log: ReplicaLog, asked: FetchPosition, answer: FetchAnswer, now: float) -> Action | None:
         """None: the answer is to a question that would not be asked any more."""
-        if asked.leader_epoch != self.leader_epoch or asked.fetch_offset != log.log_end_offset:
+        if asked.leader_epoch != self.leader_epoch or not _is_end_of(log, asked):
             return None
         if answer.error is not ErrorCode.none:
             return self._refused(answer.error, now)
@@ -174,7 +168,7 @@ class FollowerState:
         if UNDEFINED in leader:
             return ReportFault(self._back_off(now), f"the leader's log parts from this one, but not at {leader}")
         offset = truncation_point(log, leader)
-        if offset == log.log_end_offset and (log.epochs.latest_epoch or UNDEFINED) <= leader.epoch:
+        if offset == log.log_end_offset and _latest_epoch(log) <= leader.epoch:
             # Nothing would be cut, neither records nor epochs, and the next answer would be the same.
             return ReportFault(self._back_off(now), f"the leader finds {leader} diverging, and it is not")
         self._go_on()
@@ -232,3 +226,13 @@ class FollowerState:
     def _go_on(self) -> None:
         self._fetches_from = NOW
         self._backoff_seconds = BACKOFF_FIRST_SECONDS
+
+
+def _latest_epoch(log: ReplicaLog) -> int:
+    latest_epoch = log.epochs.latest_epoch
+    return UNDEFINED if latest_epoch is None else latest_epoch
+
+
+def _is_end_of(log: ReplicaLog, asked: FetchPosition) -> bool:
+    """Also by its epoch: a log that was cut may have grown to the same length again."""
+    return (asked.fetch_offset, asked.last_fetched_epoch) == (log.log_end_offset, _latest_epoch(log))

@@ -98,6 +98,14 @@ def test_an_answer_for_another_end_of_the_log_is_not_heard() -> None:
     assert state.answered(log, asked, FetchAnswer(first_offset=2), 0.0) is None
 
 
+def test_an_answer_for_a_log_that_was_cut_and_grew_again_is_not_heard() -> None:
+    state, log = follower(), log_of(1, 2, 2)
+    asked = position_of(state, log)
+    log.truncate_to(1)
+    log.append_as_follower((Record(5, 1), Record(5, 2)))
+    assert state.answered(log, asked, FetchAnswer(diverging=EpochEnd(1, 1)), 0.0) is None
+
+
 def test_an_older_epoch_is_not_followed() -> None:
     state = follower()
     state.follow(2, 4)

@@ -304,6 +304,20 @@ def test_who_does_not_keep_up_leaves_after_a_while() -> None:
     assert cluster.proposed(1.0 + LAG) == [1, 2]
 
 
+def test_who_has_just_joined_gets_the_time_to_reach_the_end() -> None:
+    cluster = Cluster(isr=(1, 2))
+    leader = cluster.leader
+    leader.appended(500, 20.0)
+    cluster.fetch(3, 100, 20.0)
+    proposal = leader.take_proposal(20.0)
+    assert proposal is not None
+    leader.proposal_answered(proposal, CommittedIsr(5, 8, (1, 2, 3)), 21.0)
+    cluster.fetch(2, 500, 21.0)
+    leader.tick(21.0)
+    assert cluster.proposed(21.0) == []
+    assert leader.next_deadline(21.0) == 21.0 + LAG
+
+
 def test_who_has_everything_stays_however_long_ago_that_was() -> None:
     cluster = Cluster()
     cluster.fetch(2, 100, 1.0)

@@ -1,0 +1,96 @@
+"""Many seeds at once, one seed again, or the planted bugs: `python -m tests.replication --help`."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from tests.replication.bugs import BUGS, Bug, planted
+from tests.replication.scenario import Scenario
+
+FOUND_BY = Path(__file__).parent / "found_by.json"
+"""For every planted bug the first seed that finds it, and what is seen broken: CI replays these."""
+_CLEAN = Bug()
+
+
+def failure_of(seed: int, bug: Bug = _CLEAN, lines: list[str] | None = None) -> str | None:
+    with planted(bug):
+        scenario = Scenario(seed, broker_type=bug.broker_type, controller_type=bug.controller_type)
+        scenario.world.lines = lines
+        try:
+            scenario.run()
+        except Exception as error:  # noqa: BLE001 (whatever ends a run is a finding)
+            return f"{type(error).__name__} at {scenario.world.now_ms} ms: {error}"
+    return None
+
+
+def invariant_of(failure: str) -> str:
+    return failure.split(": ")[1]
+
+
+def run_seeds(first: int, count: int) -> int:
+    start = time.monotonic()
+    for done, seed in enumerate(range(first, first + count), 1):
+        failure = failure_of(seed)
+        if failure is not None:
+            print(f"\nseed {seed}: {failure}\nagain: python -m tests.replication replay {seed}")
+            return 1
+        if done % 50 == 0 or done == count:
+            per_second = done / (time.monotonic() - start)
+            print(f"\r{done} of {count} seeds, {per_second:.0f} per second", end="", file=sys.stderr)
+    print(f"\n{count} seeds from {first} on: no violation")
+    return 0
+
+
+def replay(seed: int, bug_name: str | None, last_lines: int) -> int:
+    lines: list[str] = []
+    failure = failure_of(seed, BUGS[bug_name] if bug_name else _CLEAN, lines)
+    print("\n".join(lines[-last_lines:]))
+    print(failure or "no violation")
+    return 1 if failure else 0
+
+
+def find_bugs(seeds: int, only: str | None) -> int:
+    """Writes down the first seed that finds each of them."""
+    found: dict[str, tuple[int, str]] = {}
+    if only is not None:
+        found = json.loads(FOUND_BY.read_text())
+    for name in [only] if only else BUGS:
+        for seed in range(seeds):
+            failure = failure_of(seed, BUGS[name])
+            if failure is not None:
+                found[name] = (seed, invariant_of(failure))
+                print(f"{name}: seed {seed}: {failure}", flush=True)
+                break
+        else:
+            print(f"{name}: not found in {seeds} seeds", flush=True)
+    FOUND_BY.write_text(json.dumps(found, indent=2) + "\n")
+    return len(BUGS) - len(found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.replication", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    seeds = commands.add_parser("seeds", help="run many seeds, stop at the first that fails")
+    seeds.add_argument("count", type=int)
+    seeds.add_argument("--first", type=int, default=0)
+    again = commands.add_parser("replay", help="one seed with what happened in it")
+    again.add_argument("seed", type=int)
+    again.add_argument("--bug", choices=sorted(BUGS))
+    again.add_argument("--lines", type=int, default=60)
+    bugs = commands.add_parser("bugs", help="search for every planted bug, and write down who found it")
+    bugs.add_argument("--seeds", type=int, default=500)
+    bugs.add_argument("--only", choices=sorted(BUGS))
+    arguments = parser.parse_args()
+    match arguments.command:
+        case "seeds":
+            return run_seeds(arguments.first, arguments.count)
+        case "replay":
+            return replay(arguments.seed, arguments.bug, arguments.lines)
+        case _:
+            return find_bugs(arguments.seeds, arguments.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""What brokers and the controller say to each other in the simulation."""
+
+from dataclasses import dataclass
+
+from odradek.base.errors import ErrorCode
+from odradek.replication.follower import FetchAnswer, FetchPosition
+from odradek.replication.isr import CommittedIsr, IsrProposal
+from tests.replication.model_log import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    replica_id: int
+    broker_epoch: int
+    position: FetchPosition
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    asked: FetchPosition
+    answer: FetchAnswer
+    records: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AskOffsets:
+    replica_id: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    leader_epoch: int
+    error: ErrorCode
+    start_offset: int = -1
+    end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    broker_id: int
+    life: int
+    is_clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    broker_id: int
+    broker_epoch: int
+    image_version: int
+    wants_shutdown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartition:
+    broker_id: int
+    broker_epoch: int
+    proposal: IsrProposal
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAltered:
+    proposal: IsrProposal
+    answer: CommittedIsr | ErrorCode
+
+
+Message = Fetch | Fetched | AskOffsets | Offsets | Register | Registered | Heartbeat | AlterPartition | PartitionAltered

@@ -1,0 +1,50 @@
+"""The simulation of replication in its short form. The long one: `python -m tests.replication seeds 5000`."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.replication.__main__ import FOUND_BY, failure_of, invariant_of
+from tests.replication.bugs import BUGS
+
+SEEDS = 100
+BLOCK = 20
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+def test_clean_seeds(first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        failure = failure_of(seed)
+        assert failure is None, f"seed {seed}: {failure}; again: python -m tests.replication replay {seed}"
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_planted_bugs_are_found(name: str) -> None:
+    """By the seed that found it first. After a change of behaviour: `python -m tests.replication bugs` looks anew."""
+    seed, invariant = json.loads(FOUND_BY.read_text())[name]
+    failure = failure_of(seed, BUGS[name])
+    assert failure is not None
+    assert invariant_of(failure) == invariant
+
+
+def trace_hash(seed: int) -> str:
+    lines: list[str] = []
+    failure_of(seed, lines=lines)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def test_a_run_is_a_function_of_its_seed() -> None:
+    assert trace_hash(7) == trace_hash(7) != trace_hash(8)
+    code = "from tests.replication.test_seeds import trace_hash; print(trace_hash(7))"
+    root = Path(__file__).parent.parent.parent
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        printed = subprocess.run(
+            [sys.executable, "-c", code], cwd=root, env=environment, check=True, capture_output=True, text=True
+        ).stdout
+        assert printed.strip() == trace_hash(7)
