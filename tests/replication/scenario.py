@@ -11,7 +11,7 @@ from tests.replication.broker import Broker
 from tests.replication.checker import Violation
 from tests.replication.controller import NOBODY, Controller
 from tests.replication.messages import AlterPartition, Message
-from tests.replication.world import CONTROLLER, Network, Rules, World
+from tests.replication.world import CONTROLLER, STRIKE_MS, Network, Rules, World
 
 FAULTS_MS = 4_000
 HEALING_MS = 8_000
@@ -32,7 +32,7 @@ class Scenario:
         controller_type: type[Controller] = Controller,
     ) -> None:
         self.random = random = Random(seed)
-        self.promise = random.choice(list(Promise))
+        self.promise = random.choice((*Promise, Promise.SOME_LOSE_POWER))
         factor = random.choice((2, 3, 3, 3))
         rules = Rules(
             brokers=factor + random.choice((0, 1)),
@@ -50,7 +50,7 @@ class Scenario:
             doubling_rate=random.choice((0.0, 0.05, 0.2)),
         )
         self.world.vague_rate = random.choice((0.0, 0.05, 0.3))
-        if random.random() < 0.3:
+        if random.random() < 0.5:
             self.world.strikes = self._strikes
         self.world.records_per_fetch_max = random.choice((1, 4, 30))
         self._pace_max_ms = random.choice((6, 30))
@@ -226,10 +226,10 @@ class Scenario:
     def _strikes(self, broker_id: int, message: Message) -> bool:
         """What it has said, or what is said of it, arrives when it has lost what it had: is it taken for true?"""
         broker = self.world.brokers[broker_id]
-        rate = 0.15 if isinstance(message, AlterPartition) else 0.01
+        rate = 0.3 if isinstance(message, AlterPartition) else 0.02
         if self.world.now_ms > FAULTS_MS or self.random.random() > rate or not self._may_die(broker):
             return False
-        self.world.after(1, lambda: self._crash(broker, delay_max_ms=20))
+        self.world.after(STRIKE_MS - 1, lambda: self._crash(broker, delay_max_ms=20))
         return True
 
     def _delete(self) -> None:

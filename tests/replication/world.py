@@ -24,6 +24,8 @@ from tests.replication.messages import (
 CONTROLLER = 0
 SESSION_MS = 150
 ROUND_MS = 30
+STRIKE_MS = 2
+STRIKE_MS_MAX = 600
 
 
 @dataclass(slots=True)
@@ -69,8 +71,8 @@ class World:
         """How often the controller is about to change, and its answer says nothing of the outcome."""
         self.records_per_fetch_max = 30
         self.strikes: Callable[[int, Message], bool] = lambda broker_id, message: False
-        """At the worst moment for a broker: it has just sent a Fetch, or is proposed to be in sync. True: the message
-        is delayed until after the blow."""
+        """Whether a broker dies of having sent a Fetch, or of being proposed to be in sync. The message then arrives
+        at the worst moment."""
         self.lines: list[str] | None = None
         """What happens, for people who want to read it."""
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
@@ -131,18 +133,37 @@ class World:
             else:
                 self.brokers[destination].receive(source, source_life, message)
 
+        struck = self._struck_by(source, message)
+        if struck is not None:
+            self._arrive_late(struck, self.now_ms + STRIKE_MS_MAX, arrive, is_about_isr=isinstance(message, Fetch))
+            return
         for _ in range(2 if random.random() < network.doubling_rate else 1):
-            is_slow = random.random() < network.slow_rate or self._is_struck(source, message)
+            is_slow = random.random() < network.slow_rate
             self.after(1 + random.randrange(network.slow_max_ms if is_slow else network.delay_max_ms), arrive)
 
-    def _is_struck(self, source: int, message: Message) -> bool:
+    def _struck_by(self, source: int, message: Message) -> int | None:
         match message:
             case Fetch():
-                return self.strikes(source, message)
-            case AlterPartition():
-                return self.strikes(message.proposal.isr[-1].broker_id, message)
+                victim = source
+            case AlterPartition(proposal=proposal):
+                victim = proposal.isr[-1].broker_id
             case _:
-                return False
+                return None
+        return victim if self.strikes(victim, message) else None
+
+    def _arrive_late(self, victim: int, until_ms: int, arrive: Callable[[], object], *, is_about_isr: bool) -> None:
+        """Once the next life of the victim is known, and in sync again if it is about that."""
+
+        def wait() -> None:
+            image, broker = self.controller.image, self.brokers[victim]
+            entry = image.brokers.get(victim)
+            is_back = broker.is_running and entry is not None and entry.life == broker.life and entry.is_active
+            if self.now_ms > until_ms or (is_back and (not is_about_isr or victim in image.partition.isr)):
+                arrive()
+            else:
+                self.after(1, wait)
+
+        self.after(STRIKE_MS, wait)
 
     def _life_of(self, node: int) -> int:
         return 0 if node == CONTROLLER else self.brokers[node].life
