@@ -40,6 +40,7 @@ LIST_OFFSETS_VERSION_MAX: Final = 10
 EARLIEST, LATEST = -2, -1
 READ_UNCOMMITTED: Final = 0
 REQUEST_SECONDS_MAX: Final = 30.0
+AFTER_FAULT_SECONDS: Final = 1.0
 
 
 class LeaderEndpoint(NamedTuple):
@@ -109,13 +110,22 @@ class ReplicaFetcher:
 
     async def _work(self) -> None:
         while True:
-            await self._sync_what_must_be()
-            self._wake.clear()
-            wanted = self._positions()
-            if wanted:
-                await self._fetch(wanted)
-            else:
-                await self._wait()
+            try:
+                await self._work_once()
+            except Exception:
+                # A fault of ours with one answer must not end the following of all: they are asked for again.
+                logger.exception("following leader %d failed", self.leader.broker_id)
+                self._begin_anew()
+                await asyncio.sleep(AFTER_FAULT_SECONDS)
+
+    async def _work_once(self) -> None:
+        await self._sync_what_must_be()
+        self._wake.clear()
+        wanted = self._positions()
+        if wanted:
+            await self._fetch(wanted)
+        else:
+            await self._wait()
 
     def _positions(self) -> dict[PartitionId, FetchPosition]:
         now = self._clock.monotonic()
