@@ -48,7 +48,7 @@ class Controller:
         self._min_isr = min_isr
         self.target: tuple[int, ...] | None = None
         """Of a reassignment: done once all of these are in sync."""
-        self.images = [Image(0, {}, PartitionEntry(replicas, replicas, NOBODY, last_known_leader=NOBODY))]
+        self.images = [Image(0, {}, PartitionEntry(replicas, replicas, NOBODY, last_known_leader=replicas[0]))]
 
     @property
     def image(self) -> Image:
