@@ -1,0 +1,71 @@
+"""Odradek's nodes and Apache Kafka's in one cluster: each votes for the other, follows it, leads it, forwards to it.
+
+Nothing proves as well that what is said between controllers, and between brokers and controllers, is Kafka's own.
+Clients change metadata through every node all the while, and leaders of both kinds are killed.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from odradek.client.admin import Admin
+from tests.cluster.metadata_load import MetadataLoad
+from tests.cluster.metadata_views import assert_equal_everywhere, assert_holds
+from tests.cluster.real_cluster import KafkaMember, Member, OdradekMember, RealCluster, real_cluster, roles_of, wait_for
+
+WHOLE_S_MAX = 90.0
+"""Apache Kafka starts in some seconds, and lets nobody in again before its session is over."""
+NODES = (1, 2, 3)
+
+
+@contextmanager
+def mixed_cluster(directory: Path, libs: Path, kafka_ids: set[int]) -> Iterator[RealCluster]:
+    def new_member(path: Path) -> Member:
+        is_kafka = int(path.name.removeprefix("node-")) in kafka_ids
+        return KafkaMember(libs, path) if is_kafka else OdradekMember(path)
+
+    with real_cluster(directory, roles_of(combined=NODES), new_member=new_member) as cluster:
+        yield cluster
+
+
+def change_through_each(cluster: RealCluster, when: str) -> None:
+    for node in cluster.brokers:
+        if node.is_running:
+            with cluster.client(node.node_id, timeout_s=30.0) as client:
+                Admin(client).create_topic(f"{when}-through-{node.node_id}", partitions=3, replication_factor=1)
+
+
+def kill_leader(cluster: RealCluster) -> Member:
+    """Returns it, once another one leads and its changes are acknowledged through every node that is left."""
+    former = cluster.active_controller()
+    epoch = cluster.quorum_status().leader_epoch
+    former.kill()
+    wait_for("another leader", lambda: cluster.active_controller() is not former)
+    assert cluster.quorum_status().leader_epoch > epoch
+    change_through_each(cluster, f"without-{former.node_id}")
+    return former
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kafka_ids", [{3}, {2, 3}], ids=["one of Kafka's", "two of Kafka's"])
+def test_both_lead_and_follow_each_other(apache_kafka_libs: Path, tmp_path: Path, kafka_ids: set[int]) -> None:
+    products_that_led = set()
+    with mixed_cluster(tmp_path, apache_kafka_libs, kafka_ids) as cluster:
+        with MetadataLoad([node.address for node in cluster.brokers], timeout_s=60.0) as load:
+            change_through_each(cluster, "at-first")
+            for turn in range(2):
+                products_that_led.add(cluster.active_controller().name)
+                former = kill_leader(cluster)
+                products_that_led.add(cluster.active_controller().name)
+                former.start()
+                cluster.wait_until_whole(WHOLE_S_MAX)
+                change_through_each(cluster, f"after-{turn}")
+        assert {voter.id for voter in cluster.quorum_status().voters} == set(NODES)
+        view = assert_equal_everywhere(cluster, 30.0)
+        assert_holds(view, load.told)
+        assert load.acknowledged > 50
+    if len(kafka_ids) == 2:
+        # Of two dead leaders and their heirs at least one is of Apache Kafka, whoever is faster.
+        assert "kafka" in products_that_led
