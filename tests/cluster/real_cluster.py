@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from odradek.base.errors import KafkaError
+from odradek.base.ids import uuid_to_text
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
@@ -35,6 +37,7 @@ class Member(NodeProcess):
     roles: Sequence[str]
     command_prefix: Sequence[str] = ()
     """How a process is started where this node lives."""
+    format_options: Sequence[str] = ()
 
     @property
     def is_broker(self) -> bool:
@@ -71,8 +74,11 @@ class Member(NodeProcess):
             BROKER: f"PLAINTEXT://{self.host}:{self.port}",
             CONTROLLER: f"CONTROLLER://{self.host}:{self.controller_port}",
         }
+        common = super().server_properties()
+        # Who votes is the cluster's to say, and not only by this key.
+        del common["controller.quorum.voters"]
         return {
-            **super().server_properties(),
+            **common,
             "process.roles": ",".join(self.roles),
             "node.id": str(self.node_id),
             "listeners": ",".join(listeners[role] for role in self.roles),
@@ -92,12 +98,16 @@ class Member(NodeProcess):
 
 
 class OdradekMember(Member, OdradekProcess):
+    def format_command(self) -> list[str]:
+        return [*super().format_command(), *self.format_options]
+
     def start_command(self) -> list[str]:
         return [*self.command_prefix, *super().start_command()]
 
 
 class KafkaMember(Member, ApacheKafka):
-    pass
+    def format_command(self) -> list[str]:
+        return [*super().format_command(), *self.format_options]
 
 
 class RealCluster:
@@ -110,7 +120,9 @@ class RealCluster:
         new_member: Callable[[Path], Member] = OdradekMember,
         hosts: Mapping[int, str] | None = None,
         command_prefixes: Mapping[int, Sequence[str]] | None = None,
+        dynamic_voters: bool = False,
     ) -> None:
+        """`dynamic_voters`: the quorum knows its voters from its log (kraft.version 1), not from its configuration."""
         self.directory = directory
         self.nodes: dict[int, Member] = {}
         for node_id, its_roles in roles.items():
@@ -121,9 +133,16 @@ class RealCluster:
         ports = iter(free_ports(2 * len(self.nodes)))
         for node in self.nodes.values():
             node.port, node.controller_port = next(ports), next(ports)
-        self.voters = ",".join(node.voter for node in self.nodes.values() if node.is_controller)
+        controllers = [node for node in self.nodes.values() if node.is_controller]
+        self.voters = ",".join(node.voter for node in controllers)
+        quorum = {"controller.quorum.voters": self.voters}
+        if dynamic_voters:
+            quorum = {"controller.quorum.bootstrap.servers": ",".join(one.voter.split("@")[1] for one in controllers)}
+            with_directories = ",".join(f"{one.voter}:{uuid_to_text(uuid4())}" for one in controllers)
+            for node in controllers:
+                node.format_options = ("--initial-controllers", with_directories)
         for node in self.nodes.values():
-            node.properties = {"controller.quorum.voters": self.voters, **(properties or {})}
+            node.properties = {**quorum, **(properties or {})}
 
     # Life
 

@@ -18,7 +18,11 @@ from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of
 
 KILLS_IN_SHORT = 3
 KILLS = int(os.environ.get("ODRADEK_CONTROLLER_KILLS", str(KILLS_IN_SHORT)))
-LAYOUTS = {"combined": roles_of(combined=(1, 2, 3)), "separated": roles_of(controllers=(1, 2, 3), brokers=(4, 5))}
+LAYOUTS = {
+    "combined": roles_of(combined=(1, 2, 3)),
+    "separated": roles_of(controllers=(1, 2, 3), brokers=(4, 5)),
+    "dynamic voters": roles_of(combined=(1, 2, 3)),
+}
 
 MEDIAN_S_MAX = 0.5
 P99_S_MAX = 1.0
@@ -28,7 +32,8 @@ SHORT_FACTOR = 6.0
 
 @pytest.fixture(params=LAYOUTS)
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealCluster]:
-    with real_cluster(tmp_path, LAYOUTS[request.param]) as cluster:
+    dynamic = request.param == "dynamic voters"
+    with real_cluster(tmp_path, LAYOUTS[request.param], dynamic_voters=dynamic) as cluster:
         yield cluster
 
 
