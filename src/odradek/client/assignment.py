@@ -1,0 +1,144 @@
+"""A placement in the making: replicas are exchanged one by one, and what every broker carries is kept beside it.
+
+Knows what a step changes and which steps are allowed; nothing of why one is taken.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from odradek.client.placement import PlacedPartition, spread
+
+# Brokers whose bytes differ by less than this part of the average are even: nothing is copied for less.
+_EVEN_ENOUGH: Final = 0.1
+
+
+class Change(NamedTuple):
+    """What the replicas of one partition, known by its number, are to be."""
+
+    number: int
+    replicas: tuple[int, ...]
+
+
+class Assignment:
+    """`targets`: the brokers that may get something; only their burdens are counted. A broker without a rack stands for
+    a rack of its own.
+    """
+
+    def __init__(
+        self, placed: Sequence[PlacedPartition], racks: Mapping[int, str | None], targets: Collection[int]
+    ) -> None:
+        self.targets: Final = sorted(targets)
+        self.sizes: Final = [one.size_bytes for one in placed]
+        self.replicas: Final[list[tuple[int, ...]]] = []
+        self.replica_counts: Final = dict.fromkeys(self.targets, 0)
+        self.leader_counts: Final = dict.fromkeys(self.targets, 0)
+        self.bytes_on: Final = dict.fromkeys(self.targets, 0)
+        self._racks: Final = racks
+        # By size, then by number.
+        self._held: Final[dict[int, list[tuple[int, int]]]] = {broker: [] for broker in self.targets}
+        # A dict for a set that keeps its order: the same cluster must give the same plan.
+        self._led: Final[dict[int, dict[int, None]]] = {broker: {} for broker in self.targets}
+        for index, one in enumerate(placed):
+            self.replicas.append(())
+            self.apply(Change(index, one.replicas))
+        mean_bytes = sum(self.bytes_on.values()) / max(1, len(self.targets))
+        self.bytes_tolerance: Final = int(mean_bytes * _EVEN_ENOUGH)
+
+    def apply(self, change: Change) -> None:
+        index, after = change
+        before = self.replicas[index]
+        for broker in set(before) - set(after):
+            if broker in self._held:
+                del self._held[broker][bisect_left(self._held[broker], (self.sizes[index], index))]
+        for broker in set(after) - set(before):
+            if broker in self._held:
+                insort(self._held[broker], (self.sizes[index], index))
+        if before and before[0] in self._led:
+            self._led[before[0]].pop(index, None)
+        if after[0] in self._led:
+            self._led[after[0]][index] = None
+        for counts, deltas in zip(self._counts, self._deltas([change]), strict=True):
+            for broker, delta in deltas.items():
+                counts[broker] += delta
+        self.replicas[index] = after
+
+    def led_by(self, broker: int) -> Iterator[int]:
+        return iter(self._led[broker])
+
+    def nearest_in_size(self, broker: int, size_bytes: int) -> Iterator[int]:
+        """What this broker holds, the partition nearest to this size first, the smaller of two equally near."""
+        held = self._held[broker]
+        above = bisect_left(held, (size_bytes, -1))
+        below = above - 1
+        while below >= 0 or above < len(held):
+            if above == len(held) or (below >= 0 and size_bytes - held[below][0] <= held[above][0] - size_bytes):
+                yield held[below][1]
+                below -= 1
+            else:
+                yield held[above][1]
+                above += 1
+
+    def replacement(self, index: int, leaving: int, coming: int) -> Change:
+        """The newcomer takes the place of the one that leaves; if that one led, whoever leads least comes first."""
+        replicas = self.replicas[index]
+        after = tuple(coming if broker == leaving else broker for broker in replicas)
+        if replicas[0] == leaving:
+            first = min(after, key=lambda broker: (broker not in self.leader_counts, self.leader_counts.get(broker, 0)))
+            after = first_in(after, first)
+        return Change(index, after)
+
+    def may_replace(self, index: int, leaving: int, coming: int) -> bool:
+        """Whether the newcomer is one, and brings no rack together with itself."""
+        replicas = self.replicas[index]
+        if coming in replicas:
+            return False
+        after = tuple(coming if broker == leaving else broker for broker in replicas)
+        return self.shared_racks(after) <= self.shared_racks(replicas)
+
+    def shared_racks(self, replicas: Sequence[int]) -> int:
+        """How many replicas lie on a rack that has one already."""
+        return len(replicas) - len({self._rack(broker) for broker in replicas})
+
+    def shares_its_rack(self, replicas: Sequence[int], broker: int) -> bool:
+        return any(other != broker and self._rack(other) == self._rack(broker) for other in replicas)
+
+    def makes_nothing_worse(self, changes: Sequence[Change]) -> bool:
+        """Whether no skew grows by these changes together; that of bytes may, while it is too small to matter."""
+        allowances = (0, 0, self.bytes_tolerance)
+        for counts, deltas, allowance in zip(self._counts, self._deltas(changes), allowances, strict=True):
+            if any(deltas.values()):
+                after = [amount + deltas.get(broker, 0) for broker, amount in counts.items()]
+                if spread(after) > max(spread(counts.values()), allowance):
+                    return False
+        return True
+
+    @property
+    def _counts(self) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
+        return self.replica_counts, self.leader_counts, self.bytes_on
+
+    def _deltas(self, changes: Sequence[Change]) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
+        """What changes for each target: replicas, leaders, bytes."""
+        replicas: dict[int, int] = {}
+        leaders: dict[int, int] = {}
+        sizes: dict[int, int] = {}
+        for index, after in changes:
+            before = self.replicas[index]
+            for sign, brokers in ((-1, before), (1, after)):
+                for position, broker in enumerate(brokers):
+                    if broker not in self.replica_counts:
+                        continue
+                    replicas[broker] = replicas.get(broker, 0) + sign
+                    sizes[broker] = sizes.get(broker, 0) + sign * self.sizes[index]
+                    if position == 0:
+                        leaders[broker] = leaders.get(broker, 0) + sign
+        return replicas, leaders, sizes
+
+    def _rack(self, broker: int) -> str | int:
+        rack = self._racks.get(broker)
+        return broker if rack is None else rack
+
+
+def first_in(replicas: Sequence[int], first: int) -> tuple[int, ...]:
+    """The same replicas with this one in front, the others in their order."""
+    return (first, *(broker for broker in replicas if broker != first))
