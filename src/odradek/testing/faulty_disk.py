@@ -1,0 +1,172 @@
+"""The disk of a node in this process: the real one, until it is told to be full, to be slow, or to be out of reach.
+
+Full is as real filesystems are it: what would take more room fails with ENOSPC; reading, overwriting and removing go
+on. Out of reach is what a dead process has of its disk: nothing it still tries has an effect.
+"""
+
+import errno
+import os
+import threading
+from collections.abc import Sequence
+from typing import Final
+from weakref import WeakSet
+
+from typing_extensions import Buffer
+
+from odradek.base.ports import Disk, DiskFile, DiskLock, DiskUsage
+
+
+class DiskFaults:
+    """What is wrong with a disk. It outlives the node's process, as disks do."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.delay_ms = 0.0
+        """How much longer every write, and every wait for the device, takes."""
+
+
+class FaultyDisk:
+    """The Disk port for one life of a node."""
+
+    def __init__(self, disk: Disk, faults: DiskFaults) -> None:
+        self._disk: Final = disk
+        self._faults: Final = faults
+        self._is_cut: Final = threading.Event()
+        self._files: Final[WeakSet[FaultyFile]] = WeakSet()
+        self._locks: Final[list[DiskLock]] = []
+
+    def cut(self) -> None:
+        """For good. What is open is closed, and the locks are given back."""
+        self._is_cut.set()
+        for file in list(self._files):
+            file.close()
+        for lock in self._locks:
+            lock.release()
+
+    def check(self) -> None:
+        if self._is_cut.is_set():
+            raise OSError(errno.EIO, "the node was killed")
+
+    def check_room(self) -> None:
+        self.wait_for_device()
+        if self._faults.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    @property
+    def is_full(self) -> bool:
+        return self._faults.is_full
+
+    def wait_for_device(self) -> None:
+        if self._faults.delay_ms:
+            self._is_cut.wait(self._faults.delay_ms / 1000)
+        self.check()
+
+    # The port
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> "FaultyFile":
+        self.check()
+        if create and self._faults.is_full and not self._disk.exists(path):
+            self.check_room()
+        file = FaultyFile(self, self._disk.open(path, create=create, read_only=read_only))
+        self._files.add(file)
+        return file
+
+    def read_bytes(self, path: str) -> bytes:
+        self.check()
+        return self._disk.read_bytes(path)
+
+    def write_atomically(self, path: str, data: bytes) -> None:
+        self.check_room()
+        self._disk.write_atomically(path, data)
+
+    def list_dir(self, path: str) -> list[str]:
+        self.check()
+        return self._disk.list_dir(path)
+
+    def exists(self, path: str) -> bool:
+        self.check()
+        return self._disk.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        self.check()
+        return self._disk.is_dir(path)
+
+    def size(self, path: str) -> int:
+        self.check()
+        return self._disk.size(path)
+
+    def modified_ms(self, path: str) -> int:
+        self.check()
+        return self._disk.modified_ms(path)
+
+    def make_dirs(self, path: str, *, durable: bool = True) -> None:
+        if not self._disk.is_dir(path):
+            self.check_room()
+        self._disk.make_dirs(path, durable=durable)
+
+    def rename(self, source: str, target: str, *, durable: bool = True) -> None:
+        self.wait_for_device()
+        self._disk.rename(source, target, durable=durable)
+
+    def remove(self, path: str) -> None:
+        self.check()
+        self._disk.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        self.check()
+        self._disk.remove_tree(path)
+
+    def sync_dir(self, path: str) -> None:
+        self.wait_for_device()
+        self._disk.sync_dir(path)
+
+    def usage(self, path: str) -> DiskUsage:
+        self.check()
+        usage = self._disk.usage(path)
+        return usage._replace(usable_bytes=0) if self._faults.is_full else usage
+
+    def lock(self, path: str) -> DiskLock:
+        self.check()
+        lock = self._disk.lock(path)
+        self._locks.append(lock)
+        return lock
+
+
+class FaultyFile:
+    __slots__ = ("__weakref__", "_disk", "_file")
+
+    def __init__(self, disk: FaultyDisk, file: DiskFile) -> None:
+        self._disk: Final = disk
+        self._file: Final = file
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        self._disk.check_room()
+        return self._file.append(buffers)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        if self._disk.is_full and position + memoryview(data).nbytes > self._file.size():
+            self._disk.check_room()
+        self._disk.wait_for_device()
+        self._file.write_at(position, data)
+
+    def read(self, position: int, size: int) -> bytes:
+        self._disk.wait_for_device()
+        return self._file.read(position, size)
+
+    def read_cached(self, position: int, size: int) -> bytes | None:
+        self._disk.check()
+        return self._file.read_cached(position, size)
+
+    def size(self) -> int:
+        return self._file.size()
+
+    def truncate(self, size: int) -> None:
+        self._disk.wait_for_device()
+        self._file.truncate(size)
+
+    def sync(self) -> None:
+        self._disk.wait_for_device()
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,27 @@
+"""The fixtures that pytest finds once Odradek is installed. Nothing of it is imported before one is used."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from odradek.testing.cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster() -> "Iterator[Cluster]":
+    """Three brokers in this process, the same for all tests of the session: take topics of your own."""
+    from odradek.testing.cluster import Cluster
+
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka_broker() -> "Iterator[Cluster]":
+    """One broker in this process, the same for all tests of the session: take topics of your own."""
+    from odradek.testing.cluster import Cluster
+
+    with Cluster(brokers=1) as cluster:
+        yield cluster

@@ -1,0 +1,42 @@
+"""The nodes of a new cluster on disk: a `server.properties` for each, and formatted directories, as `odradek up` makes
+them.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from odradek.cli.node_files import (
+    HOST,
+    NodeFiles,
+    escape_path,
+    listener_values,
+    new_properties,
+    replication_values,
+    with_values,
+)
+from odradek.cli.node_format import format_nodes
+from odradek.cli.topology import Topology
+from odradek.config.node_config import NodeConfig
+
+
+def set_up(
+    directory: Path, topology: Topology, ports: Sequence[int], properties: Mapping[str, str]
+) -> dict[int, NodeConfig]:
+    """`ports` has one for each role of each node. Raises ConfigErrors for properties that cannot be."""
+    free = iter(ports)
+    at_clients = {number: next(free) for number in topology.brokers}
+    at_controllers = {number: next(free) for number in topology.controllers}
+    quorum = {
+        "controller.quorum.bootstrap.servers": ",".join(f"{HOST}:{at_controllers[one]}" for one in topology.controllers)
+    }
+    replicas = replication_values(len(topology.brokers))
+    configs: dict[int, NodeConfig] = {}
+    for number, roles in topology.roles.items():
+        files = NodeFiles(directory, number)
+        listeners = listener_values(at_clients.get(number), at_controllers.get(number))
+        text = new_properties(number, sorted(roles), listeners, quorum, replicas)
+        text = with_values(text, {"log.dirs": escape_path(files.data)})
+        configs[number] = NodeConfig.load(text, str(files.properties), dict(properties))
+        files.write_properties(text)
+    format_nodes(configs)
+    return configs
