@@ -200,11 +200,18 @@ class Broker:
                 for name, _, state in some:
                     partition = self._partitions.get(name)
                     if partition is not None:
-                        self._roles.take(partition, state)
+                        await self._take_role(partition, state)
                         self._report_directory(partition, state)
                 await asyncio.sleep(0)
 
         await asyncio.gather(*(hold_some_after_some() for _ in range(HOLDERS)))
+
+    async def _take_role(self, partition: Partition, state: PartitionImage) -> None:
+        """Between what is being written: where an epoch begins, nobody of another one may still be at work."""
+        if partition.is_busy:
+            await partition.exclusively(lambda: None, lambda _: self._roles.take(partition, state))
+        else:
+            self._roles.take(partition, state)
 
     def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
         """Where this broker chose the log dir, or another one than the cluster knows of."""

@@ -267,7 +267,7 @@ class ReplicaFetcher:
         )
         action = following.answered(partition.log, asked, answer, now)
         try:
-            await self._act(partition, following, action, answer, records, batches)
+            await self._act(partition, following, asked.leader_epoch, action, answer, records, batches)
         except KafkaError as error:
             self._report(partition, following.append_failed(asked, str(error), self._clock.monotonic()))
         except OSError as error:
@@ -277,6 +277,7 @@ class ReplicaFetcher:
         self,
         partition: Partition,
         following: FollowerState,
+        epoch: int,
         action: Action | None,
         answer: FetchAnswer,
         records: bytes,
@@ -285,39 +286,34 @@ class ReplicaFetcher:
         match action:
             case Append(restart_at):
                 if restart_at is not None:
-                    await self._truncate(partition, following, TruncateFullyTo(restart_at))
-                if batches:
-                    await partition.replicate(records, batches)
-                if partition.following is following:
-                    await self._appended(partition, following, answer)
+                    await self._truncate(partition, following, epoch, TruncateFullyTo(restart_at))
+                if not batches or await partition.replicate(epoch, records, batches):
+                    await self._appended(partition, following, epoch, answer)
             case TruncateTo() | TruncateFullyTo():
-                await self._truncate(partition, following, action)
+                await self._truncate(partition, following, epoch, action)
             case AskLeaderOffsets():
                 await self._ask_offsets(partition, following)
             case ReportFault():
                 self._report(partition, action)
 
-    async def _appended(self, partition: Partition, following: FollowerState, answer: FetchAnswer) -> None:
+    async def _appended(self, partition: Partition, following: FollowerState, epoch: int, answer: FetchAnswer) -> None:
+        if partition.following is not following or following.leader_epoch != epoch:
+            return
         progress = following.appended(partition.log, answer)
         partition.take_high_watermark()
         if progress.log_start_offset > partition.log.log_start_offset:
             await partition.exclusively(lambda: partition.log.advance_log_start(progress.log_start_offset))
 
     async def _truncate(
-        self, partition: Partition, following: FollowerState, action: TruncateTo | TruncateFullyTo
+        self, partition: Partition, following: FollowerState, epoch: int, action: TruncateTo | TruncateFullyTo
     ) -> None:
-        now_ms = self._clock.wall_ms()
-        log = partition.log
-        if isinstance(action, TruncateTo):
-            if action.loses_committed:
-                logger.warning(
-                    "%s is cut at %d, below its high watermark: an unclean election", partition.name, action.offset
-                )
-            await partition.exclusively(lambda: log.truncate_to(action.offset, now_ms))
-        else:
-            await partition.exclusively(lambda: log.truncate_fully_to(action.offset, now_ms))
-        following.truncated(log)
-        partition.lower_high_watermark(following.high_watermark)
+        if isinstance(action, TruncateTo) and action.loses_committed:
+            logger.warning(
+                "%s is cut at %d, below its high watermark: an unclean election", partition.name, action.offset
+            )
+        if await partition.cut(epoch, action.offset, fully=isinstance(action, TruncateFullyTo)):
+            following.truncated(partition.log)
+            partition.lower_high_watermark(following.high_watermark)
 
     async def _ask_offsets(self, partition: Partition, following: FollowerState) -> None:
         epoch = following.leader_epoch
@@ -331,7 +327,7 @@ class ReplicaFetcher:
             return
         action = following.leader_offsets(partition.log, epoch, start_offset, end_offset, self._clock.monotonic())
         if isinstance(action, TruncateTo | TruncateFullyTo):
-            await self._truncate(partition, following, action)
+            await self._truncate(partition, following, epoch, action)
 
     async def _ask_offset(self, partition: Partition, leader_epoch: int, timestamp: int) -> int:
         def build(messages: Schema) -> Message:

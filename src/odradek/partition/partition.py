@@ -173,10 +173,14 @@ class Partition:
         return appended
 
     async def append_in_turn(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
+        epoch = self.leader_epoch
+
         def timed() -> tuple[Appended, float]:
+            # Roles change between jobs, never during one: another leader may have begun since this was queued.
+            self._check_leads_in(epoch)
             clock = self._clock
             before = clock.monotonic()
-            appended = self.log.append_as_leader(data, batches, leader_epoch=self.leader_epoch, now_ms=clock.wall_ms())
+            appended = self.log.append_as_leader(data, batches, leader_epoch=epoch, now_ms=clock.wall_ms())
             return appended, clock.monotonic() - before
 
         def publish(result: tuple[Appended, float]) -> None:
@@ -186,6 +190,17 @@ class Partition:
             self._published(appended, data, batches, now)
 
         return (await self.exclusively(timed, publish))[0]
+
+    def _check_leads_in(self, epoch: int) -> None:
+        if self.unavailable is not None:
+            raise KafkaError(self.unavailable)
+        if not self.is_leader or self.leader_epoch != epoch:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+
+    @property
+    def is_busy(self) -> bool:
+        """Somebody writes, or waits to: a change of roles has to wait for its turn, by `exclusively`."""
+        return self._busy
 
     async def exclusively(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> T:
         """Runs `work` in the log dir's thread while nobody else writes this partition, and `then` on the loop.
@@ -261,24 +276,48 @@ class Partition:
             if self._uncommitted:
                 self._acknowledge_committed()
 
-    async def replicate(self, data: bytes, batches: list[BatchHeader]) -> None:
-        """Appends a leader's batches as they are."""
+    async def replicate(self, leader_epoch: int, data: bytes, batches: list[BatchHeader]) -> bool:
+        """Appends what the leader of this epoch gave, as it is. False: another one is followed by now, or none."""
 
-        def append() -> tuple[Appended, float]:
+        def append() -> tuple[Appended, float] | None:
+            if not self._follows_in(leader_epoch):
+                return None
             before = self._clock.monotonic()
             appended = self.log.append_as_follower(data, batches, now_ms=self._clock.wall_ms())
             return appended, self._clock.monotonic() - before
 
-        def publish(result: tuple[Appended, float]) -> None:
+        def publish(result: tuple[Appended, float] | None) -> None:
+            if result is None:
+                return
             appended, seconds = result
             self._pace.observe(seconds, self._clock.monotonic())
             if appended.rolled_at >= 0:
                 self._sync_in_background(appended.last_offset + 1)
 
         if self.may_append_now:
-            publish(append())
+            result = append()
+            publish(result)
         else:
-            await self.exclusively(append, publish)
+            result = await self.exclusively(append, publish)
+        return result is not None
+
+    async def cut(self, leader_epoch: int, offset: int, *, fully: bool) -> bool:
+        """As the leader of this epoch asks: the log ends there, or begins anew there. False as in `replicate`."""
+
+        def truncate() -> bool:
+            if not self._follows_in(leader_epoch):
+                return False
+            now_ms = self._clock.wall_ms()
+            if fully:
+                self.log.truncate_fully_to(offset, now_ms)
+            else:
+                self.log.truncate_to(offset, now_ms)
+            return True
+
+        return await self.exclusively(truncate)
+
+    def _follows_in(self, leader_epoch: int) -> bool:
+        return self.following is not None and self.following.leader_epoch == leader_epoch and self.unavailable is None
 
     def lower_high_watermark(self, offset: int) -> None:
         """After a truncation: nothing is committed here beyond the log's end."""

@@ -1,0 +1,127 @@
+"""Roles change between writes, never during one: what was asked of a leader or follower of before leaves no trace."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.records.batch import BatchHeader, parse_batches
+from odradek.records.builder import build_batch
+from odradek.records.record import Record
+from odradek.replication.follower import FollowerState
+from odradek.replication.leader import LeaderState
+from tests.unit.partition.test_partition import Fixture
+
+
+def batch(value: bytes, *, base_offset: int = 0, epoch: int = 0) -> tuple[bytearray, list[BatchHeader]]:
+    record = Record(offset=0, timestamp=0, key=None, value=value, headers=())
+    data = bytearray(build_batch([record], base_offset=base_offset, leader_epoch=epoch))
+    return data, parse_batches(data)
+
+
+def following(epoch: int) -> FollowerState:
+    return FollowerState(leader_id=2, leader_epoch=epoch, high_watermark=0, backoff_max_seconds=1.0)
+
+
+def with_followers(fixture: Fixture, epoch: int, *, isr: tuple[int, ...], min_isr: int = 1) -> LeaderState:
+    return LeaderState(
+        broker_id=1,
+        leader_epoch=epoch,
+        partition_epoch=0,
+        replicas=(1, 2, 3),
+        isr=isr,
+        min_isr=min_isr,
+        epoch_start_offset=fixture.partition.log.log_end_offset,
+        log_end_offset=fixture.partition.log.log_end_offset,
+        high_watermark=fixture.partition.high_watermark,
+        lag_max_seconds=10.0,
+        brokers=lambda _: None,
+        now=0.0,
+    )
+
+
+def test_an_append_that_waited_through_the_end_of_its_epoch_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        data, batches = batch(b"in time")
+        first = asyncio.ensure_future(partition.append_in_turn(memoryview(data), batches))
+        await asyncio.sleep(0)
+        assert partition.is_busy
+        change = asyncio.ensure_future(
+            partition.exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following(1)))
+        )
+        await asyncio.sleep(0)
+        late, late_batches = batch(b"too late")
+        second = asyncio.ensure_future(partition.append_in_turn(memoryview(late), late_batches))
+        await asyncio.gather(first, change)
+        with pytest.raises(KafkaError) as refused:
+            await second
+        assert refused.value.code is ErrorCode.not_leader_or_follower
+        assert partition.log.log_end_offset == 1
+        assert partition.log.epochs.latest_epoch == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_former_leaders_batches_and_cuts_are_not_taken(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        fixture.append()
+        partition = fixture.partition
+        state = following(1)
+        partition.become_follower(2, 1, state)
+        data, batches = batch(b"new", base_offset=1, epoch=1)
+        assert await partition.replicate(1, bytes(data), batches)
+        state.follow(3, 2)
+        partition.become_follower(3, 2, state)
+        data, batches = batch(b"stale", base_offset=2, epoch=1)
+        assert not await partition.replicate(1, bytes(data), batches)
+        assert not await partition.cut(1, 0, fully=False)
+        assert partition.log.log_end_offset == 2
+        assert await partition.cut(2, 1, fully=False)
+        assert partition.log.log_end_offset == 1
+        partition.become_leader(1, 3)
+        assert not await partition.cut(2, 0, fully=True)
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_replicas_hears_when_the_leader_is_none_any_more(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
+        fixture.append()
+        waiting = asyncio.ensure_future(partition.committed(1))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        partition.become_follower(2, 2, following(2))
+        with pytest.raises(KafkaError) as refused:
+            await waiting
+        assert refused.value.code is ErrorCode.not_leader_or_follower
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_replicas_hears_when_they_have_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        replication = with_followers(fixture, 1, isr=(1, 2))
+        partition.become_leader(1, 1, replication)
+        fixture.append()
+        fixture.append()
+        first, both = (asyncio.ensure_future(partition.committed(end)) for end in (1, 2))
+        await asyncio.sleep(0)
+        assert replication.fetched(2, -1, 1, 0, now=1.0)
+        partition.take_high_watermark()
+        assert await first is ErrorCode.none
+        assert not both.done()
+        assert partition.high_watermark == 1
+        assert replication.fetched(2, -1, 2, 0, now=2.0)
+        partition.take_high_watermark()
+        assert await both is ErrorCode.none
+
+    asyncio.run(scenario())
