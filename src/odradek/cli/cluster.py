@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from odradek.cli.balance import balance
 from odradek.cli.errors import UserError
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat, print_json, print_table
@@ -14,7 +15,8 @@ from odradek.cli.times import format_span
 from odradek.client.membership import Member, Members, brokers, unregister_broker
 from odradek.client.quorum import QuorumAdmin, QuorumReplica, QuorumStatus
 
-app = typer.Typer(help="Show the nodes of the cluster.")
+app = typer.Typer(help="Show the nodes of the cluster, and how evenly they are used.")
+app.command()(balance)
 
 # Followers and observers fetch at least every half second: one that is silent for so long is gone, or cut off.
 SILENT_MS = 3000

@@ -24,6 +24,7 @@ _MODULES: Final = {
     "config": "odradek.cli.config",
     "cluster": "odradek.cli.cluster",
     "quorum": "odradek.cli.quorum",
+    "reassign": "odradek.cli.reassign",
     "log": "odradek.cli.log",
 }
 

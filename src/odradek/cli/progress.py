@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from odradek.cli.terminal import is_terminal
 
 Advance = Callable[[int], None]
+Reach = Callable[[int, int], None]
 
 
 @contextmanager
@@ -36,3 +37,25 @@ def progress(what: str, total: int | None, *, unit: str, wanted: bool = True) ->
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda amount: bar.advance(task, amount)
+
+
+@contextmanager
+def gauge(what: str, *, wanted: bool = True) -> Iterator[Reach]:
+    """A bar for bytes that others move: yields what is called with how many there are now, and of how many."""
+    if not wanted or not is_terminal(sys.stderr):
+        yield lambda reached, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda reached, total: bar.update(task, completed=reached, total=total)

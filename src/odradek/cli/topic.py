@@ -1,4 +1,4 @@
-"""`odradek topic`: create, list, describe, alter and delete topics."""
+"""`odradek topic`: create, list, describe, alter and delete topics, and elect leaders."""
 
 import sys
 from typing import Annotated, Any
@@ -7,7 +7,7 @@ import typer
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, uuid_to_text
-from odradek.cli.errors import UserError
+from odradek.cli.errors import UserError, explain_refusal
 from odradek.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -22,8 +22,9 @@ from odradek.cli.terminal import is_terminal, say
 from odradek.client.admin import EARLIEST, LATEST, Admin, ConfigSource, Resource, ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.layout import TopicLayout
+from odradek.client.reassignments import Reassignments
 
-app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, describe, alter and delete topics; elect leaders.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC…", show_default=False)]
@@ -149,6 +150,36 @@ def delete(
         for name in dict.fromkeys(names):
             Admin(cluster).delete_topic(name)
             say(f"{name}: deleted")
+
+
+@app.command()
+def elect(
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this one; may be repeated.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Let each partition be led by its preferred leader, the first of its replicas."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        asked = None
+        if topic:
+            layouts = cluster.retry("looking for topics", lambda: cluster.topics(topic))
+            asked = [TopicPartition(name, one.id) for name, layout in layouts.items() for one in layout.partitions]
+        elected, refused = Reassignments(cluster).elect_preferred(asked)
+    if format is OutputFormat.JSON:
+        print_json(
+            {
+                "elected": [str(partition) for partition in elected],
+                "refused": {str(partition): error.code.name.upper() for partition, error in refused.items()},
+            }
+        )
+    else:
+        say(f"{_counted(len(elected), 'partition')}: led by the preferred leader now")
+    if refused:
+        partition, error = next(iter(refused.items()))
+        raise UserError(f"{_counted(len(refused), 'partition')} without it; {partition}: {explain_refusal(error)}")
 
 
 def _layout_when_known(cluster: Cluster, name: str) -> TopicLayout:

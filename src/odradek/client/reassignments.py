@@ -1,0 +1,177 @@
+"""Partitions sent to other brokers and leadership sent home, over the wire. Purposes are not known here."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from typing import Final, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.client.connection import milliseconds
+from odradek.protocol.schemas import Message, Schema
+
+T = TypeVar("T")
+
+ELECT_LEADERS: Final = 43
+ALTER_PARTITION_REASSIGNMENTS: Final = 45
+LIST_PARTITION_REASSIGNMENTS: Final = 46
+
+_PREFERRED: Final = 0
+# One request becomes one batch of the metadata log, and that has its limits.
+_PARTITIONS_AT_ONCE: Final = 1000
+
+# What is wrong with single partitions; those that are not in it are well.
+Refusals = dict[TopicPartition, KafkaError]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A move that is under way."""
+
+    partition: TopicPartition
+    replicas: tuple[int, ...]
+    """All that hold it now, those that come and those that go included."""
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+
+class Reassignments:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster: Final = cluster
+
+    def ongoing(self) -> list[Reassignment]:
+        def build(chosen: Schema) -> Message:
+            return chosen.new("ListPartitionReassignmentsRequest", timeout=self._timeout, topics=None)
+
+        def ask() -> list[Reassignment]:
+            response = self._cluster.ask_controller(LIST_PARTITION_REASSIGNMENTS, build)
+            raise_refusal(response)
+            found = [
+                Reassignment(
+                    partition=TopicPartition(topic.name, one.partition_index),
+                    replicas=tuple(one.replicas),
+                    adding=tuple(one.adding_replicas),
+                    removing=tuple(one.removing_replicas),
+                )
+                for topic in response.topics
+                for one in topic.partitions
+            ]
+            return sorted(found, key=lambda one: one.partition)
+
+        return self._cluster.retry("listing moves", ask)
+
+    def begin(
+        self, wanted: Mapping[TopicPartition, Sequence[int]], *, on_answer: Callable[[int], None] = lambda amount: None
+    ) -> Refusals:
+        """The replicas that these partitions shall have, in their order; the answer comes before anything is copied."""
+        return self._alter("beginning moves", wanted, on_answer)
+
+    def cancel(
+        self, partitions: Iterable[TopicPartition], *, on_answer: Callable[[int], None] = lambda amount: None
+    ) -> Refusals:
+        """Back to the replicas from before. What has arrived meanwhile stays, and is no refusal."""
+        refusals = self._alter("cancelling moves", dict.fromkeys(partitions), on_answer)
+        return {
+            partition: error
+            for partition, error in refusals.items()
+            if error.code is not ErrorCode.no_reassignment_in_progress
+        }
+
+    def elect_preferred(self, partitions: Sequence[TopicPartition] | None) -> tuple[list[TopicPartition], Refusals]:
+        """Lets the first replica of each of these partitions lead, or of all; says which have a new leader so."""
+
+        def build(chosen: Schema) -> Message:
+            topics = None if partitions is None else _by_topic((one, None) for one in partitions)
+            return chosen.new(
+                "ElectLeadersRequest",
+                election_type=_PREFERRED,
+                topic_partitions=topics
+                and tuple(
+                    chosen.new("TopicPartitions", topic=topic, partitions=tuple(one.partition for one, _ in numbers))
+                    for topic, numbers in topics.items()
+                ),
+                timeout=self._timeout,
+            )
+
+        def ask() -> tuple[list[TopicPartition], Refusals]:
+            response = self._cluster.ask_controller(ELECT_LEADERS, build)
+            raise_refusal(response)
+            results = {
+                TopicPartition(topic.topic, one.partition_id): one
+                for topic in response.replica_election_results
+                for one in topic.partition_result
+            }
+            elected = sorted(name for name, one in results.items() if one.error_code is ErrorCode.none)
+            refused = {
+                name: KafkaError(one.error_code, one.error_message)
+                for name, one in sorted(results.items())
+                if one.error_code not in (ErrorCode.none, ErrorCode.election_not_needed)
+            }
+            return elected, refused
+
+        return self._cluster.retry("electing leaders", ask)
+
+    def _alter(
+        self,
+        what: str,
+        wanted: Mapping[TopicPartition, Sequence[int] | None],
+        on_answer: Callable[[int], None],
+    ) -> Refusals:
+        refusals: Refusals = {}
+        left = iter(sorted(wanted.items(), key=lambda item: item[0]))
+        while some := list(islice(left, _PARTITIONS_AT_ONCE)):
+            refusals |= self._cluster.retry(what, partial(self._alter_some, some))
+            on_answer(len(some))
+        return refusals
+
+    def _alter_some(self, wanted: Sequence[tuple[TopicPartition, Sequence[int] | None]]) -> Refusals:
+        def build(chosen: Schema) -> Message:
+            topics = tuple(
+                chosen.new(
+                    "ReassignableTopic",
+                    name=topic,
+                    partitions=tuple(
+                        chosen.new(
+                            "ReassignablePartition",
+                            partition_index=one.partition,
+                            replicas=None if replicas is None else tuple(replicas),
+                        )
+                        for one, replicas in partitions
+                    ),
+                )
+                for topic, partitions in _by_topic(wanted).items()
+            )
+            return chosen.new(
+                "AlterPartitionReassignmentsRequest",
+                timeout=self._timeout,
+                allow_replication_factor_change=True,
+                topics=topics,
+            )
+
+        response = self._cluster.ask_controller(ALTER_PARTITION_REASSIGNMENTS, build)
+        raise_refusal(response)
+        return {
+            TopicPartition(topic.name, one.partition_index): KafkaError(one.error_code, one.error_message)
+            for topic in response.responses
+            for one in topic.partitions
+            if one.error_code is not ErrorCode.none
+        }
+
+    @property
+    def _timeout(self) -> timedelta:
+        return milliseconds(self._cluster.timeout_s * 1000)
+
+
+def _by_topic(items: Iterable[tuple[TopicPartition, T]]) -> dict[str, list[tuple[TopicPartition, T]]]:
+    found: dict[str, list[tuple[TopicPartition, T]]] = {}
+    for partition, value in items:
+        found.setdefault(partition.topic, []).append((partition, value))
+    return found

@@ -1,0 +1,172 @@
+"""`odradek reassign` on four nodes: a broker is drained while it is written to, and filled again."""
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster.real_cluster import BROKER, COMBINED, RealCluster, wait_for
+from tests.wire.up_process import call, mistake
+
+TOPIC = "orders"
+PARTITIONS = 6
+RACKS = {1: "a", 2: "b", 3: "c", 4: "c"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[RealCluster]:
+    roles: dict[int, Sequence[str]] = {1: COMBINED, 2: COMBINED, 3: COMBINED, 4: (BROKER,)}
+    started = RealCluster(tmp_path, roles)
+    for node_id, rack in RACKS.items():
+        started.nodes[node_id].properties = {**started.nodes[node_id].properties, "broker.rack": rack}
+    try:
+        started.start()
+        assignment = [[1 + (number + step) % 3 for step in range(3)] for number in range(PARTITIONS)]
+        topic = NewTopic(TOPIC, PARTITIONS, replica_assignment=assignment, config={"min.insync.replicas": "2"})
+        admin = AdminClient({"bootstrap.servers": bootstrap(started)})
+        admin.create_topics([topic])[TOPIC].result(20)
+        yield started
+    except BaseException:
+        print(started.logs())
+        raise
+    finally:
+        started.remove()
+
+
+def bootstrap(cluster: RealCluster) -> str:
+    return ",".join(f"{node.host}:{node.port}" for node in cluster.running)
+
+
+class Writer(threading.Thread):
+    """An idempotent producer that writes until it is told to stop, and remembers what was acknowledged where."""
+
+    def __init__(self, cluster: RealCluster) -> None:
+        super().__init__(daemon=True)
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap(cluster), "acks": "all", "enable.idempotence": True, "linger.ms": 5}
+        )
+        self._enough = threading.Event()
+        self.acknowledged: dict[tuple[int, int], bytes] = {}
+        self.errors: list[Any] = []
+        self._sent = 0
+
+    def run(self) -> None:
+        while not self._enough.is_set():
+            self.write(20)
+            self._enough.wait(0.02)
+
+    def write(self, count: int) -> None:
+        for _ in range(count):
+            value = b"%d " % self._sent + b"x" * 1000
+            self._producer.produce(TOPIC, value, partition=self._sent % PARTITIONS, on_delivery=self._delivered)
+            self._sent += 1
+        assert self._producer.flush(30) == 0
+
+    def stop(self) -> None:
+        self._enough.set()
+        self.join(60)
+        assert not self.is_alive()
+        assert self.errors == []
+        assert len(self.acknowledged) == self._sent
+
+    def _delivered(self, error: object, message: Message) -> None:
+        if error is None:
+            self.acknowledged[message.partition() or 0, message.offset() or 0] = message.value() or b""
+        else:
+            self.errors.append(error)
+
+
+def read_all(cluster: RealCluster, count: int) -> dict[tuple[int, int], bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": "none", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
+    found: dict[tuple[int, int], bytes] = {}
+
+    def is_read() -> bool:
+        for message in consumer.consume(1000, timeout=0.2):
+            assert message.error() is None, message.error()
+            found[message.partition() or 0, message.offset() or 0] = message.value() or b""
+        return len(found) >= count
+
+    try:
+        wait_for(f"{count} records", is_read)
+    finally:
+        consumer.close()
+    return found
+
+
+def odradek(cluster: RealCluster, *arguments: str) -> Any:
+    """What a command says in JSON."""
+    finished = call(*arguments, "-b", bootstrap(cluster), "--format", "json")
+    assert finished.returncode == 0, finished
+    return [json.loads(line) for line in finished.stdout.splitlines()][-1]
+
+
+def replicas(cluster: RealCluster) -> list[list[int]]:
+    (described,) = odradek(cluster, "topic", "describe", TOPIC)
+    return [partition["replicas"] for partition in described["partitions"]]
+
+
+def copies(cluster: RealCluster, node_id: int) -> list[Path]:
+    return [path for log_dir in cluster.nodes[node_id].log_dirs for path in log_dir.glob(f"{TOPIC}-[0-9]")]
+
+
+def test_a_broker_is_drained_and_filled_under_a_writer(cluster: RealCluster, tmp_path: Path) -> None:
+    writer = Writer(cluster)
+    writer.write(1200)
+    writer.start()
+    file = str(tmp_path / "plan.json")
+
+    drained = odradek(cluster, "reassign", "plan", "--drain", "3", "--throttle", "1000", "--out", file)
+    assert len(drained["moves"]) == PARTITIONS
+    assert drained["bytes_to_copy"] > 1_200_000
+    assert drained["seconds_at_throttle"] == drained["bytes_to_copy"] / 1000
+    assert "throttle" in mistake("reassign", "apply", file, "--throttle", "1000", "-b", bootstrap(cluster))
+    assert 3 in replicas(cluster)[0], "a plan moved something"
+    assert odradek(cluster, "reassign", "apply", file, "--yes")["begun"] == PARTITIONS
+    watched = odradek(cluster, "reassign", "status", "--watch")
+    assert watched["moves"] == []
+    assert all(sorted(held) == [1, 2, 4] for held in replicas(cluster))
+    wait_for("the old copies to be gone", lambda: not copies(cluster, 3))
+    assert odradek(cluster, "reassign", "apply", file, "--yes")["begun"] == 0
+
+    odradek(cluster, "topic", "elect")
+    balance = odradek(cluster, "cluster", "balance")
+    assert {one["broker"]: one["leaders"] for one in balance["brokers"]} == {1: 2, 2: 2, 3: 0, 4: 2}
+    assert {one["broker"]: one["replicas"] for one in balance["brokers"]} == {1: 6, 2: 6, 3: 0, 4: 6}
+    assert balance["largest"][0]["bytes"] > 200_000
+
+    # 3 shares its rack with 4: half of what 4 has is all it can get.
+    filled = odradek(cluster, "reassign", "plan", "--add-broker", "3", "--out", file)
+    assert {tuple(set(move["from"]) - set(move["to"])) for move in filled["moves"]} == {(4,)}
+    odradek(cluster, "reassign", "apply", file, "--yes")
+    odradek(cluster, "reassign", "status", "--watch")
+    assert len(copies(cluster, 3)) == 3
+    wait_for("the old copies to be gone", lambda: len(copies(cluster, 4)) == 3)
+    writer.stop()
+    assert read_all(cluster, len(writer.acknowledged)) == writer.acknowledged
+
+
+def test_a_move_that_cannot_end_is_shown_and_called_off(cluster: RealCluster, tmp_path: Path) -> None:
+    Writer(cluster).write(60)
+    file = tmp_path / "plan.json"
+    address = bootstrap(cluster)
+    assert "no broker 9" in mistake("reassign", "plan", "--drain", "9", "-b", address)
+    assert "no broker 9" in mistake("reassign", "plan", "--add-broker", "9", "-b", address)
+    assert "would be left" in mistake("reassign", "plan", "--drain", "1,2", "-b", address)
+    odradek(cluster, "reassign", "plan", "--drain", "3", "--out", str(file))
+    cluster.nodes[4].kill()
+    wait_for("node 4 to be fenced", lambda: cluster.fenced() == {4})
+
+    assert odradek(cluster, "reassign", "apply", str(file), "--yes")["begun"] == PARTITIONS
+    seen = odradek(cluster, "reassign", "status")
+    assert {tuple(move["adding"]) for move in seen["moves"]} == {(4,)}
+    assert (seen["copied_bytes"], seen["seconds_left"]) == (0, None)
+    assert "is being moved already" in mistake("reassign", "plan", "--even", "-b", address)
+    assert len(odradek(cluster, "reassign", "cancel", "--yes")["cancelled"]) == PARTITIONS
+    assert odradek(cluster, "reassign", "status")["moves"] == []
+    assert all(sorted(held) == [1, 2, 3] for held in replicas(cluster))
