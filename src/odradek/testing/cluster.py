@@ -135,19 +135,20 @@ class Cluster:
 
     def wait_until_healthy(self, seconds_max: float = SECONDS_MAX) -> None:
         """Until all brokers that are neither down nor paused serve, know each other and no others, and every replica
-        on them is in sync. Raises ClusterError.
+        on them is in sync. Raises ClusterError, at once if a node has ended that nobody asked to.
         """
         deadline = time.monotonic() + seconds_max
-        while missing := self._what_is_missing():
+        while missing := what_is_missing({number: self._address(number) for number in self._awake_brokers()}):
+            self._check_ends()
             if time.monotonic() > deadline:
                 raise ClusterError(f"not healthy after {seconds_max:g} s: {missing}")
             time.sleep(_POLL_SECONDS)
+        self._check_ends()
 
-    def _what_is_missing(self) -> str:
+    def _check_ends(self) -> None:
         for member in self._members.values():
             if member.end:
-                return f"node {member.node_id} has ended: {member.end}"
-        return what_is_missing({number: self._address(number) for number in self._awake_brokers()})
+                raise ClusterError(f"node {member.node_id} has ended: {member.end}")
 
     def _awake_brokers(self) -> list[int]:
         return [one for one in self.brokers if self._members[one].is_running and not self._members[one].is_paused]

@@ -26,17 +26,20 @@ def set_up(
     free = iter(ports)
     at_clients = {number: next(free) for number in topology.brokers}
     at_controllers = {number: next(free) for number in topology.controllers}
-    quorum = {
-        "controller.quorum.bootstrap.servers": ",".join(f"{HOST}:{at_controllers[one]}" for one in topology.controllers)
-    }
     replicas = replication_values(len(topology.brokers))
     configs: dict[int, NodeConfig] = {}
     for number, roles in topology.roles.items():
         files = NodeFiles(directory, number)
         listeners = listener_values(at_clients.get(number), at_controllers.get(number))
-        text = new_properties(number, sorted(roles), listeners, quorum, replicas)
+        text = new_properties(number, sorted(roles), listeners, _quorum_values(number, at_controllers), replicas)
         text = with_values(text, {"log.dirs": escape_path(files.data)})
         configs[number] = NodeConfig.load(text, str(files.properties), dict(properties))
         files.write_properties(text)
     format_nodes(configs)
     return configs
+
+
+def _quorum_values(number: int, at_controllers: Mapping[int, int]) -> dict[str, str]:
+    """A node that asks for the quorum need not ask itself, unless it is all there is."""
+    asked = [port for one, port in at_controllers.items() if one != number] or list(at_controllers.values())
+    return {"controller.quorum.bootstrap.servers": ",".join(f"{HOST}:{port}" for port in asked)}

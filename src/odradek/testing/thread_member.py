@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -108,9 +109,13 @@ class _Life:
             raise ClusterError(f"node {self._config.node_id} did not stop in {STOP_SECONDS_MAX:g} s")
 
     def kill(self) -> None:
-        self._tell(self._loop.stop)
-        self.thaw()
-        self._thread.join()
+        # Sockets that nobody closed and coroutines that nobody awaited are what a killed process leaves.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            warnings.simplefilter("ignore", RuntimeWarning)
+            self._tell(self._loop.stop)
+            self.thaw()
+            self._thread.join()
 
     def freeze(self) -> None:
         if self.is_frozen or not self.is_running:

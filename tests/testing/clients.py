@@ -1,0 +1,57 @@
+"""What the tests do with a cluster, as its users would: confluent-kafka, from outside."""
+
+import time
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.testing import Cluster
+
+SECONDS_MAX = 30.0
+QUICK_RETRIES = {
+    "retry.backoff.ms": 20,
+    "retry.backoff.max.ms": 50,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 100,
+}
+
+
+def create_topic(cluster: Cluster, name: str, replicas: int = 3) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic(name, 1, replicas)])[name].result(SECONDS_MAX)
+    cluster.wait_until_healthy()
+
+
+def produce(cluster: Cluster, topic: str, values: Iterable[str]) -> None:
+    """Returns when all are acknowledged."""
+    failures: list[object] = []
+
+    def delivered(error: object, _message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, **QUICK_RETRIES})
+    for value in values:
+        producer.produce(topic, value, on_delivery=delivered)
+    assert producer.flush(SECONDS_MAX) == 0
+    assert not failures
+
+
+def consume(cluster: Cluster, topic: str, count: int) -> list[str]:
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    values: list[str] = []
+    deadline = time.monotonic() + SECONDS_MAX
+    while len(values) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            values.append(message.value().decode())
+    consumer.close()
+    return values
+
+
+def texts(first: int, last: int) -> list[str]:
+    return [str(number) for number in range(first, last)]

@@ -1,0 +1,42 @@
+"""Disks that are full or slow, on real nodes in this process."""
+
+import time
+
+import pytest
+
+from odradek.testing import Cluster, ClusterError
+from tests.testing.clients import consume, create_topic, produce, texts
+
+
+def test_a_full_disk_costs_the_broker_and_not_the_records() -> None:
+    with Cluster() as cluster:
+        create_topic(cluster, "orders")
+        produce(cluster, "orders", texts(0, 10))
+        leader = cluster.leader("orders")
+        cluster.fill_disk(leader)
+        produce(cluster, "orders", texts(10, 20))
+        assert cluster.leader("orders") != leader
+        with pytest.raises(ClusterError, match=f"node {leader} has ended: .*No space left on device"):
+            cluster.wait_until_healthy()
+        with pytest.raises(ClusterError, match="No space left on device"):
+            cluster.restart(leader)
+        cluster.free_disk(leader)
+        cluster.restart(leader)
+        cluster.wait_until_healthy()
+        assert consume(cluster, "orders", 20) == texts(0, 20)
+
+
+def test_a_slow_disk_is_slow() -> None:
+    with Cluster(brokers=1) as cluster:
+        create_topic(cluster, "orders", replicas=1)
+        cluster.slow_disk(1, delay_ms=300)
+        began_at = time.monotonic()
+        produce(cluster, "orders", ["slow"])
+        assert time.monotonic() - began_at > 0.3
+        cluster.slow_disk(1, delay_ms=0)
+        assert consume(cluster, "orders", 1) == ["slow"]
+
+
+def test_disks_of_processes_are_not_ours() -> None:
+    with Cluster(brokers=1, processes=True) as cluster, pytest.raises(ClusterError, match="processes=False"):
+        cluster.fill_disk(1)

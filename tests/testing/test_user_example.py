@@ -1,0 +1,27 @@
+"""The test that docs/testing.md shows, as it stands there, and that it stands there."""
+
+import inspect
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from odradek.testing import Cluster
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+
+
+def test_producer_survives_failover() -> None:
+    with Cluster(brokers=3) as cluster:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
+        errors: list[object] = []
+        for number in range(1000):
+            producer.produce("orders", str(number), on_delivery=lambda error, _: errors.append(error))
+            if number == 500:
+                producer.flush()
+                cluster.kill(cluster.leader("orders"))
+        assert producer.flush(30) == 0 and errors == [None] * 1000
+
+
+def test_the_page_shows_it() -> None:
+    shown = inspect.getsource(test_producer_survives_failover).replace("() -> None", "()").replace(": list[object]", "")
+    assert shown.strip() in PAGE.read_text()
