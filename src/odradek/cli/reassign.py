@@ -54,7 +54,7 @@ def plan(
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Propose moves that copy the fewest bytes, and show them. Nothing happens until `odradek reassign apply`."""
+    """Propose moves that copy little, and show what they cost. Nothing happens until `odradek reassign apply`."""
     purpose = Purpose(drain=_ids(drain, "--drain"), fill=_ids(add_broker, "--add-broker"), even=even)
     if purpose == Purpose():
         raise UserError("what shall the plan be for? give --drain ID, --add-broker ID or --even")

@@ -176,7 +176,7 @@ def elect(
             }
         )
     else:
-        say(f"{_counted(len(elected), 'partition')}: led by the preferred leader now")
+        say(f"{_counted(len(elected), 'partition')} got the preferred leader back" if elected else "nothing to elect")
     if refused:
         partition, error = next(iter(refused.items()))
         raise UserError(f"{_counted(len(refused), 'partition')} without it; {partition}: {explain_refusal(error)}")

@@ -102,7 +102,7 @@ class Evening:
         return ()
 
     def _exchange(self, source: int, sink: int, difference: int) -> Sequence[Change]:
-        """A larger partition for a smaller one. What is evened out has to be worth what is copied, twice over."""
+        """A larger partition for a smaller one. What is evened out has to be at least half of what is copied."""
         held = self._assignment
         for back in islice(self._moves(sink, source, 0), _EXCHANGED_MAX):
             size_back = held.sizes[back.number]

@@ -89,7 +89,7 @@ purposes = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(situations(), purposes, st.sampled_from([None, {"orders"}]))
 def test_what_every_plan_keeps(situation: Situation, purpose: Purpose, topics: set[str] | None) -> None:
     partitions, racks, online = situation
@@ -128,7 +128,7 @@ def test_what_every_plan_keeps(situation: Situation, purpose: Purpose, topics: s
         assert new.size_bytes <= max(old.size_bytes, stored / len(targets) / 10)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(situations(), st.integers(0, 20))
 def test_draining_copies_what_lay_there_and_no_more(situation: Situation, broker: int) -> None:
     partitions, racks, online = situation
@@ -142,7 +142,7 @@ def test_draining_copies_what_lay_there_and_no_more(situation: Situation, broker
     assert all(len(move.adding) == 1 for move in moves)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(situations())
 def test_what_is_even_is_left_alone(situation: Situation) -> None:
     partitions, racks, online = situation
