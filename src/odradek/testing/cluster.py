@@ -1,29 +1,28 @@
 """A real Kafka cluster for the length of a test, on free ports and in a directory of its own, and ways to harm it.
 
-Which of its nodes live in threads and which in processes is the members' matter.
+Whether its nodes live in threads or in processes is the members' matter. What only one kind needs, and what can wait
+until the processes are on their way, is imported there: the time until a cluster serves is mostly imports.
 """
 
 import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from odradek.base.errors import KafkaError
 from odradek.cli.topology import Topology
 from odradek.client.address import Address
-from odradek.client.errors import ClientError
-from odradek.config.node_config import NodeConfig
 from odradek.testing.errors import ClusterError
-from odradek.testing.health import ask_for_layout, what_is_missing
 from odradek.testing.member import Member
-from odradek.testing.process_member import ProcessMember
+from odradek.testing.network import Network
 from odradek.testing.reserved_ports import ReservedPorts
-from odradek.testing.setup import set_up
-from odradek.testing.thread_member import ThreadMember
+
+if TYPE_CHECKING:
+    from odradek.config.node_config import NodeConfig
+    from odradek.testing.thread_member import ThreadMember
 
 SECONDS_MAX: Final = 30.0
 _POLL_SECONDS: Final = 0.01
@@ -51,6 +50,7 @@ class Cluster:
         self._properties: Final = dict(properties or {})
         self._directory: Path | None = None
         self._ports: ReservedPorts | None = None
+        self._network: Final = Network()
         self._members: dict[int, Member] = {}
         self._configs: dict[int, NodeConfig] = {}
 
@@ -86,7 +86,12 @@ class Cluster:
         self._members = {number: self._new_member(number, self._directory) for number in topology.roles}
         for member in self._members.values():
             member.prepare()
+        from odradek.testing.setup import set_up
+
         self._configs = set_up(self._directory, topology, self._ports.numbers, self._properties)
+        self._network.node_at.update(
+            (listener.port, number) for number, config in self._configs.items() for listener in config.listeners
+        )
         for number, member in self._members.items():
             member.begin(self._configs[number])
         for member in self._members.values():
@@ -94,7 +99,13 @@ class Cluster:
         self.wait_until_healthy()
 
     def _new_member(self, number: int, directory: Path) -> Member:
-        return ProcessMember(number, directory, self._properties) if self._in_processes else ThreadMember(number)
+        if self._in_processes:
+            from odradek.testing.process_member import ProcessMember
+
+            return ProcessMember(number, directory, self._properties)
+        from odradek.testing.thread_member import ThreadMember
+
+        return ThreadMember(number, self._network)
 
     def _end(self) -> None:
         """Nobody will read what a clean stop would write."""
@@ -123,20 +134,17 @@ class Cluster:
         return self._topology.controllers
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads the partition now, by the word of one that is running."""
-        for number in self._awake_brokers():
-            try:
-                found = ask_for_layout(self._address(number)).topics.get(topic)
-            except (ClientError, KafkaError):
-                continue
-            if found is not None and partition < len(found.partitions) and found.partitions[partition].leader >= 0:
-                return found.partitions[partition].leader
-        raise ClusterError(f"partition {topic}-{partition} has no leader")
+        """The broker that leads the partition, by the newest word of those that are running."""
+        from odradek.testing.health import leader_of
+
+        return leader_of(map(self._address, self._awake_brokers()), topic, partition)
 
     def wait_until_healthy(self, seconds_max: float = SECONDS_MAX) -> None:
         """Until all brokers that are neither down nor paused serve, know each other and no others, and every replica
         on them is in sync. Raises ClusterError, at once if a node has ended that nobody asked to.
         """
+        from odradek.testing.health import what_is_missing
+
         deadline = time.monotonic() + seconds_max
         while missing := what_is_missing({number: self._address(number) for number in self._awake_brokers()}):
             self._check_ends()
@@ -180,6 +188,24 @@ class Cluster:
     def resume(self, node: int) -> None:
         self._running(node).resume()
 
+    def partition(self, *sides: Collection[int]) -> None:
+        """From now on nodes of different sides do not hear of each other, and are not told why; clients reach all.
+
+        A later one takes its place, and `heal` ends it.
+        """
+        for node in (node for side in sides for node in side):
+            self._thread_member(node)
+        self._network.cut(sides)
+        self._tell_of_network()
+
+    def heal(self) -> None:
+        self._network.mend()
+        self._tell_of_network()
+
+    def _tell_of_network(self) -> None:
+        for node in self._members:
+            self._thread_member(node).network_mended()
+
     def fill_disk(self, node: int) -> None:
         """From now on nothing that takes room can be written; `free_disk` ends it."""
         self._thread_member(node).disk_faults.is_full = True
@@ -204,8 +230,10 @@ class Cluster:
             raise ClusterError(f"node {node} is not running" + (f": {member.end}" if member.end else ""))
         return member
 
-    def _thread_member(self, node: int) -> ThreadMember:
+    def _thread_member(self, node: int) -> "ThreadMember":
+        from odradek.testing.thread_member import ThreadMember
+
         member = self._member(node)
         if not isinstance(member, ThreadMember):
-            raise ClusterError("the disks of processes are the machine's: this needs processes=False")
+            raise ClusterError("disks and network of processes are the machine's: this needs processes=False")
         return member

@@ -1,12 +1,13 @@
 """Whether a cluster is well, as its brokers say themselves to whoever asks over the wire."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from odradek.base.errors import KafkaError
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.layout import ClusterLayout, PartitionLayout
+from odradek.testing.errors import ClusterError
 
 ANSWER_SECONDS_MAX = 2.0
 
@@ -19,7 +20,7 @@ def what_is_missing(brokers: Mapping[int, Address]) -> str:
         return "no broker is running"
     for node_id, address in brokers.items():
         try:
-            layout = ask_for_layout(address)
+            layout = _ask_for_layout(address)
         except (ClientError, KafkaError) as error:
             return f"broker {node_id} does not answer: {error}"
         if layout.brokers.keys() != brokers.keys():
@@ -31,7 +32,22 @@ def what_is_missing(brokers: Mapping[int, Address]) -> str:
     return ""
 
 
-def ask_for_layout(address: Address) -> ClusterLayout:
+def leader_of(brokers: Iterable[Address], topic: str, partition: int) -> int:
+    """By the newest word of these brokers. Raises ClusterError."""
+    newest = (-1, -1)
+    for address in brokers:
+        try:
+            found = _ask_for_layout(address).topics.get(topic)
+        except (ClientError, KafkaError):
+            continue
+        if found is not None and partition < len(found.partitions):
+            newest = max(newest, (found.partitions[partition].leader_epoch, found.partitions[partition].leader))
+    if newest[1] < 0:
+        raise ClusterError(f"partition {topic}-{partition} has no leader")
+    return newest[1]
+
+
+def _ask_for_layout(address: Address) -> ClusterLayout:
     with Cluster([address], timeout_s=ANSWER_SECONDS_MAX) as client:
         return client.layout(None)
 

@@ -1,8 +1,9 @@
 """One node of a cluster under test, as the cluster handles it, whether it lives in a thread or in a process."""
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from odradek.config.node_config import NodeConfig
+if TYPE_CHECKING:
+    from odradek.config.node_config import NodeConfig
 
 STOP_SECONDS_MAX: Final = 30.0
 
@@ -24,7 +25,7 @@ class Member(Protocol):
     def prepare(self) -> None:
         """What can be done before there is a configuration."""
 
-    def begin(self, config: NodeConfig) -> None: ...
+    def begin(self, config: "NodeConfig") -> None: ...
 
     def wait_until_serving(self, seconds_max: float) -> None:
         """Raises ClusterError."""

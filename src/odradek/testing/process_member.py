@@ -8,14 +8,16 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odradek.cli.node_files import NodeFiles
 from odradek.cli.supervise import READY
-from odradek.config.node_config import NodeConfig
 from odradek.testing.child import GO
 from odradek.testing.errors import ClusterError
 from odradek.testing.member import STOP_SECONDS_MAX
+
+if TYPE_CHECKING:
+    from odradek.config.node_config import NodeConfig
 
 _LOG_LINES: Final = 12
 
@@ -57,7 +59,7 @@ class ProcessMember:
             )
         self._was_ended = self._is_paused = False
 
-    def begin(self, config: NodeConfig) -> None:
+    def begin(self, config: "NodeConfig") -> None:
         if not self.is_running:
             self._close_pipes()
             self.prepare()

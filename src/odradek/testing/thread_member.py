@@ -14,8 +14,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
 
-import uvloop
-
 from odradek.config.node_config import NodeConfig
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
@@ -24,13 +22,15 @@ from odradek.node.node import Node, StartError
 from odradek.testing.errors import ClusterError
 from odradek.testing.faulty_disk import DiskFaults, FaultyDisk
 from odradek.testing.member import STOP_SECONDS_MAX
+from odradek.testing.network import Network, NodeLoop
 
 logger = logging.getLogger(__name__)
 
 
 class ThreadMember:
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, network: Network) -> None:
         self.node_id = node_id
+        self._network: Final = network
         self.disk_faults: Final = DiskFaults()
         self._life: _Life | None = None
 
@@ -50,7 +50,7 @@ class ThreadMember:
         pass
 
     def begin(self, config: NodeConfig) -> None:
-        self._life = _Life(config, FaultyDisk(HostDisk(), self.disk_faults))
+        self._life = _Life(config, FaultyDisk(HostDisk(), self.disk_faults), self._network)
         self._life.begin()
 
     def wait_until_serving(self, seconds_max: float) -> None:
@@ -72,6 +72,10 @@ class ThreadMember:
     def resume(self) -> None:
         self._running_life().thaw()
 
+    def network_mended(self) -> None:
+        if self._life is not None:
+            self._life.network_mended()
+
     def _running_life(self) -> "_Life":
         assert self._life is not None, "it was begun"
         return self._life
@@ -80,11 +84,11 @@ class ThreadMember:
 class _Life:
     """One run of the node, from its start to its end."""
 
-    def __init__(self, config: NodeConfig, disk: FaultyDisk) -> None:
+    def __init__(self, config: NodeConfig, disk: FaultyDisk, network: Network) -> None:
         self._config: Final = config
         self._disk: Final = disk
         self._executor: Final = ThreadExecutor(config.background_threads)
-        self._loop: Final = uvloop.new_event_loop()
+        self._loop: Final = NodeLoop.of(config.node_id, network)
         self._stop_requested: Final = asyncio.Event()
         self._thawed: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._run, name=f"odradek-node-{config.node_id}", daemon=True)
@@ -134,6 +138,9 @@ class _Life:
     def thaw(self) -> None:
         self.is_frozen = False
         self._thawed.set()
+
+    def network_mended(self) -> None:
+        self._tell(self._loop.mended)
 
     def _tell(self, what: Callable[[], object]) -> None:
         # A loop that is closed belongs to a node that has ended meanwhile.

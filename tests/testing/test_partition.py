@@ -1,0 +1,29 @@
+"""Nodes that do not hear of each other any more, in one process."""
+
+import time
+
+import pytest
+
+from odradek.testing import Cluster, ClusterError
+from tests.testing.clients import SECONDS_MAX, consume, create_topic, produce, texts
+
+QUICK_SESSIONS = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
+
+
+@pytest.mark.parametrize("controllers", [0, 1])
+def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(controllers: int) -> None:
+    with Cluster(controllers=controllers, properties=QUICK_SESSIONS) as cluster:
+        create_topic(cluster, "orders")
+        produce(cluster, "orders", texts(0, 10))
+        leader = cluster.leader("orders")
+        cluster.partition([leader], {*cluster.brokers, *cluster.controllers} - {leader})
+        deadline = time.monotonic() + SECONDS_MAX
+        while cluster.leader("orders") == leader:
+            assert time.monotonic() < deadline, "nobody took over"
+            time.sleep(0.05)
+        with pytest.raises(ClusterError, match="not healthy"):
+            cluster.wait_until_healthy(0.5)
+        cluster.heal()
+        cluster.wait_until_healthy()
+        produce(cluster, "orders", texts(10, 20))
+        assert consume(cluster, "orders", 20) == texts(0, 20)
