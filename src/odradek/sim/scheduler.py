@@ -109,7 +109,8 @@ class Scheduler:
             if when > self.now:
                 self.now = when
                 at_this_instant = 0
-            self._take(turn)
+            # As all that is ready: a timer that is set again for the same instant is no better than a loop.
+            ready.append(turn)
 
     def clear(self) -> None:
         """Nothing of all that will happen."""

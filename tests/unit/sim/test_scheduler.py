@@ -85,3 +85,14 @@ def test_a_world_in_which_time_stands_still_is_ended() -> None:
     again()
     with pytest.raises(Livelock):
         scheduler.run(until=1.0)
+
+
+def test_a_timer_that_is_set_again_for_no_time_is_found_out() -> None:
+    scheduler, worker = Scheduler(), Worker()
+
+    def again() -> None:
+        scheduler.at(scheduler.now, Turn(worker, 0.0, again, ()))
+
+    again()
+    with pytest.raises(Livelock):
+        scheduler.run(until=1.0)

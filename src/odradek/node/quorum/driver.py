@@ -422,8 +422,9 @@ class QuorumDriver:
     def _set_timer(self, at_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay = max(0.0, at_ms / 1000 - self._clock.monotonic())
-        self._timer = asyncio.get_running_loop().call_later(delay, self._time_has_come, at_ms)
+        # In whole milliseconds, as the machine counts them: rounded otherwise, no time at all might be left to wait.
+        delay_ms = max(0, at_ms - self._now_ms())
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._time_has_come, at_ms)
 
     def _time_has_come(self, at_ms: int) -> None:
         self._timer = None
