@@ -68,7 +68,8 @@ def plan(
         _refuse_while_moving(Reassignments(cluster).ongoing(), None)
     placed = found.placed()
     try:
-        moves = plan_moves(placed, found.racks, found.online, purpose, topics=topic or None)
+        with progress("planning", len(placed), unit="partitions"):
+            moves = plan_moves(placed, found.racks, found.online, purpose, topics=topic or None)
     except CannotPlan as error:
         raise UserError(f"{error}: add brokers, or drain fewer") from None
     if out is not None and moves:

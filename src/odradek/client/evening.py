@@ -26,6 +26,9 @@ class Evening:
         self._assignment: Final = assignment
         self._movable: Final = frozenset(movable)
         self._steps_max: Final = 2 * sum(map(len, assignment.replicas))
+        # Pairs of brokers between which nothing could go. They are looked at again only when nothing else is left:
+        # racks may forbid all of ten thousand partitions, and would at every step.
+        self._barren: Final[set[tuple[int, int]]] = set()
 
     def part_racks(self) -> None:
         """No two replicas on one rack, as far as there are racks: this is worth copying for, and comes before all."""
@@ -45,10 +48,15 @@ class Evening:
         self._repeat(self._leader_step)
 
     def _repeat(self, step: Callable[[], Sequence[Change]]) -> None:
+        self._barren.clear()
+        has_changed_since = False
         for _ in range(self._steps_max):
             changes = step()
-            if not changes:
+            if not changes and not has_changed_since:
                 return
+            if not changes:
+                self._barren.clear()
+            has_changed_since = bool(changes)
             for change in changes:
                 self._assignment.apply(change)
 
@@ -78,11 +86,14 @@ class Evening:
             for sink in self._by_replicas(sinks):
                 if held.replica_counts[source] - held.replica_counts[sink] < 2:
                     break
+                if (source, sink) in self._barren:
+                    continue
                 # Where bytes differ too, half of that is what both would like to see moved; otherwise the least.
                 wanted_bytes = max(0, held.bytes_on[source] - held.bytes_on[sink]) // 2
                 for change in self._moves(source, sink, wanted_bytes):
                     if held.makes_nothing_worse([change]):
                         return [change]
+                self._barren.add((source, sink))
         return ()
 
     def _bytes_step(self, sources: Sequence[int], sinks: Sequence[int], exchanging: bool) -> Sequence[Change]:
@@ -92,6 +103,8 @@ class Evening:
                 difference = held.bytes_on[source] - held.bytes_on[sink]
                 if difference <= held.bytes_tolerance:
                     break
+                if (source, sink) in self._barren:
+                    continue
                 for change in self._moves(source, sink, difference // 2):
                     if 0 < held.sizes[change.number] <= difference * _WORTH_MOVING and held.makes_nothing_worse(
                         [change]
@@ -99,6 +112,7 @@ class Evening:
                         return [change]
                 if exchanging and (changes := self._exchange(source, sink, difference)):
                     return changes
+                self._barren.add((source, sink))
         return ()
 
     def _exchange(self, source: int, sink: int, difference: int) -> Sequence[Change]:
