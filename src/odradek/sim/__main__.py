@@ -15,7 +15,8 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from odradek.sim.planted import BUGS, planted
+from odradek.sim.planted import BUGS
+from odradek.sim.planted_bug import planted
 from odradek.sim.report import describe, replay_command
 from odradek.sim.run import Result, run_seed
 from odradek.sim.scenarios import DEFAULT_SCENARIOS, SCENARIOS, Scenario

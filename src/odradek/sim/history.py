@@ -95,6 +95,8 @@ class Change:
     ended: float | None = None
     outcome: Outcome = Outcome.UNKNOWN
     reason: str = ""
+    may_be_repeated: bool = False
+    """Whether a broker hands it on, and does so again where the controller's answer is lost."""
 
     def __str__(self) -> str:
         detail = {ChangeKind.CREATE: str(self.partitions), ChangeKind.GROW: str(self.partitions)}

@@ -1,13 +1,10 @@
 """Bugs switched on by name: a checker is worth what it catches.
 
-Each replaces one piece of the node while a run lasts. They are put in from here: the node knows nothing of them.
+They are put in from here: the node knows nothing of them. Those of consensus: see `planted_quorum`.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from odradek.base.errors import KafkaError
@@ -25,34 +22,9 @@ from odradek.partition.group_sync import GroupSync
 from odradek.partition.partition import Partition
 from odradek.protocol.framing import FrameReader
 from odradek.sim.disk_port import VirtualDiskPort
-from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES, Scenario
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlantedBug:
-    name: str
-    what: str
-    scenario: Scenario
-    """In which it is to be found."""
-    owner: Any
-    attribute: str
-    breaks: Callable[[Any], Any]
-    """Makes the broken piece from the sound one."""
-
-
-@contextmanager
-def planted(bug: PlantedBug | None) -> Iterator[None]:
-    if bug is None:
-        yield
-        return
-    # As it stands in the class: a property stays one.
-    sound = vars(bug.owner)[bug.attribute]
-    setattr(bug.owner, bug.attribute, bug.breaks(sound))
-    try:
-        yield
-    finally:
-        setattr(bug.owner, bug.attribute, sound)
-
+from odradek.sim.planted_bug import PlantedBug
+from odradek.sim.planted_quorum import QUORUM_BUGS
+from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES
 
 # ---- records
 
@@ -60,9 +32,9 @@ def planted(bug: PlantedBug | None) -> Iterator[None]:
 def _append_later(sound: Any) -> Any:
     owed: dict[Partition, int] = {}
 
-    def append(self: Partition, data: Any, batches: Any) -> Any:
+    def append(self: Partition, data: Any, batches: Any, *when: Any) -> Any:
         if self.log.producers.find_duplicate(batches[0]) is not None:
-            return sound(self, data, batches)
+            return sound(self, data, batches, *when)
         copy = memoryview(bytearray(data))
         count = batches[0].last_offset_delta + 1
         first = self.log.log_end_offset + owed.get(self, 0)
@@ -71,7 +43,7 @@ def _append_later(sound: Any) -> Any:
         def pay() -> None:
             owed[self] -= count
             with contextlib.suppress(KafkaError, OSError):
-                sound(self, copy, batches)
+                sound(self, copy, batches, *when)
 
         asyncio.get_running_loop().call_later(0.05, pay)
         return Appended(first, first + count - 1)
@@ -87,8 +59,8 @@ def _sync_later(sound: Any) -> Any:
 
 
 def _publish_at_once(sound: Any) -> Any:
-    def published(self: Partition, appended: Appended, data: Any) -> None:
-        sound(self, appended, data)
+    def published(self: Partition, appended: Appended, *what: Any) -> None:
+        sound(self, appended, *what)
         self._advance_high_watermark(appended.last_offset + 1, 1)
 
     return published
@@ -118,7 +90,7 @@ def _keep_torn_tail(sound: Any) -> Any:
 
 
 def _forget_producers(sound: Any) -> Any:
-    def load(self: LogLoader, log_start_offset: int, log_end_offset: int) -> ProducerState:
+    def load(self: LogLoader, log_start_offset: int, log_end_offset: int, *how: Any) -> ProducerState:
         producers = self._new_producers()
         producers.end_offset = log_end_offset
         return producers
@@ -322,5 +294,6 @@ BUGS: Final = {
             attribute="write_atomically",
             breaks=_rename_unsynced,
         ),
+        *QUORUM_BUGS,
     )
 }

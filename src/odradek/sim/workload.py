@@ -39,6 +39,7 @@ class Workload:
         self._world: Final = world
         self._plan: Final = plan
         self._bootstrap: Final = tuple((node.name, CLIENT_PORT) for node in plan.brokers)
+        self._is_one_node: Final = len(plan.nodes) == 1
         self._topic_configs: Final = dict(topic_configs)
         self._random: Final = world.random("workload")
         self.history: Final = History()
@@ -73,7 +74,7 @@ class Workload:
 
     def create_topics(self) -> None:
         async def work(client: ClusterClient) -> None:
-            admin = Admin(client, self.history)
+            admin = Admin(client, self.history, asks_the_controller=self._is_one_node)
             for topic in dict.fromkeys(partition.topic for partition in self.partitions):
                 count = sum(partition.topic == topic for partition in self.partitions)
                 await admin.create(topic, count, self._topic_configs)
@@ -192,9 +193,9 @@ class Workload:
         interval_seconds = self._random.choice((0.2, 1.0))
 
         async def work(client: ClusterClient) -> None:
-            admin = Admin(client, self.history)
+            admin = Admin(client, self.history, asks_the_controller=self._is_one_node)
             self._admins.append(admin)
-            onlooker = Onlooker(client, self.history, sees_the_present=len(self._bootstrap) == 1)
+            onlooker = Onlooker(client, self.history, sees_the_present=self._is_one_node)
             await admin.change_topics(topics, interval_seconds, onlooker)
 
         return work

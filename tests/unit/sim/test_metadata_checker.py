@@ -114,3 +114,17 @@ def test_a_broker_may_be_behind_but_does_not_step_back() -> None:
     # It may have been created, seen and deleted.
     assert not breaks(change("create", UNKNOWN), behind(1, "a"), change("delete", UNKNOWN), behind(None, "a"))
     assert breaks(create, grow, behind(1, "a"), view(1))
+
+
+def test_what_is_handed_on_may_be_asked_for_twice() -> None:
+    create, grow = change("create", DONE, partitions=1), change("grow", REFUSED, partitions=2)
+    assert breaks(create, grow)
+    handed_on = replace(grow, may_be_repeated=True)
+    assert not breaks(create, handed_on, view(2))
+    # Had it not been made before, it would not have been refused.
+    assert breaks(create, handed_on, view(1))
+    lost = change("create", UNKNOWN)
+    again = (view(1), change("delete", DONE), view(1))
+    assert breaks(lost, *again)
+    assert not breaks(replace(lost, may_be_repeated=True), *again)
+    assert breaks(create, replace(change("grow", DONE, partitions=2), may_be_repeated=True), view(1))

@@ -5,7 +5,9 @@ how things are at such an instant. An answer that never came leaves open whether
 request may lie in a queue while its author has long moved on. So the checker follows every state that the topic may be
 in, and objects when an answer fits none of them.
 
-A broker that is not the controller may be behind: what it says was true at some instant, and it never steps back.
+A broker that is not the controller may be behind: what it says was true at some instant, and it never steps back. What
+it hands on to the controller, it asks for again when the answer is lost, as Kafka's brokers do: a refusal may be the
+answer to the second question, the first having been granted, and what its author no longer waits for may happen twice.
 """
 
 from collections import defaultdict
@@ -85,8 +87,9 @@ class _Check:
         while waiting:
             state = waiting.pop()
             for number in state.open:
-                is_possible, topic = _effect(state.topic, self._steps[number])
-                after = _State(topic, state.open - {number})
+                step = self._steps[number]
+                is_possible, topic = _effect(state.topic, step)
+                after = _State(topic, state.open if _may_happen_again(step) else state.open - {number})
                 if is_possible and topic != state.topic:
                     became.add(topic)
                 if is_possible and after not in found:
@@ -109,12 +112,17 @@ def _may_be_behind(step: Change | View) -> bool:
     return isinstance(step, View) and not step.is_current
 
 
+def _may_happen_again(step: Change | View) -> bool:
+    return isinstance(step, Change) and step.may_be_repeated and step.outcome is Outcome.UNKNOWN
+
+
 def _effect(topic: _Topic | None, step: Change | View) -> tuple[bool, _Topic | None]:
     """Whether the step, with the answer it had, can have taken effect in this state; and the state after it."""
     if isinstance(step, View):
         return _shows(step, topic), topic
     after, is_done = _apply(topic, step)
-    return step.outcome is Outcome.UNKNOWN or is_done == (step.outcome is Outcome.DONE), after
+    is_any_possible = step.outcome is Outcome.UNKNOWN or (step.may_be_repeated and step.outcome is Outcome.REFUSED)
+    return is_any_possible or is_done == (step.outcome is Outcome.DONE), after
 
 
 def _shows(view: View, topic: _Topic | None) -> bool:

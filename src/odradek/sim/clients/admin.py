@@ -29,9 +29,11 @@ _REFUSALS: Final = frozenset(
 
 
 class Admin:
-    def __init__(self, client: ClusterClient, history: History) -> None:
+    def __init__(self, client: ClusterClient, history: History, *, asks_the_controller: bool) -> None:
+        """`asks_the_controller`: brokers do not hand on what is asked of them."""
         self._client: Final = client
         self._history: Final = history
+        self._asks_the_controller: Final = asks_the_controller
         self._value = 600_000
         self.is_finishing = False
 
@@ -71,6 +73,7 @@ class Admin:
             partitions=random.randrange(1, _PARTITIONS_MAX + 1),
             value=str(self._value),
             began=self._client.now,
+            may_be_repeated=not self._asks_the_controller,
         )
 
     async def _change(self, change: Change) -> None:
