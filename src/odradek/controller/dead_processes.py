@@ -20,6 +20,7 @@ from enum import Enum, auto
 from math import inf
 from typing import Final, TypeAlias
 
+from odradek.base.values import value
 from odradek.metadata.image import BrokerImage
 from odradek.metadata.records import Endpoint
 
@@ -41,12 +42,12 @@ class Knock(Enum):
 # Events
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Activated:
     """The first event: this controller has become the active one, and nobody has been heard of yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HeartbeatAccepted:
     broker_id: int
     broker_epoch: int
@@ -54,20 +55,20 @@ class HeartbeatAccepted:
     """A number that no other connection has; None: the broker is in this process."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConnectionClosed:
     connection: int
     by_us: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Knocked:
     broker_id: int
     attempt: int
     result: Knock
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TimePassed:
     pass
 
@@ -78,7 +79,7 @@ Event: TypeAlias = Activated | HeartbeatAccepted | ConnectionClosed | Knocked | 
 # Effects
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Probe:
     """Connect there, and tell by `Knocked`; an answer that takes longer than this is none."""
 
@@ -88,19 +89,19 @@ class Probe:
     timeout_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RouseVoters:
     """Write a record that says nothing: voters that wait for news get some, and fetch again if they can."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FenceEarly:
     broker_id: int
     broker_epoch: int
     silent_since: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WakeAt:
     """By TimePassed. Replaces the wake before it."""
 
@@ -110,7 +111,7 @@ class WakeAt:
 Effect: TypeAlias = Probe | RouseVoters | FenceEarly | WakeAt
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DetectionSettings:
     grace_seconds: float
     """0: no broker is ever suspected, as in Apache Kafka."""

@@ -5,8 +5,7 @@ that left this node would otherwise be forgotten in a crash. The log is differen
 replica hears of their durability by LogSynced and waits with what depends on it.
 """
 
-from dataclasses import dataclass
-
+from odradek.base.values import value
 from odradek.metadata.snapshot import SnapshotId
 from odradek.raft.batch import Batch
 from odradek.raft.messages import FetchResponse, FetchSnapshotResponse, Request, Response
@@ -16,7 +15,7 @@ from odradek.records.control import VoterEndpoint
 # Talking
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     destination: int
     endpoints: tuple[VoterEndpoint, ...]
@@ -25,13 +24,13 @@ class Send:
     message: Request
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Respond:
     request_id: int
     message: Response
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RespondWithRecords:
     """The host adds whole batches from its log to the response: at least one, of at most `max_bytes` if there are more.
     It reads them before it carries out any later effect, so that they are of this leader's log."""
@@ -43,7 +42,7 @@ class RespondWithRecords:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RespondWithSnapshot:
     """The host adds the snapshot's bytes from the response's position on."""
 
@@ -55,26 +54,26 @@ class RespondWithSnapshot:
 # Keeping
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PersistQuorumState:
     state: QuorumState
     kraft_version: int
     voter_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Append:
     change: int
     batches: tuple[Batch, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Truncate:
     change: int
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WriteSnapshotPiece:
     """Position 0 begins the file anew."""
 
@@ -83,14 +82,14 @@ class WriteSnapshotPiece:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AbandonSnapshot:
     """Its last piece will not come."""
 
     snapshot_id: SnapshotId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LoadSnapshot:
     """The pieces are a whole snapshot now: it takes the place of the log. SnapshotLoaded is the answer."""
 
@@ -101,13 +100,13 @@ class LoadSnapshot:
 # Telling the host
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaderChanged:
     leader_id: int
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BecameLeader:
     """Records may be offered. Those of earlier epochs are not known to be committed before LeadershipConfirmed."""
 
@@ -115,39 +114,39 @@ class BecameLeader:
     epoch_start_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeadershipConfirmed:
     """A record of the own epoch is committed, and with it everything before: the controller may begin."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LostLeadership:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordsRefused:
     """Of RecordsOffered and KRaftVersionWanted: not as leader of that epoch, or not now."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HighWatermarkMoved:
     offset: int
     """Everything before it is committed and may be applied."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SetTimer:
     """Takes the place of the timer set before."""
 
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReadyToStop:
     """After StopRequested: this node is not needed any more."""
 

@@ -1,25 +1,24 @@
 """What a replica hears: messages, its disk's progress, wishes of its host, and the passing of time."""
 
-from dataclasses import dataclass
-
+from odradek.base.values import value
 from odradek.metadata.snapshot import SnapshotId
 from odradek.raft.messages import Request, Response
 from odradek.raft.voters import Quorum
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TimePassed:
     """The deadline of the last SetTimer has come. Harmless at any other time."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestReceived:
     request_id: int
     """The host's own number, unique among open requests: the answer names it."""
     message: Request
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResponseReceived:
     source: int
     """The destination that the request was sent to."""
@@ -27,7 +26,7 @@ class ResponseReceived:
     message: Response
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestFailed:
     """No response will come: the connection broke, or could not be made."""
 
@@ -35,7 +34,7 @@ class RequestFailed:
     correlation_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordsOffered:
     """The host, believing that it leads in this epoch, wants one batch of records appended."""
 
@@ -44,14 +43,14 @@ class RecordsOffered:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogSynced:
     """Every change of the log up to this one would survive a power loss."""
 
     change: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotTaken:
     """The host wrote a snapshot of its own state, which stands for the log before its end."""
 
@@ -59,7 +58,7 @@ class SnapshotTaken:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SnapshotLoaded:
     """Done with LoadSnapshot, durably: the log is empty and begins at the snapshot's end."""
 
@@ -69,21 +68,21 @@ class SnapshotLoaded:
     """What the snapshot says of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LogStartAdvanced:
     """The host removed what this snapshot stands for, and the snapshots before it."""
 
     snapshot_id: SnapshotId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResignRequested:
     """The host cannot go on as this epoch's leader. Nothing happens in any other epoch."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KRaftVersionWanted:
     """An upgrade from fixed voters to voters in the log."""
 
@@ -91,19 +90,19 @@ class KRaftVersionWanted:
     kraft_version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StopRequested:
     """The node ends soon: leadership is handed over, and no election is begun."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConnectionRefused:
     """A connect to this node was answered by a refusal: nobody listens there. Not: no answer, or no route."""
 
     node_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConnectionUp:
     node_id: int
 

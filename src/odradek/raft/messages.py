@@ -3,9 +3,8 @@
 Plain values; the host translates them from and to the wire. Where Kafka writes -1 for "none", so do these.
 """
 
-from dataclasses import dataclass
-
 from odradek.base.errors import ErrorCode
+from odradek.base.values import named_value
 from odradek.metadata.snapshot import SnapshotId
 from odradek.raft.batch import Batch, OffsetAndEpoch
 from odradek.raft.voter_set import ReplicaKey
@@ -17,7 +16,7 @@ ANY_HIGH_WATERMARK = (1 << 63) - 1
 """What a fetcher says that does not want to be told of a new high watermark alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class LeaderNaming:
     """Base of the responses that tell which leader and epoch the answering replica knows."""
 
@@ -31,7 +30,7 @@ class LeaderNaming:
 # Elections
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class VoteRequest:
     cluster_id: str | None
     voter: ReplicaKey
@@ -45,12 +44,12 @@ class VoteRequest:
     """Only asks whether a vote would be granted; nobody is bound by the answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class VoteResponse(LeaderNaming):
     vote_granted: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class BeginQuorumEpochRequest:
     cluster_id: str | None
     voter: ReplicaKey
@@ -59,12 +58,12 @@ class BeginQuorumEpochRequest:
     leader_endpoints: tuple[VoterEndpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class BeginQuorumEpochResponse(LeaderNaming):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class EndQuorumEpochRequest:
     cluster_id: str | None
     leader_id: int
@@ -74,7 +73,7 @@ class EndQuorumEpochRequest:
     leader_endpoints: tuple[VoterEndpoint, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class EndQuorumEpochResponse(LeaderNaming):
     pass
 
@@ -82,7 +81,7 @@ class EndQuorumEpochResponse(LeaderNaming):
 # Replication
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class FetchRequest:
     cluster_id: str | None
     replica: ReplicaKey
@@ -95,7 +94,7 @@ class FetchRequest:
     max_wait_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class FetchResponse(LeaderNaming):
     high_watermark: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
@@ -104,7 +103,7 @@ class FetchResponse(LeaderNaming):
     batches: tuple[Batch, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class FetchSnapshotRequest:
     cluster_id: str | None
     replica: ReplicaKey
@@ -114,7 +113,7 @@ class FetchSnapshotRequest:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class FetchSnapshotResponse(LeaderNaming):
     snapshot_id: SnapshotId | None = None
     size_bytes: int = 0
@@ -125,7 +124,7 @@ class FetchSnapshotResponse(LeaderNaming):
 # The voters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class AddRaftVoterRequest:
     cluster_id: str | None
     voter: ReplicaKey
@@ -133,25 +132,25 @@ class AddRaftVoterRequest:
     ack_when_committed: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class AddRaftVoterResponse:
     error: ErrorCode = ErrorCode.none
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class RemoveRaftVoterRequest:
     cluster_id: str | None
     voter: ReplicaKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class RemoveRaftVoterResponse:
     error: ErrorCode = ErrorCode.none
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class UpdateRaftVoterRequest:
     cluster_id: str | None
     current_leader_epoch: int
@@ -160,17 +159,17 @@ class UpdateRaftVoterRequest:
     kraft_versions: KRaftVersionRange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class UpdateRaftVoterResponse(LeaderNaming):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class ApiVersionsRequest:
     """Asks a new voter which kraft.versions it knows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class ApiVersionsResponse:
     error: ErrorCode = ErrorCode.none
     kraft_versions: KRaftVersionRange | None = None
@@ -179,12 +178,12 @@ class ApiVersionsResponse:
 # Looking at the quorum
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class DescribeQuorumRequest:
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class ReplicaStatus:
     replica: ReplicaKey
     log_end_offset: int
@@ -193,7 +192,7 @@ class ReplicaStatus:
     last_caught_up_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class DescribeQuorumResponse:
     error: ErrorCode = ErrorCode.none
     leader_id: int = NOBODY

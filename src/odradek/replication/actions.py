@@ -1,11 +1,10 @@
 """What a follower has to do with its log, or with its time, after its leader has answered."""
 
-from dataclasses import dataclass
-
 from odradek.base.errors import ErrorCode
+from odradek.base.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Append:
     """Append what came, if anything did, and then tell `FollowerState.appended`."""
 
@@ -14,7 +13,7 @@ class Append:
     has to begin at this offset first."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TruncateTo:
     """Cut the log here, and then tell `FollowerState.truncated`. Epochs that begin here or later go with it, also if
     the log ends here already."""
@@ -24,19 +23,19 @@ class TruncateTo:
     """Below the high watermark: only an unclean election asks for that."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TruncateFullyTo:
     """Drop the whole log, begin anew at this offset, and then tell `FollowerState.truncated`."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AskLeaderOffsets:
     """Ask the leader by ListOffsets where its log starts and ends, and tell `FollowerState.leader_offsets`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Wait:
     """Nothing can be fetched now."""
 
@@ -45,7 +44,7 @@ class Wait:
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReportFault:
     """As `Wait`, for something that should not be: people should read of it."""
 

@@ -1,0 +1,46 @@
+"""Small classes of values, made quickly.
+
+As frozen dataclasses with slots, and to the type checker nothing else. But `dataclass` compiles six methods for each
+class, and dozens of classes are what a node waits for when it starts: here they share theirs, all but `__init__`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def value(cls: type[T]) -> type[T]:
+    return _made(cls, kw_only=False)
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def named_value(cls: type[T]) -> type[T]:
+    """With fields that are given by their names only."""
+    return _made(cls, kw_only=True)
+
+
+def _made(cls: type[T], *, kw_only: bool) -> type[T]:
+    made: Any = dataclass(repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
+    made.__eq__ = _equals
+    made.__hash__ = _hash
+    if made.__repr__ is object.__repr__:
+        made.__repr__ = _show
+    result: type[T] = made
+    return result
+
+
+def _equals(self: Any, other: Any) -> bool:
+    return other.__class__ is self.__class__ and all(
+        getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__
+    )
+
+
+def _hash(self: Any) -> int:
+    return hash(tuple(getattr(self, name) for name in self.__dataclass_fields__))
+
+
+def _show(self: Any) -> str:
+    fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
+    return f"{type(self).__qualname__}({fields})"
