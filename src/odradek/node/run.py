@@ -24,6 +24,7 @@ logger = logging.getLogger("odradek")
 EXIT_OK = 0
 EXIT_MISTAKE = 2
 EXIT_FAILED = 1
+PRELOAD_AFTER_SECONDS = 1.0
 
 
 def run_node(config: NodeConfig) -> int:
@@ -87,6 +88,8 @@ async def _serve(config: NodeConfig) -> int:
 async def _preload(config: NodeConfig, executor: ThreadExecutor) -> None:
     """Only where there may be another controller to take over from."""
     if config.is_controller and len(config.controller_quorum_voters) != 1:
+        # The first clients come first.
+        await asyncio.sleep(PRELOAD_AFTER_SECONDS)
         from odradek.node.preloading import preload_for_failover
 
         await preload_for_failover(executor)
