@@ -4,18 +4,18 @@ As frozen dataclasses with slots, and to the type checker nothing else. But `dat
 class, and dozens of classes are what a node waits for when it starts: here they share theirs, all but `__init__`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(cls: type[T]) -> type[T]:
     return _made(cls, kw_only=False)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def named_value(cls: type[T]) -> type[T]:
     """With fields that are given by their names only."""
     return _made(cls, kw_only=True)

@@ -4,12 +4,13 @@ Values only: how records change them is in `apply.py`. Built for a million parti
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 from uuid import UUID
 
 from odradek.base.ids import NO_LEADER
+from odradek.base.values import value
 
 from .features import METADATA_VERSION
 from .persistent_map import PersistentMap
@@ -28,7 +29,7 @@ ConfigResource: TypeAlias = tuple[int, str]
 """Type and name. The broker resource with an empty name holds what counts for all brokers."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionImage:
     replicas: tuple[int, ...]
     """In order of preference: the first should lead."""
@@ -63,14 +64,14 @@ class PartitionImage:
         return self.directories[self.replicas.index(broker_id)]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicImage:
     name: str
     id: UUID
     partitions: Mapping[int, PartitionImage]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BrokerImage:
     id: int
     epoch: int
@@ -90,7 +91,7 @@ class BrokerImage:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ControllerImage:
     id: int
     incarnation_id: UUID
@@ -99,7 +100,7 @@ class ControllerImage:
     zk_migration_ready: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FeaturesImage:
     levels: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """The finalized level of each feature, without those at level 0. `metadata.version` is one of them."""
@@ -114,7 +115,7 @@ class FeaturesImage:
         return self.level(METADATA_VERSION)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ScramCredential:
     salt: bytes
     stored_key: bytes
@@ -122,7 +123,7 @@ class ScramCredential:
     iterations: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DelegationToken:
     owner: str
     requester: str
@@ -132,7 +133,7 @@ class DelegationToken:
     expiration_timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AccessControlEntry:
     resource_type: int
     resource_name: str
@@ -147,7 +148,7 @@ QuotaEntityKey: TypeAlias = tuple[tuple[str, str | None], ...]
 """Sorted pairs of type ("user", "client-id", "ip") and name, None for the type's default."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClusterImage:
     offset: int = -1
     """Of the last record that is in the image."""

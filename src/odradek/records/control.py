@@ -6,7 +6,7 @@ written and read with kio's codecs. What the records mean is no matter of this m
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import cache
 from struct import Struct
@@ -19,6 +19,7 @@ from kio.serial.errors import DecodeError
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
+from odradek.base.values import named_value
 from odradek.records.batch import NO_SEQUENCE
 from odradek.records.builder import build_batch
 from odradek.records.record import InvalidRecords, Record
@@ -61,18 +62,18 @@ def _form(kafka_type: str) -> dict[str, str]:
     return {"kafka_type": kafka_type}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class Voter(_Nested):
     voter_id: int = field(metadata=_form("int32"))
     voter_directory_id: UUID | None = field(metadata=_form("uuid"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class VoterById(_Nested):
     voter_id: int = field(metadata=_form("int32"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class LeaderChange(ControlMessage):
     """The first record of a leader's epoch, where voters are known with their directories (kraft.version 1)."""
 
@@ -83,7 +84,7 @@ class LeaderChange(ControlMessage):
     granting_voters: tuple[Voter, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class LeaderChangeV0(ControlMessage):
     """The same under kraft.version 0: voters are numbers only."""
 
@@ -94,40 +95,40 @@ class LeaderChangeV0(ControlMessage):
     granting_voters: tuple[VoterById, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class SnapshotHeader(ControlMessage):
     CONTROL_TYPE: ClassVar = ControlType.SNAPSHOT_HEADER
     version: int = field(default=0, metadata=_form("int16"))
     last_contained_log_timestamp: int = field(metadata=_form("int64"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class SnapshotFooter(ControlMessage):
     CONTROL_TYPE: ClassVar = ControlType.SNAPSHOT_FOOTER
     version: int = field(default=0, metadata=_form("int16"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class KRaftVersion(ControlMessage):
     CONTROL_TYPE: ClassVar = ControlType.KRAFT_VERSION
     version: int = field(default=0, metadata=_form("int16"))
     kraft_version: int = field(metadata=_form("int16"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class VoterEndpoint(_Nested):
     name: str = field(metadata=_form("string"))
     host: str = field(metadata=_form("string"))
     port: int = field(metadata=_form("uint16"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class KRaftVersionRange(_Nested):
     min_supported_version: int = field(metadata=_form("int16"))
     max_supported_version: int = field(metadata=_form("int16"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class VoterRegistration(_Nested):
     voter_id: int = field(metadata=_form("int32"))
     voter_directory_id: UUID | None = field(metadata=_form("uuid"))
@@ -135,14 +136,14 @@ class VoterRegistration(_Nested):
     kraft_version_feature: KRaftVersionRange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class Voters(ControlMessage):
     CONTROL_TYPE: ClassVar = ControlType.KRAFT_VOTERS
     version: int = field(default=0, metadata=_form("int16"))
     voters: tuple[VoterRegistration, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class EndTransactionMarker:
     """Ends a producer's transaction in one partition."""
 

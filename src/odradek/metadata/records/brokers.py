@@ -1,13 +1,15 @@
 """Records about nodes: brokers, controllers, and what they offer."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 from uuid import UUID
+
+from odradek.base.values import named_value
 
 from .form import MetadataRecord, NestedForm, form
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class Endpoint(NestedForm):
     name: str = field(metadata=form("string"))
     host: str = field(metadata=form("string"))
@@ -15,14 +17,14 @@ class Endpoint(NestedForm):
     security_protocol: int = field(metadata=form("int16"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class SupportedFeature(NestedForm):
     name: str = field(metadata=form("string"))
     min_supported_version: int = field(metadata=form("int16"))
     max_supported_version: int = field(metadata=form("int16"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class RegisterBrokerRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 0
     HIGHEST_VERSION: ClassVar[int] = 4
@@ -40,7 +42,7 @@ class RegisterBrokerRecord(MetadataRecord):
     cordoned_log_dirs: tuple[UUID, ...] | None = field(default=None, metadata=form("uuid", since=4, tag=1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class UnregisterBrokerRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 1
 
@@ -48,7 +50,7 @@ class UnregisterBrokerRecord(MetadataRecord):
     broker_epoch: int = field(metadata=form("int64"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class FenceBrokerRecord(MetadataRecord):
     """Written by Kafka up to 3.2; still read."""
 
@@ -58,7 +60,7 @@ class FenceBrokerRecord(MetadataRecord):
     epoch: int = field(metadata=form("int64"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class UnfenceBrokerRecord(MetadataRecord):
     """Written by Kafka up to 3.2; still read."""
 
@@ -68,7 +70,7 @@ class UnfenceBrokerRecord(MetadataRecord):
     epoch: int = field(metadata=form("int64"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class BrokerRegistrationChangeRecord(MetadataRecord):
     """A change of a registered broker; the fields left at their default change nothing."""
 
@@ -85,7 +87,7 @@ class BrokerRegistrationChangeRecord(MetadataRecord):
     cordoned_log_dirs: tuple[UUID, ...] | None = field(default=None, metadata=form("uuid", since=3, tag=3))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class RegisterControllerRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 27
 

@@ -1,13 +1,15 @@
 """Records about who may do what: SCRAM credentials, delegation tokens, access control entries."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 from uuid import UUID
+
+from odradek.base.values import named_value
 
 from .form import MetadataRecord, form
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class DelegationTokenRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 10
 
@@ -20,14 +22,14 @@ class DelegationTokenRecord(MetadataRecord):
     token_id: str = field(metadata=form("string"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class RemoveDelegationTokenRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 26
 
     token_id: str = field(metadata=form("string"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class UserScramCredentialRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 11
 
@@ -39,7 +41,7 @@ class UserScramCredentialRecord(MetadataRecord):
     iterations: int = field(metadata=form("int32"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class RemoveUserScramCredentialRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 22
 
@@ -47,7 +49,7 @@ class RemoveUserScramCredentialRecord(MetadataRecord):
     mechanism: int = field(metadata=form("int8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class AccessControlEntryRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 18
 
@@ -61,7 +63,7 @@ class AccessControlEntryRecord(MetadataRecord):
     permission_type: int = field(metadata=form("int8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class RemoveAccessControlEntryRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 19
 

@@ -1,12 +1,14 @@
 """Records about what can be set: configs, feature levels, client quotas, and the next producer id."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
+
+from odradek.base.values import named_value
 
 from .form import MetadataRecord, NestedForm, form
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class ConfigRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 4
 
@@ -17,7 +19,7 @@ class ConfigRecord(MetadataRecord):
     """None removes the setting."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class FeatureLevelRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 12
 
@@ -25,14 +27,14 @@ class FeatureLevelRecord(MetadataRecord):
     feature_level: int = field(metadata=form("int16"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class QuotaEntity(NestedForm):
     entity_type: str = field(metadata=form("string"))
     entity_name: str | None = field(metadata=form("string"))
     """None is the default of its type."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class ClientQuotaRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 14
 
@@ -42,7 +44,7 @@ class ClientQuotaRecord(MetadataRecord):
     remove: bool = field(metadata=form("bool"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class ProducerIdsRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 15
 

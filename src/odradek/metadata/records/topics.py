@@ -1,8 +1,10 @@
 """Records about topics and their partitions."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 from uuid import UUID
+
+from odradek.base.values import named_value
 
 from .form import MetadataRecord, form
 
@@ -10,7 +12,7 @@ NO_LEADER_CHANGE = -2
 NO_RECOVERY_STATE_CHANGE = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class TopicRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 2
 
@@ -18,7 +20,7 @@ class TopicRecord(MetadataRecord):
     topic_id: UUID = field(metadata=form("uuid"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class PartitionRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 3
     HIGHEST_VERSION: ClassVar[int] = 2
@@ -38,7 +40,7 @@ class PartitionRecord(MetadataRecord):
     last_known_elr: tuple[int, ...] | None = field(default=None, metadata=form("int32", since=2, tag=2))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class PartitionChangeRecord(MetadataRecord):
     """A change of a partition; the fields left at their default change nothing."""
 
@@ -58,14 +60,14 @@ class PartitionChangeRecord(MetadataRecord):
     directories: tuple[UUID | None, ...] | None = field(default=None, metadata=form("uuid", since=1, tag=8))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class RemoveTopicRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 9
 
     topic_id: UUID = field(metadata=form("uuid"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class ClearElrRecord(MetadataRecord):
     """Forgets the eligible leader replicas of one topic, or of all when the name is empty."""
 

@@ -1,12 +1,14 @@
 """Records that change nothing by themselves: transactions of the metadata log, and what is left of older times."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
+
+from odradek.base.values import named_value
 
 from .form import MetadataRecord, form
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class BeginTransactionRecord(MetadataRecord):
     """What follows, up to the end record, takes effect as a whole or not at all."""
 
@@ -15,26 +17,26 @@ class BeginTransactionRecord(MetadataRecord):
     name: str | None = field(default=None, metadata=form("string", tag=0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class EndTransactionRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class AbortTransactionRecord(MetadataRecord):
     API_KEY: ClassVar[int] = 25
 
     reason: str | None = field(default=None, metadata=form("string", tag=0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class NoOpRecord(MetadataRecord):
     """Moves the end of the log, so that brokers can tell an idle controller from a silent one."""
 
     API_KEY: ClassVar[int] = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@named_value
 class ZkMigrationStateRecord(MetadataRecord):
     """Written by Kafka up to 3.9; read and ignored."""
 
