@@ -5,6 +5,7 @@ It has no clock, disk, network or chance of its own. Kafka's KRaft: followers fe
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from odradek.base.ids import ZERO_UUID
 from odradek.base.ports import Random
@@ -82,6 +83,10 @@ class RaftMachine:
         return self._settled()
 
     # Looking in
+
+    @property
+    def directory_id(self) -> UUID:
+        return self._replica.identity.directory_id
 
     @property
     def epoch(self) -> int:

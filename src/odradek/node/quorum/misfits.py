@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
+from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.config.listeners import Address
@@ -25,8 +26,11 @@ LEADERLESS_SECONDS: Final = 5.0
 
 
 class Misfits:
-    def __init__(self, node_id: int, cluster_id: str, static_voter_ids: Iterable[int]) -> None:
+    def __init__(
+        self, node_id: int, cluster_id: str, static_voter_ids: Iterable[int], directory_id: UUID | None = None
+    ) -> None:
         self._node_id: Final = node_id
+        self._directory_id: Final = directory_id
         self._cluster_id: Final = cluster_id
         self._static_voter_ids: Final = frozenset(static_voter_ids)
         self._told: Final[dict[str, None]] = {}
@@ -43,6 +47,10 @@ class Misfits:
                 f"node {sender} is refused: it is of cluster {request.cluster_id}, and this node of {self._cluster_id}"
             )
         elif sender == self._node_id:
+            replica = getattr(request, "replica", None)
+            if replica is not None and replica.directory_id == self._directory_id:
+                # This node itself, which looks for the leader at all addresses that it was given.
+                return
             self._tell(
                 f"another node calls itself node {sender}, as this one does; it is refused: "
                 "give each node a number of its own"

@@ -70,7 +70,10 @@ class Quorum:
         self.failed: Final[asyncio.Future[Exception]] = asyncio.get_running_loop().create_future()
         """Done once this replica cannot go on, for its disk's sake or its log's: nor can the node."""
         self.misfits: Final = Misfits(
-            config.node_id, cluster_id, (voter.node_id for voter in config.controller_quorum_voters)
+            config.node_id,
+            cluster_id,
+            (voter.node_id for voter in config.controller_quorum_voters),
+            machine.directory_id,
         )
         peers = Peers(
             self.misfits,

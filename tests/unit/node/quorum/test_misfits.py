@@ -133,3 +133,12 @@ def test_the_silence_of_a_node_without_leader(monkeypatch: pytest.MonkeyPatch, h
         assert len(heard.records) == told
 
     asyncio.run(wait_for_a_leader())
+
+
+def test_a_node_that_asks_itself_for_the_leader_is_no_other(heard: pytest.LogCaptureFixture) -> None:
+    """As it does where the addresses that it was given include its own."""
+    quorum = Misfits(1, "ours", (), UUID(int=2))
+    quorum.asked(fetch_request(1), ErrorCode.invalid_request)
+    assert not heard.records
+    quorum.asked(vote_request(1), ErrorCode.invalid_request)
+    assert "another node calls itself node 1" in heard.text
