@@ -1,15 +1,14 @@
 """Many seeds at once, one seed again, or the planted bugs: `python -m tests.raft --help`."""
 
 import argparse
-import json
 import sys
-import time
 from pathlib import Path
 
 from tests.raft import transcripts
 from tests.raft.bugs import BUGS, Bug, planted
 from tests.raft.scenario import Scenario
 from tests.raft.timeline import Timeline
+from tests.seeded_runs import find_bugs, run_seeds, write_found
 
 FOUND_BY = Path(__file__).parent / "found_by.json"
 """For every planted bug the first seed that finds it, and what is seen broken: CI replays these."""
@@ -28,20 +27,6 @@ def failure_of(seed: int, bug: Bug = _CLEAN, timeline: Timeline | None = None) -
     return None
 
 
-def run_seeds(first: int, count: int) -> int:
-    start = time.monotonic()
-    for done, seed in enumerate(range(first, first + count), 1):
-        failure = failure_of(seed)
-        if failure is not None:
-            print(f"\nseed {seed}: {failure}\nagain: python -m tests.raft replay {seed}")
-            return 1
-        if done % 50 == 0 or done == count:
-            per_second = done / (time.monotonic() - start)
-            print(f"\r{done} of {count} seeds, {per_second:.0f} per second", end="", file=sys.stderr)
-    print(f"\n{count} seeds from {first} on: no violation")
-    return 0
-
-
 def replay(seed: int, bug_name: str | None, last_lines: int) -> int:
     timeline = Timeline()
     failure = failure_of(seed, BUGS[bug_name] if bug_name else _CLEAN, timeline)
@@ -50,24 +35,12 @@ def replay(seed: int, bug_name: str | None, last_lines: int) -> int:
     return 1 if failure else 0
 
 
-def find_bugs(seeds: int) -> int:
+def find_all_bugs(seeds: int) -> int:
     """Writes down the first seed that finds each of them."""
     found: dict[str, tuple[int, str]] = {}
-    for name, bug in BUGS.items():
-        for seed in range(seeds):
-            failure = failure_of(seed, bug)
-            if failure is not None:
-                found[name] = (seed, invariant_of(failure))
-                print(f"{name}: seed {seed}: {failure}", flush=True)
-                break
-        else:
-            print(f"{name}: not found in {seeds} seeds", flush=True)
-    FOUND_BY.write_text(json.dumps(found, indent=2) + "\n")
-    return len(BUGS) - len(found)
-
-
-def invariant_of(failure: str) -> str:
-    return failure.split(": ")[1]
+    missed = find_bugs(lambda seed, name: failure_of(seed, BUGS[name]), BUGS, seeds, found)
+    write_found(FOUND_BY, found)
+    return missed
 
 
 def main() -> int:
@@ -86,11 +59,11 @@ def main() -> int:
     arguments = parser.parse_args()
     match arguments.command:
         case "seeds":
-            return run_seeds(arguments.first, arguments.count)
+            return run_seeds(failure_of, arguments.first, arguments.count, module="tests.raft")
         case "replay":
             return replay(arguments.seed, arguments.bug, arguments.lines)
         case "bugs":
-            return find_bugs(arguments.seeds)
+            return find_all_bugs(arguments.seeds)
         case _:
             transcripts.record()
             return 0

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.raft.__main__ import FOUND_BY, failure_of, invariant_of
+from tests.raft.__main__ import FOUND_BY, failure_of
 from tests.raft.bugs import BUGS
 from tests.raft.timeline import Timeline
+from tests.seeded_runs import invariant_of
 
 SEEDS = 100
 BLOCK = 20

@@ -3,11 +3,11 @@
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 
 from tests.replication.bugs import BUGS, Bug, planted
 from tests.replication.scenario import Scenario
+from tests.seeded_runs import find_bugs, run_seeds, write_found
 
 FOUND_BY = Path(__file__).parent / "found_by.json"
 """For every planted bug the first seed that finds it, and what is seen broken: CI replays these."""
@@ -25,24 +25,6 @@ def failure_of(seed: int, bug: Bug = _CLEAN, lines: list[str] | None = None) -> 
     return None
 
 
-def invariant_of(failure: str) -> str:
-    return failure.split(": ")[1]
-
-
-def run_seeds(first: int, count: int) -> int:
-    start = time.monotonic()
-    for done, seed in enumerate(range(first, first + count), 1):
-        failure = failure_of(seed)
-        if failure is not None:
-            print(f"\nseed {seed}: {failure}\nagain: python -m tests.replication replay {seed}")
-            return 1
-        if done % 50 == 0 or done == count:
-            per_second = done / (time.monotonic() - start)
-            print(f"\r{done} of {count} seeds, {per_second:.0f} per second", end="", file=sys.stderr)
-    print(f"\n{count} seeds from {first} on: no violation")
-    return 0
-
-
 def replay(seed: int, bug_name: str | None, last_lines: int) -> int:
     lines: list[str] = []
     failure = failure_of(seed, BUGS[bug_name] if bug_name else _CLEAN, lines)
@@ -51,22 +33,13 @@ def replay(seed: int, bug_name: str | None, last_lines: int) -> int:
     return 1 if failure else 0
 
 
-def find_bugs(seeds: int, only: str | None) -> int:
-    """Writes down the first seed that finds each of them."""
-    found: dict[str, tuple[int, str]] = {}
-    if only is not None:
-        found = json.loads(FOUND_BY.read_text())
-    for name in [only] if only else BUGS:
-        for seed in range(seeds):
-            failure = failure_of(seed, BUGS[name])
-            if failure is not None:
-                found[name] = (seed, invariant_of(failure))
-                print(f"{name}: seed {seed}: {failure}", flush=True)
-                break
-        else:
-            print(f"{name}: not found in {seeds} seeds", flush=True)
-    FOUND_BY.write_text(json.dumps(found, indent=2) + "\n")
-    return len(BUGS) - len(found)
+def find_again(seeds: int, only: str | None) -> int:
+    """Writes down the first seed that finds each of them, or the one that is named."""
+    found: dict[str, tuple[int, str]] = {} if only is None else json.loads(FOUND_BY.read_text())
+    names = list(BUGS) if only is None else [only]
+    missed = find_bugs(lambda seed, name: failure_of(seed, BUGS[name]), names, seeds, found)
+    write_found(FOUND_BY, found)
+    return missed
 
 
 def main() -> int:
@@ -85,11 +58,11 @@ def main() -> int:
     arguments = parser.parse_args()
     match arguments.command:
         case "seeds":
-            return run_seeds(arguments.first, arguments.count)
+            return run_seeds(failure_of, arguments.first, arguments.count, module="tests.replication")
         case "replay":
             return replay(arguments.seed, arguments.bug, arguments.lines)
         case _:
-            return find_bugs(arguments.seeds, arguments.only)
+            return find_again(arguments.seeds, arguments.only)
 
 
 if __name__ == "__main__":

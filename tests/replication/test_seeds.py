@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.replication.__main__ import FOUND_BY, failure_of, invariant_of
+from tests.replication.__main__ import FOUND_BY, failure_of
 from tests.replication.bugs import BUGS
+from tests.seeded_runs import invariant_of
 
 SEEDS = 100
 BLOCK = 20

@@ -84,14 +84,8 @@ class ConfiguredNode(Protocol):
     def image(self) -> ClusterImage: ...
 
 
-class BrokerPort(Protocol):
-    """The broker as handlers see it."""
-
-    @property
-    def config(self) -> NodeConfig: ...
-
-    @property
-    def node_id(self) -> int: ...
+class NodePort(ServingPort, ConfiguredNode, Protocol):
+    """What the handlers of brokers and of controllers both need."""
 
     @property
     def cluster_id(self) -> str: ...
@@ -100,13 +94,14 @@ class BrokerPort(Protocol):
     def clock(self) -> Clock: ...
 
     @property
-    def random(self) -> Random: ...
-
-    @property
-    def executor(self) -> Executor: ...
-
-    @property
     def controller(self) -> ControllerPort: ...
+
+
+class BrokerPort(NodePort, Protocol):
+    """The broker as handlers see it. Its controller is the active one, wherever it runs."""
+
+    @property
+    def random(self) -> Random: ...
 
     @property
     def log_dirs(self) -> LogDirs: ...
@@ -116,9 +111,6 @@ class BrokerPort(Protocol):
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
-
-    @property
-    def image(self) -> ClusterImage: ...
 
     def partition(self, topic: str, index: int) -> Partition | None: ...
 
@@ -149,32 +141,12 @@ class QuorumPort(Protocol):
         """Takes and gives kio messages of exactly this API and version. Addresses are given for that listener."""
 
 
-class ControllerNodePort(Protocol):
-    """A node of the metadata quorum as the handlers of its controller listeners see it, whether or not it leads."""
+class ControllerNodePort(NodePort, Protocol):
+    """A node of the metadata quorum as the handlers of its controller listeners see it, whether or not it leads.
 
-    @property
-    def config(self) -> NodeConfig:
-        """As it was when the node started."""
-
-    @property
-    def node_id(self) -> int: ...
-
-    @property
-    def cluster_id(self) -> str: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def executor(self) -> Executor: ...
-
-    @property
-    def image(self) -> ClusterImage:
-        """What is committed, as far as this node knows."""
-
-    @property
-    def controller(self) -> ControllerPort:
-        """This node's own: it refuses with NOT_CONTROLLER while another one is active."""
+    Its config is as it was when the node started. Its controller is this node's own, which refuses with NOT_CONTROLLER
+    while another one is active.
+    """
 
     @property
     def quorum(self) -> QuorumPort: ...

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from odradek.base.ports import Disk
 from odradek.log.checkpoints import MalformedCheckpoint, decode_lines, encode_lines
 from odradek.log.names import LEADER_EPOCH_CHECKPOINT
+from odradek.replication.epochs import EpochEnd
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_EPOCH_OFFSET = -1
@@ -18,11 +19,6 @@ UNDEFINED_EPOCH_OFFSET = -1
 class EpochEntry(NamedTuple):
     epoch: int
     start_offset: int
-
-
-class EpochEnd(NamedTuple):
-    epoch: int
-    end_offset: int
 
 
 class LeaderEpochs:

@@ -79,7 +79,6 @@ class Broker:
         self._roles: Final = Roles(
             config,
             controller,
-            cluster_id=cluster_id,
             image=lambda: self._image,
             broker_epoch=self._broker_epoch,
             clock=clock,

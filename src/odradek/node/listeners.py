@@ -69,17 +69,11 @@ class NodeListeners:
 
     def stop(self) -> None:
         """Nobody is let in any more, and who is in is shown out."""
-        for listener in (*self._clients, *self._quorum):
-            listener.stop_accepting()
-        for limits in (self._client_limits, self._quorum_limits):
-            for connection in limits.connections():
-                connection.close()
+        self.stop_clients()
+        _stop(self._quorum, self._quorum_limits)
 
     def stop_clients(self) -> None:
-        for listener in self._clients:
-            listener.stop_accepting()
-        for connection in self._client_limits.connections():
-            connection.close()
+        _stop(self._clients, self._client_limits)
 
     # Where others are told to go. A port of 0 stands for the one that was given by the system.
 
@@ -114,6 +108,13 @@ class NodeListeners:
     async def _close_idle(self) -> None:
         for limits in (self._client_limits, self._quorum_limits):
             limits.close_idle()
+
+
+def _stop(listeners: Sequence[Listener], limits: NodeConnectionLimits) -> None:
+    for listener in listeners:
+        listener.stop_accepting()
+    for connection in limits.connections():
+        connection.close()
 
 
 def _limits(config: NodeConfig, clock: Clock, privileged_listener: str | None) -> NodeConnectionLimits:

@@ -4,7 +4,6 @@ Whatever changes a log goes through its partition's `exclusively`; a disk that f
 under a client's request.
 """
 
-import logging
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -12,8 +11,6 @@ from odradek.log.log_dirs import DirFailure
 from odradek.node.broker import Broker
 from odradek.node.periodic import Periodic
 from odradek.partition.partition import Partition
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

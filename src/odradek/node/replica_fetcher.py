@@ -55,14 +55,12 @@ class ReplicaFetcher:
         leader: LeaderEndpoint,
         config: NodeConfig,
         *,
-        cluster_id: str,
         broker_epoch: Callable[[], int],
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
     ) -> None:
         self.leader: Final = leader
         self._config: Final = config
-        self._cluster_id: Final = cluster_id
         self._broker_epoch: Final = broker_epoch
         self._clock: Final = clock
         self._disk_failed: Final = disk_failed

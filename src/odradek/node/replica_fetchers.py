@@ -16,14 +16,12 @@ class ReplicaFetchers:
         self,
         config: NodeConfig,
         *,
-        cluster_id: str,
         image: Callable[[], ClusterImage],
         broker_epoch: Callable[[], int],
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
     ) -> None:
         self._config: Final = config
-        self._cluster_id: Final = cluster_id
         self._image: Final = image
         self._broker_epoch: Final = broker_epoch
         self._clock: Final = clock
@@ -84,7 +82,6 @@ class ReplicaFetchers:
             fetcher = self._fetchers[leader_id] = ReplicaFetcher(
                 endpoint,
                 self._config,
-                cluster_id=self._cluster_id,
                 broker_epoch=self._broker_epoch,
                 clock=self._clock,
                 disk_failed=self._disk_failed,

@@ -1,6 +1,5 @@
 """What each partition is on this broker, leader or follower, as the image says: the hosts of `replication/`."""
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -14,8 +13,6 @@ from odradek.partition.partition import Partition
 from odradek.replication.follower import FollowerState
 from odradek.replication.leader import LeaderState
 
-logger = logging.getLogger(__name__)
-
 
 class Roles:
     def __init__(
@@ -23,7 +20,6 @@ class Roles:
         config: NodeConfig,
         controller: ControllerPort,
         *,
-        cluster_id: str,
         image: Callable[[], ClusterImage],
         broker_epoch: Callable[[], int],
         clock: Clock,
@@ -36,7 +32,6 @@ class Roles:
         self._proposals: Final = IsrProposals(controller, config.node_id, broker_epoch, clock)
         self._fetchers: Final = ReplicaFetchers(
             config,
-            cluster_id=cluster_id,
             image=image,
             broker_epoch=broker_epoch,
             clock=clock,

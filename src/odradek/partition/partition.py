@@ -177,7 +177,9 @@ class Partition:
 
         def timed() -> tuple[Appended, float]:
             # Roles change between jobs, never during one: another leader may have begun since this was queued.
-            self._check_leads_in(epoch)
+            self.check_leader()
+            if self.leader_epoch != epoch:
+                raise KafkaError(ErrorCode.not_leader_or_follower)
             clock = self._clock
             before = clock.monotonic()
             appended = self.log.append_as_leader(data, batches, leader_epoch=epoch, now_ms=clock.wall_ms())
@@ -190,12 +192,6 @@ class Partition:
             self._published(appended, data, batches, now)
 
         return (await self.exclusively(timed, publish))[0]
-
-    def _check_leads_in(self, epoch: int) -> None:
-        if self.unavailable is not None:
-            raise KafkaError(self.unavailable)
-        if not self.is_leader or self.leader_epoch != epoch:
-            raise KafkaError(ErrorCode.not_leader_or_follower)
 
     @property
     def is_busy(self) -> bool:
@@ -273,8 +269,6 @@ class Partition:
         state = self.replication or self.following
         if state is not None:
             self._advance_high_watermark(state.high_watermark, UNKNOWN_BYTES)
-            if self._uncommitted:
-                self._acknowledge_committed()
 
     async def replicate(self, leader_epoch: int, data: bytes, batches: list[BatchHeader]) -> bool:
         """Appends what the leader of this epoch gave, as it is. False: another one is followed by now, or none."""

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.protocol.headers import write_unsigned_varint
+from odradek.replication.epochs import EpochEnd
 
 FIRST_FLEXIBLE: Final = 12
 FIRST_WITH_TOPIC_ID: Final = 13
@@ -35,13 +36,6 @@ _LEADER_TAG_BYTES: Final = _LEADER.size + 1
 class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
-
-
-class EpochEnd(NamedTuple):
-    """Where the reader's log and the leader's part: a follower cuts its own there."""
-
-    epoch: int
-    end_offset: int
 
 
 class CurrentLeader(NamedTuple):

@@ -53,6 +53,7 @@ class Schema:
         self.version: Final = version
         self._name: Final = api_key_map[api_key]
         self._classes: dict[str, MessageClass] = {}
+        self._request_classes: dict[str, MessageClass] = {}
         self.flexible: Final[bool] = self.request_type.__flexible__
         self.response_header_flexible: Final[bool] = self.response_type.__header_schema__.__flexible__
         self._walk_request: Final = message_walk(self.request_type)
@@ -111,7 +112,10 @@ class Schema:
 
     def new_in_request(self, class_name: str, **values: object) -> Message:
         """As `new`, for a part of a request whose name the response uses for another."""
-        return MessageClass(getattr(self._module("request"), class_name))(**values)
+        found = self._request_classes.get(class_name)
+        if found is None:
+            found = self._request_classes[class_name] = MessageClass(getattr(self._module("request"), class_name))
+        return found(**values)
 
     def prepare(self) -> None:
         """Builds now what the first request, response and answer would have to wait for."""

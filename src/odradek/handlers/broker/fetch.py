@@ -14,7 +14,6 @@ from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.handlers.broker.hosted_partition import why_missing
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.handlers.late_answer import LateAnswer
-from odradek.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
 from odradek.log.reading import LogRead
 from odradek.partition.partition import FollowerFetch, Partition
 from odradek.protocol.fetch_codec import (
@@ -22,7 +21,6 @@ from odradek.protocol.fetch_codec import (
     FIRST_WITH_TOPIC_ID,
     AbortedTransaction,
     CurrentLeader,
-    EpochEnd,
     FetchedPartition,
     FetchedTopic,
     LeaderEndpoint,
@@ -30,6 +28,7 @@ from odradek.protocol.fetch_codec import (
     write_one_partition,
 )
 from odradek.protocol.schemas import Message
+from odradek.replication.epochs import EpochEnd, divergence
 from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.waiting.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget, PartitionKey
 from odradek.waiting.fetch_wait import FetchWait
@@ -399,13 +398,7 @@ def _diverging(partition: Partition, target: FetchTarget) -> EpochEnd | None:
     """Where the reader's log leaves this one, if it says what epoch its last record has."""
     if target.last_fetched_epoch < 0:
         return None
-    log = partition.log
-    epoch, end_offset = log.epochs.end_offset_for(target.last_fetched_epoch, log.log_end_offset)
-    if epoch == UNDEFINED_EPOCH or end_offset == UNDEFINED_EPOCH_OFFSET or target.fetch_offset < log.log_start_offset:
-        raise KafkaError(ErrorCode.offset_out_of_range)
-    if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
-        return EpochEnd(epoch, end_offset)
-    return None
+    return divergence(partition.log, target.fetch_offset, target.last_fetched_epoch)
 
 
 def _read_cached(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:

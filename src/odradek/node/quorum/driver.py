@@ -302,11 +302,7 @@ class QuorumDriver:
                 self._appended_change = change
                 self._flush()
             case do.RespondWithRecords(request_id, message, start_offset, end_offset, max_bytes):
-                try:
-                    records = self._store.read_cached(start_offset, end_offset, max_bytes)
-                except OffsetOutOfLog:
-                    # Cleaned since it was decided to send them: the next Fetch is told of a snapshot.
-                    records = b""
+                records = self._read(self._store.read_cached, start_offset, end_offset, max_bytes)
                 if records is None:
                     return False
                 self._respond(request_id, message, records)
@@ -347,8 +343,8 @@ class QuorumDriver:
                 await run(lambda: store.truncate(end_offset, now_ms), lane=LANE)
                 self._note_synced(change)
             case do.RespondWithRecords(request_id, message, start_offset, end_offset, max_bytes):
-                records = await run(lambda: store.read(start_offset, end_offset, max_bytes), lane=LANE)
-                self._respond(request_id, message, records)
+                records = await run(lambda: self._read(store.read, start_offset, end_offset, max_bytes), lane=LANE)
+                self._respond(request_id, message, records or b"")
             case do.RespondWithSnapshot(request_id, message, max_bytes):
                 await self._respond_with_snapshot(request_id, message, max_bytes)
             case do.WriteSnapshotPiece(snapshot_id, position, data):
@@ -397,6 +393,16 @@ class QuorumDriver:
         self.step(hear.SnapshotLoaded(snapshot_id, size_bytes, quorum))
 
     # Answers
+
+    @staticmethod
+    def _read(
+        read: Callable[[int, int, int], bytes | None], start_offset: int, end_offset: int, max_bytes: int
+    ) -> bytes | None:
+        try:
+            return read(start_offset, end_offset, max_bytes)
+        except OffsetOutOfLog:
+            # Cleaned since it was decided to send them: the next Fetch is told of a snapshot.
+            return b""
 
     def _respond(self, request_id: int, message: Any, records: bytes = b"") -> None:
         answer = self._answers.pop(request_id, None)

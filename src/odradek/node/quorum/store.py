@@ -64,7 +64,7 @@ class QuorumStore:
         self._log = log
         self._snapshots = snapshots
         self._quorum_state: Final = quorum_state
-        self._quorum: Final = quorum
+        self._latest_quorum: Final = quorum
         self.image: Final = image.with_kraft_version(quorum.kraft_version)
         """Of the newest snapshot: of what the log holds beyond it nobody knows yet whether it is committed."""
 
@@ -118,12 +118,17 @@ class QuorumStore:
             quorum_state=self._quorum_state,
             static_voters=static_voters,
             base=base,
-            base_quorum=self._quorum_in(base) if base in self._snapshots else Quorum(),
+            base_quorum=self._quorum_in(base),
             snapshots={snapshot_id: kept.size_bytes for snapshot_id, kept in self._snapshots.items()},
             batches=self._outlines(),
         )
 
     def _quorum_in(self, snapshot_id: SnapshotId) -> Quorum:
+        """The newest one, which may be large, was read when the store was opened."""
+        if snapshot_id not in self._snapshots:
+            return Quorum()
+        if snapshot_id == max(self._snapshots):
+            return self._latest_quorum
         return Quorum().after(decode_snapshot(self._disk.read_bytes(self._path(snapshot_id.file_name))).quorum)
 
     def _outlines(self) -> Iterator[Batch]:
