@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 from odradek.base.ids import TopicPartition
 
+UNKNOWN_EPOCH: Final = -1
+
 
 class Outcome(Enum):
     UNKNOWN = "unknown"
@@ -54,6 +56,15 @@ class Read:
     log_start_offset: int
     is_damaged: bool = False
     """Whether a checksum was wrong; `records` are those before it."""
+    leader_epoch: int = UNKNOWN_EPOCH
+    """Of the leader that answered."""
+    answered_by: str = ""
+    epochs: tuple[int, ...] = ()
+    """In which each of the records was written."""
+
+    @property
+    def offsets(self) -> list[int]:
+        return [offset for offset, _ in self.records]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,6 +75,7 @@ class EndOffset:
     began: float
     ended: float
     offset: int
+    leader_epoch: int = UNKNOWN_EPOCH
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +86,7 @@ class OutOfRange:
     asked_offset: int
     began: float
     ended: float
+    leader_epoch: int = UNKNOWN_EPOCH
 
 
 class ChangeKind(Enum):

@@ -34,6 +34,8 @@ class Layout:
 
 ONE_NODE: Final = Layout(combined=1)
 THREE_COMBINED: Final = Layout(combined=3)
+THREE_COMBINED_ONE_BROKER: Final = Layout(combined=3, brokers=1)
+THREE_CONTROLLERS_THREE_BROKERS: Final = Layout(controllers=3, brokers=3)
 THREE_CONTROLLERS_TWO_BROKERS: Final = Layout(controllers=3, brokers=2)
 
 
@@ -68,8 +70,8 @@ class Plan:
         return tuple(node for node in self.nodes if node.is_broker)
 
 
-def plan_nodes(layout: Layout, random: Random) -> Plan:
-    """Configurations in which the rare things happen often."""
+def plan_nodes(layout: Layout, random: Random, properties: Mapping[str, str] | None = None) -> Plan:
+    """Configurations in which the rare things happen often. `properties` of every node come before what is drawn."""
     roles_of = dict(enumerate(layout.roles(), start=1))
     voter_ids = [node_id for node_id, roles in roles_of.items() if "controller" in roles]
     shared = _shared_properties(layout, random)
@@ -89,7 +91,7 @@ def plan_nodes(layout: Layout, random: Random) -> Plan:
             node_id=node_id,
             name=_name(node_id),
             roles=roles,
-            properties=shared | _own_properties(node_id, roles, random),
+            properties=shared | _own_properties(node_id, roles, random) | dict(properties or {}),
         )
         for node_id, roles in roles_of.items()
     )

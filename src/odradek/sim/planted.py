@@ -24,6 +24,7 @@ from odradek.protocol.framing import FrameReader
 from odradek.sim.disk_port import VirtualDiskPort
 from odradek.sim.planted_bug import PlantedBug
 from odradek.sim.planted_quorum import QUORUM_BUGS
+from odradek.sim.planted_replication import REPLICATION_BUGS
 from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES
 
 # ---- records
@@ -295,5 +296,6 @@ BUGS: Final = {
             breaks=_rename_unsynced,
         ),
         *QUORUM_BUGS,
+        *REPLICATION_BUGS,
     )
 }

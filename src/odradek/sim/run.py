@@ -66,7 +66,9 @@ class _Run:
     def __init__(self, world: World, scenario: Scenario, only_faults: Collection[int] | None) -> None:
         self._world: Final = world
         random = world.random("cluster")
-        plan = plan_nodes(scenario.layout, random)
+        replicas_random = world.random("replicas")
+        properties = {name: replicas_random.choice(values) for name, values in scenario.node_properties}
+        plan = plan_nodes(scenario.layout, random, properties)
         self._nodes: Final = [NodeHost(world, planned) for planned in plan.nodes]
         for node in self._nodes:
             node.format(plan.initial_controllers)
@@ -75,8 +77,12 @@ class _Run:
             "index.interval.bytes": random.choice(("0", "500", "4096")),
             **dict(scenario.topic_configs),
         }
+        replication_factor = 1
+        if scenario.replication:
+            replication_factor, min_isr = replicas_random.choice(scenario.replication)
+            configs["min.insync.replicas"] = str(min_isr)
         log_dirs = {node.name: node.config.log_dirs for node in self._nodes if node.planned.is_broker}
-        self.workload: Final = Workload(world, plan, configs, log_dirs)
+        self.workload: Final = Workload(world, plan, configs, log_dirs, replication_factor)
         self._evidence: Final = Evidence(world, self._nodes, self.workload.history)
         faults_random = world.random("faults")
         self.faults: Final = draw(
@@ -101,7 +107,13 @@ class _Run:
             stuck = self._play()
         except Livelock as livelock:
             stuck = [Violation(LIVENESS, str(livelock), self._world.now)]
-        found = [*check_records(self.workload.history, VERIFIER if self._is_verified else None)]
+        found = [
+            *check_records(
+                self.workload.history,
+                VERIFIER if self._is_verified else None,
+                is_replicated=self.workload.is_replicated,
+            )
+        ]
         found += check_metadata(self.workload.history)
         found += check_quorum(self.workload.history, is_whole=self._is_verified)
         found += stuck

@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from odradek.sim.layout import ONE_NODE, THREE_COMBINED, THREE_CONTROLLERS_TWO_BROKERS, Layout
+from odradek.sim.layout import (
+    ONE_NODE,
+    THREE_COMBINED,
+    THREE_COMBINED_ONE_BROKER,
+    THREE_CONTROLLERS_THREE_BROKERS,
+    THREE_CONTROLLERS_TWO_BROKERS,
+    Layout,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +26,12 @@ class Scenario:
     fault_mean_seconds: float = 0.8
     """How long a fault lasts, where that has a meaning."""
     faults_max: int = 8
+    replication: Sequence[tuple[int, int]] = ()
+    """Replication factors of topics with min.insync.replicas, of which one is drawn. None: topics have one replica."""
+    node_properties: Sequence[tuple[str, Sequence[str]]] = ()
+    """Of all nodes, one value of each is drawn."""
+    spares_a_copy: bool = False
+    """Whether a node dies only while another one that lives has everything that was committed."""
 
 
 _NETWORK: Final = ("block", "block-back", "reset", "reset", "delay")
@@ -82,8 +95,69 @@ FIVE_NODES: Final = Scenario(
     fault_mean_seconds=2.0,
     faults_max=12,
 )
+# Sessions and lags so short that a fault of a second or two has its consequences; and the whole metadata log is kept,
+# for whoever wants to know how everything came about.
+_REPLICA_PROPERTIES: Final = (
+    ("broker.session.timeout.ms", ("1000", "2000")),
+    ("broker.heartbeat.interval.ms", ("200", "500")),
+    ("broker.disconnect.grace.ms", ("0", "300")),
+    ("replica.lag.time.max.ms", ("300", "1000", "3000")),
+    ("replica.fetch.wait.max.ms", ("50", "500")),
+    ("replica.fetch.max.bytes", ("1000", "1048576")),
+    ("replica.high.watermark.checkpoint.interval.ms", ("200", "1000", "5000")),
+    ("auto.leader.rebalance.enable", ("true", "false")),
+    ("leader.imbalance.check.interval.seconds", ("1",)),
+    ("metadata.log.max.record.bytes.between.snapshots", ("100000000",)),
+)
+REPLICAS_CRASH: Final = Scenario(
+    name="replicas-crash",
+    promise="A: any of three brokers die, any number at a time, while partitions move; the page cache survives",
+    layout=THREE_COMBINED,
+    fault_kinds=(*_PARTITIONS, *_PROCESS, *_PROCESS, "restart", "slow-disk", "full-disk", "failing-disk"),
+    replication=((3, 2), (3, 2), (3, 2), (2, 1)),
+    node_properties=_REPLICA_PROPERTIES,
+    fault_seconds=8.0,
+    fault_mean_seconds=1.0,
+    faults_max=10,
+)
+REPLICAS_POWER_LOSS: Final = Scenario(
+    name="replicas-power-loss",
+    promise="B: of four brokers fewer lose power than min.insync.replicas says, while partitions move",
+    layout=THREE_COMBINED_ONE_BROKER,
+    fault_kinds=(*_PARTITIONS, *_POWER, *_POWER, *_PROCESS, "restart", "slow-disk"),
+    replication=((3, 2),),
+    node_properties=_REPLICA_PROPERTIES,
+    fault_seconds=8.0,
+    fault_mean_seconds=1.0,
+    faults_max=10,
+    spares_a_copy=True,
+)
+REPLICAS_FLUSHED: Final = Scenario(
+    name="replicas-flushed",
+    promise="C: any of three brokers lose power, for topics that are synced before they acknowledge",
+    layout=THREE_COMBINED,
+    fault_kinds=(*_PARTITIONS, *_POWER, *_POWER, *_PROCESS, "restart", "slow-disk"),
+    topic_configs=(("flush.messages", "1"),),
+    replication=((3, 2), (3, 2), (2, 1)),
+    node_properties=_REPLICA_PROPERTIES,
+    fault_seconds=8.0,
+    fault_mean_seconds=1.0,
+    faults_max=10,
+)
+REPLICAS_APART: Final = Scenario(
+    name="replicas-apart",
+    promise="A: as replicas-crash, of three brokers with three controllers elsewhere",
+    layout=THREE_CONTROLLERS_THREE_BROKERS,
+    fault_kinds=REPLICAS_CRASH.fault_kinds,
+    replication=REPLICAS_CRASH.replication,
+    node_properties=_REPLICA_PROPERTIES,
+    fault_seconds=8.0,
+    fault_mean_seconds=1.0,
+    faults_max=10,
+)
+REPLICA_SCENARIOS: Final = (REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART)
 SCENARIOS: Final[Mapping[str, Scenario]] = {
-    one.name: one for one in (PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES)
+    one.name: one for one in (PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, *REPLICA_SCENARIOS)
 }
 # One after the other, where a seed is to choose.
 DEFAULT_SCENARIOS: Final = (PROCESS_CRASHES, POWER_LOSS)

@@ -6,12 +6,13 @@ from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.admin import Admin
-from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.cluster_client import LOWEST_VERSION, LOWEST_VERSION_WITH_EPOCHS, ClusterClient
 from odradek.sim.clients.inspector import Inspector
 from odradek.sim.clients.mover import Mover
 from odradek.sim.clients.onlooker import Onlooker
 from odradek.sim.clients.producer import IN_FLIGHT_MAX, Producer
 from odradek.sim.clients.reader import Reader
+from odradek.sim.clients.rearranger import Rearranger
 from odradek.sim.clients.spoiler import Spoiler
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History
@@ -34,6 +35,7 @@ class Workload:
         plan: Plan,
         topic_configs: Mapping[str, str],
         log_dirs: Mapping[str, Sequence[str]],
+        replication_factor: int = 1,
     ) -> None:
         """`log_dirs` by the name of the broker."""
         self._world: Final = world
@@ -41,6 +43,7 @@ class Workload:
         self._bootstrap: Final = tuple((node.name, CLIENT_PORT) for node in plan.brokers)
         self._is_one_node: Final = len(plan.nodes) == 1
         self._topic_configs: Final = dict(topic_configs)
+        self._replication_factor: Final = replication_factor
         self._random: Final = world.random("workload")
         self.history: Final = History()
         self.partitions: Final = [
@@ -50,6 +53,7 @@ class Workload:
         ]
         self._producers: Final[list[Producer]] = []
         self._admins: Final[list[Admin]] = []
+        self._rearrangers: Final[list[Rearranger]] = []
         self._followers: Final[list[tuple[TopicPartition, Reader]]] = []
         self._inspector: Inspector | None = None
         # Clients that come to an end, and have not yet.
@@ -60,11 +64,19 @@ class Workload:
                 self._works[f"producer{number}{'ab'[copy]}"] = self._producer(partition)
             self._works[f"reader{number}"] = self._follower(partition)
         self._works["prober"] = self._prober(self._random.choice(self.partitions))
-        self._works["spoiler"] = self._spoiler(self._random.choice(self.partitions))
+        if not self.is_replicated:
+            self._works["spoiler"] = self._spoiler(self._random.choice(self.partitions))
         if any(len(dirs) > 1 for dirs in log_dirs.values()):
             self._works["mover"] = self._mover(log_dirs)
+        if self.is_replicated:
+            self._works["rearranger"] = self._rearranger()
+            return
         for name, topics in _ADMIN_TOPICS.items():
             self._works[name] = self._administrator(topics)
+
+    @property
+    def is_replicated(self) -> bool:
+        return self._replication_factor > 1
 
     @property
     def clients(self) -> list[str]:
@@ -77,13 +89,13 @@ class Workload:
             admin = Admin(client, self.history, asks_the_controller=self._is_one_node)
             for topic in dict.fromkeys(partition.topic for partition in self.partitions):
                 count = sum(partition.topic == topic for partition in self.partitions)
-                await admin.create(topic, count, self._topic_configs)
+                await admin.create(topic, count, self._topic_configs, self._replication_factor)
 
         self._run("setup", work, ends=True)
 
     def begin(self) -> None:
         for name, work in self._works.items():
-            self._run(name, work, ends=name.startswith(("producer", "admin")))
+            self._run(name, work, ends=name.startswith(("producer", "admin", "rearranger")))
 
     def finish(self) -> None:
         """Nobody begins anything new; what was begun is brought to its end."""
@@ -91,6 +103,8 @@ class Workload:
             producer.is_finishing = True
         for admin in self._admins:
             admin.is_finishing = True
+        for rearranger in self._rearrangers:
+            rearranger.is_finishing = True
 
     @property
     def is_finished(self) -> bool:
@@ -129,7 +143,7 @@ class Workload:
             for partition in self.partitions:
                 await _insist(client, Reader(client, self.history, partition, uses_session=False).read_all)
             onlooker = Onlooker(client, self.history, sees_the_present=True)
-            for topic in ADMIN_TOPICS:
+            for topic in () if self.is_replicated else ADMIN_TOPICS:
                 await _insist(client, lambda topic=topic: onlooker.look(topic))  # type: ignore[misc]
 
         self._run(VERIFIER, work, ends=True)
@@ -138,9 +152,10 @@ class Workload:
         machine = self._world.machines.get(name) or self._world.add_machine(name)
         if ends:
             self._busy.add(name)
+        lowest_versions = LOWEST_VERSION_WITH_EPOCHS if self.is_replicated else LOWEST_VERSION
 
         async def program(ports: Ports) -> int:
-            await work(ClusterClient(ports, self._bootstrap, self._world.trace))
+            await work(ClusterClient(ports, self._bootstrap, self._world.trace, lowest_versions))
             self._busy.discard(name)
             return 0
 
@@ -186,6 +201,17 @@ class Workload:
     def _mover(self, log_dirs: Mapping[str, Sequence[str]]) -> Work:
         async def work(client: ClusterClient) -> None:
             await Mover(client, self.partitions, log_dirs).run(1.0)
+
+        return work
+
+    def _rearranger(self) -> Work:
+        interval_seconds = self._random.choice((0.3, 1.0, 3.0))
+        broker_ids = [node.node_id for node in self._plan.brokers]
+
+        async def work(client: ClusterClient) -> None:
+            rearranger = Rearranger(client, self.partitions, broker_ids, self._replication_factor)
+            self._rearrangers.append(rearranger)
+            await rearranger.run(interval_seconds)
 
         return work
 

@@ -10,6 +10,7 @@ from odradek.sim.history import EndOffset, History, Outcome, Read, Send
 
 ACKNOWLEDGED: Final = "1 acknowledged is readable"
 ONE_VALUE: Final = "2 one value for one offset"
+READ_STAYS: Final = "2 what was read stays"
 INTACT: Final = "2 the same bytes"
 NEVER_APPEARS: Final = "3 refused never appears"
 AT_MOST_ONCE: Final = "3 unknown appears at most once"
@@ -21,8 +22,11 @@ NO_REGRESS: Final = "8 the end never goes back"
 UNIQUE_IDS: Final = "producer ids are unique"
 
 
-def check_records(history: History, final_reader: str | None) -> Iterator[Violation]:
-    """`final_reader` read every partition from begin to end after everything had healed; None: nobody could."""
+def check_records(history: History, final_reader: str | None, *, is_replicated: bool = False) -> Iterator[Violation]:
+    """`final_reader` read every partition from begin to end after everything had healed; None: nobody could.
+
+    `is_replicated`: a broker that was deposed may not know it yet, and still answer with what it led to.
+    """
     sends_of: dict[TopicPartition, list[Send]] = defaultdict(list)
     for send in history.sends:
         sends_of[send.partition].append(send)
@@ -39,7 +43,12 @@ def check_records(history: History, final_reader: str | None) -> Iterator[Violat
         yield from check_real_time(partition, sends)
         yield from check_reads(partition, reads)
         ends = [one for one in history.end_offsets if one.partition == partition]
-        yield from check_end_offsets(partition, sends, reads, ends)
+        if is_replicated:
+            yield from check_ends_of_epochs(partition, sends, reads, ends)
+        else:
+            yield from check_end_offsets(partition, sends, reads, ends)
+        if final_reader is not None:
+            yield from check_read_stays(partition, reads, final)
     yield from check_out_of_range(history)
     yield from check_producer_ids(history)
 
@@ -176,12 +185,70 @@ def check_end_offsets(
             yield Violation(NO_REGRESS, f"{partition}: {how}, after {highest[1]}", ended)
 
 
+def check_ends_of_epochs(
+    partition: TopicPartition, sends: Iterable[Send], reads: Sequence[Read], ends: Iterable[EndOffset]
+) -> Iterator[Violation]:
+    """As `check_end_offsets`, where leaders change: a deposed one may answer with an older end for a while, so that
+    answers are compared with those of the same epoch or an earlier one."""
+    epoch_of = {offset: epoch for read in reads for offset, epoch in zip(read.offsets, read.epochs, strict=True)}
+    # The epoch, when it was heard, the end that was told at least, and how.
+    told = [(one.leader_epoch, one.ended, one.offset, f"the end was {one.offset}") for one in ends]
+    for send in sends:
+        if send.outcome is Outcome.DONE and send.offset in epoch_of:
+            assert send.ended is not None
+            end = send.offset + len(send.values)
+            told.append((epoch_of[send.offset], send.ended, end, f"{send} was acknowledged below {end}"))
+    for one in ends:
+        for epoch, seconds, offset, how in told:
+            if offset > one.offset and (
+                epoch < one.leader_epoch or (epoch == one.leader_epoch and seconds < one.began)
+            ):
+                what = f"{partition}: the end was {one.offset} in epoch {one.leader_epoch}, after {how} in {epoch}"
+                yield Violation(NO_REGRESS, what, one.ended)
+                break
+    yield from _check_high_watermarks(partition, reads)
+
+
+def _check_high_watermarks(partition: TopicPartition, reads: Iterable[Read]) -> Iterator[Violation]:
+    """One leader's only grow. Its successor may learn of the last of them late; it has the records all the same."""
+    reads_of: dict[int, list[Read]] = defaultdict(list)
+    for read in reads:
+        reads_of[read.leader_epoch].append(read)
+    for epoch, of_epoch in reads_of.items():
+        by_end = sorted(of_epoch, key=lambda read: read.ended)
+        highest = slot = 0
+        for read in sorted(of_epoch, key=lambda read: read.began):
+            while by_end[slot].ended < read.began:
+                highest = max(highest, by_end[slot].high_watermark)
+                slot += 1
+            if read.high_watermark < highest:
+                seen = f"{read.reader} sees the end at {read.high_watermark} in epoch {epoch}"
+                what = f"{partition}: {seen}, after {highest}"
+                yield Violation(NO_REGRESS, what, read.ended)
+
+
+def check_read_stays(
+    partition: TopicPartition, reads: Iterable[Read], final: Mapping[int, bytes]
+) -> Iterator[Violation]:
+    """What one reader was given, all others find."""
+    for read in reads:
+        for offset, value in read.records:
+            if final.get(offset) != value:
+                found = "nothing" if offset not in final else _text(final[offset])
+                what = f"{partition} {offset}: {read.reader} read {_text(value)}, and now there is {found}"
+                yield Violation(READ_STAYS, what, read.ended)
+                break
+
+
 def check_out_of_range(history: History) -> Iterator[Violation]:
     for refusal in history.out_of_range:
         known: Sequence[EndOffset] = [
             end
             for end in history.end_offsets
-            if end.partition == refusal.partition and end.ended < refusal.began and end.offset >= refusal.asked_offset
+            if end.partition == refusal.partition
+            and end.ended < refusal.began
+            and end.offset >= refusal.asked_offset
+            and end.leader_epoch <= refusal.leader_epoch
         ]
         if known:
             what = (

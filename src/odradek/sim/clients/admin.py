@@ -37,11 +37,15 @@ class Admin:
         self._value = 600_000
         self.is_finishing = False
 
-    async def create(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
+    async def create(self, topic: str, partitions: int, configs: dict[str, str], replication_factor: int = -1) -> None:
         """Until it exists: for topics that others use."""
+
+        def build(chosen: Schema) -> Message:
+            return _creation(chosen, topic, partitions, configs, replication_factor)
+
         while True:
             try:
-                response = await self._ask(CREATE_TOPICS, lambda chosen: _creation(chosen, topic, partitions, configs))
+                response = await self._ask(CREATE_TOPICS, build)
                 if response.topics[0].error_code in (ErrorCode.none, ErrorCode.topic_already_exists):
                     return
             except ConnectionLost:
@@ -98,12 +102,14 @@ class Admin:
         return await client.ask(wire, api_key, build)
 
 
-def _creation(chosen: Schema, topic: str, partitions: int, configs: dict[str, str]) -> Message:
+def _creation(
+    chosen: Schema, topic: str, partitions: int, configs: dict[str, str], replication_factor: int = -1
+) -> Message:
     creatable = chosen.new(
         "CreatableTopic",
         name=topic,
         num_partitions=partitions,
-        replication_factor=-1,
+        replication_factor=replication_factor,
         assignments=(),
         configs=tuple(chosen.new("CreatableTopicConfig", name=name, value=value) for name, value in configs.items()),
     )

@@ -1,7 +1,7 @@
 """What every simulated client needs of a cluster: connections, metadata, and who leads what."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Final, NamedTuple
@@ -15,7 +15,9 @@ from odradek.sim.trace import Trace
 
 METADATA: Final = 3
 # Below them kio has no schemas, or no topic ids are told.
-_LOWEST_VERSION: Final = {0: 3, 1: 4, 3: 10}
+LOWEST_VERSION: Final = {0: 3, 1: 4, 3: 10}
+LOWEST_VERSION_WITH_EPOCHS: Final = {**LOWEST_VERSION, 1: 12, 2: 5}
+"""Of clients that name the leader's epoch as they know it, and hear in which one they are answered."""
 _HIGHEST_PROBABILITY: Final = 0.7
 
 
@@ -23,18 +25,29 @@ class Leader(NamedTuple):
     host: str
     port: int
     topic_id: UUID | None
+    epoch: int
 
 
 class ClusterClient:
-    def __init__(self, ports: Ports, bootstrap: Sequence[tuple[str, int]], trace: Trace) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        bootstrap: Sequence[tuple[str, int]],
+        trace: Trace,
+        lowest_versions: Mapping[int, int] = LOWEST_VERSION,
+    ) -> None:
+        """`lowest_versions` by API: below them it says too little of what it asks, or hears too little."""
         self._ports: Final = ports
         self.name: Final = ports.process.name
         self.random: Final[Random] = ports.random
         self.clock: Final = ports.clock
         self._bootstrap: Final = tuple(bootstrap)
+        self._lowest_versions: Final = lowest_versions
         self._trace: Final = trace
         self._wires: Final[dict[tuple[str, int], Wire]] = {}
         self._leaders: Final[dict[TopicPartition, Leader]] = {}
+        # The latest that was heard of, so that a broker which is behind does not lead back to an older one.
+        self._leader_epochs: Final[dict[tuple[UUID | None, int], int]] = {}
         self._eagerness: Final[dict[int, float]] = {}
         self.timeout_seconds: Final = 2.0
 
@@ -66,12 +79,12 @@ class ClusterClient:
 
     def with_own_connections(self) -> "ClusterClient":
         """The same client once more: a broker answers one connection's questions one after the other."""
-        return ClusterClient(self._ports, self._bootstrap, self._trace)
+        return ClusterClient(self._ports, self._bootstrap, self._trace, self._lowest_versions)
 
     def version(self, wire: Wire, api_key: int) -> Schema:
         """Mostly the newest, and always the same for one client: other versions have other bugs."""
         low, high = wire.served[api_key]
-        low = max(low, _LOWEST_VERSION.get(api_key, low))
+        low = max(low, self._lowest_versions.get(api_key, low))
         eagerness = self._eagerness.get(api_key)
         if eagerness is None:
             is_newest = self.random.random() < _HIGHEST_PROBABILITY
@@ -108,12 +121,16 @@ class ClusterClient:
         brokers = {broker.node_id: broker for broker in response.brokers}
         for topic in response.topics:
             for partition in topic.partitions:
-                leader = brokers.get(partition.leader_id)
-                name = TopicPartition(topic.name, partition.partition_index)
-                self._leaders.pop(name, None)
-                if leader is not None:
-                    self._leaders[name] = Leader(leader.host, leader.port, getattr(topic, "topic_id", None))
+                self._take_leader(topic, partition, brokers.get(partition.leader_id))
         return {topic.name: topic for topic in response.topics}
+
+    def _take_leader(self, topic: Message, partition: Message, broker: Message | None) -> None:
+        name = TopicPartition(topic.name, partition.partition_index)
+        topic_id, epoch = getattr(topic, "topic_id", None), partition.leader_epoch
+        self._leaders.pop(name, None)
+        if broker is not None and epoch >= self._leader_epochs.get((topic_id, partition.partition_index), epoch):
+            self._leader_epochs[topic_id, partition.partition_index] = epoch
+            self._leaders[name] = Leader(broker.host, broker.port, topic_id, epoch)
 
     async def leader(self, partition: TopicPartition) -> Leader:
         """Raises ConnectionLost while none is known."""

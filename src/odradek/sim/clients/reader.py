@@ -2,16 +2,15 @@
 
 import asyncio
 from typing import Final
-from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import check_crc, parse_batches
 from odradek.records.decode import decode_batch
-from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
 from odradek.sim.clients.wire import ConnectionLost
-from odradek.sim.history import EndOffset, History, OutOfRange, Read
+from odradek.sim.history import UNKNOWN_EPOCH, EndOffset, History, OutOfRange, Read
 
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2
@@ -73,7 +72,12 @@ class Reader:
         wire = await client.wire(leader.host, leader.port)
 
         def build(chosen: Schema) -> Message:
-            asked = chosen.new("ListOffsetsPartition", partition_index=self._partition.partition, timestamp=LATEST)
+            asked = chosen.new(
+                "ListOffsetsPartition",
+                partition_index=self._partition.partition,
+                current_leader_epoch=leader.epoch,
+                timestamp=LATEST,
+            )
             topic = chosen.new("ListOffsetsTopic", name=self._partition.topic, partitions=(asked,))
             return chosen.new(
                 "ListOffsetsRequest",
@@ -89,7 +93,13 @@ class Reader:
         if answer.error_code is not ErrorCode.none:
             raise ConnectionLost(f"no end offset: {answer.error_code.name}")
         self._history.end_offsets.append(
-            EndOffset(partition=self._partition, began=began, ended=client.now, offset=answer.offset)
+            EndOffset(
+                partition=self._partition,
+                began=began,
+                ended=client.now,
+                offset=answer.offset,
+                leader_epoch=getattr(answer, "leader_epoch", UNKNOWN_EPOCH),
+            )
         )
         return int(answer.offset)
 
@@ -102,7 +112,7 @@ class Reader:
             response = await client.ask(
                 wire,
                 FETCH,
-                lambda chosen: self._request(chosen, leader.topic_id, offset),
+                lambda chosen: self._request(chosen, leader, offset),
                 extra_seconds=_WAIT_MS / 1000,
             )
         except ConnectionLost:
@@ -122,10 +132,16 @@ class Reader:
             self._forget_session()
             if answer.error_code is ErrorCode.offset_out_of_range:
                 self._history.out_of_range.append(
-                    OutOfRange(partition=self._partition, asked_offset=offset, began=began, ended=client.now)
+                    OutOfRange(
+                        partition=self._partition,
+                        asked_offset=offset,
+                        began=began,
+                        ended=client.now,
+                        leader_epoch=leader.epoch,
+                    )
                 )
             raise ConnectionLost(f"no records: {answer.error_code.name}")
-        found, is_damaged = _decode(answer.records)
+        found, epochs, is_damaged = _decode(answer.records)
         wanted = [one for one in found if one[0] >= offset]
         self._history.reads.append(
             Read(
@@ -135,9 +151,12 @@ class Reader:
                 began=began,
                 ended=client.now,
                 records=tuple(found),
+                epochs=tuple(epochs),
                 high_watermark=answer.high_watermark,
                 log_start_offset=getattr(answer, "log_start_offset", -1),
                 is_damaged=is_damaged,
+                leader_epoch=leader.epoch,
+                answered_by=leader.host,
             )
         )
         if is_damaged and not wanted:
@@ -148,15 +167,16 @@ class Reader:
 
     # ---- sessions
 
-    def _request(self, chosen: Schema, topic_id: UUID | None, offset: int) -> Message:
+    def _request(self, chosen: Schema, leader: Leader, offset: int) -> Message:
         random = self._client.random
         asked = chosen.new(
             "FetchPartition",
             partition=self._partition.partition,
+            current_leader_epoch=leader.epoch,
             fetch_offset=offset,
             partition_max_bytes=random.choice((1, 1000, 10_000, 1_000_000)),
         )
-        topic = chosen.new("FetchTopic", topic=self._partition.topic, topic_id=topic_id, partitions=(asked,))
+        topic = chosen.new("FetchTopic", topic=self._partition.topic, topic_id=leader.topic_id, partitions=(asked,))
         return chosen.new(
             "FetchRequest",
             replica_id=-1,
@@ -181,13 +201,16 @@ class Reader:
         self._session_epoch = 0
 
 
-def _decode(data: bytes | None) -> tuple[list[tuple[int, bytes]], bool]:
-    """The records, and whether they end at one that is damaged."""
+def _decode(data: bytes | None) -> tuple[list[tuple[int, bytes]], list[int], bool]:
+    """The records, their leaders' epochs, and whether they end at one that is damaged."""
     found: list[tuple[int, bytes]] = []
+    epochs: list[int] = []
     try:
         for header in parse_batches(data or b""):
             check_crc(data or b"", header)
-            found += [(record.offset, record.value or b"") for record in decode_batch(data or b"", header)]
+            records = decode_batch(data or b"", header)
+            found += [(record.offset, record.value or b"") for record in records]
+            epochs += [header.leader_epoch] * len(records)
     except KafkaError:
-        return found, True
-    return found, False
+        return found, epochs, True
+    return found, epochs, False

@@ -1,0 +1,115 @@
+"""Moves leadership and replicas of partitions about, while others write and read them.
+
+Asks for what it likes, and calls it off again: what comes of it, clients must not notice.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.protocol.schemas import Message, Schema
+from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.wire import ConnectionLost
+
+ELECT_LEADERS: Final = 43
+ALTER_PARTITION_REASSIGNMENTS: Final = 45
+LIST_PARTITION_REASSIGNMENTS: Final = 46
+_PREFERRED: Final = 0
+_ELECT_PROBABILITY: Final = 0.3
+_CANCEL_PROBABILITY: Final = 0.15
+
+
+class Rearranger:
+    def __init__(
+        self,
+        client: ClusterClient,
+        partitions: Sequence[TopicPartition],
+        broker_ids: Sequence[int],
+        replication_factor: int,
+    ) -> None:
+        self._client: Final = client
+        self._partitions: Final = partitions
+        self._broker_ids: Final = tuple(broker_ids)
+        self._replication_factor: Final = replication_factor
+        self.is_finishing = False
+
+    async def run(self, interval_seconds: float) -> None:
+        """Until it is told to finish. In the end every partition has as many replicas as it had."""
+        random = self._client.random
+        while not self.is_finishing:
+            await asyncio.sleep(random.expovariate(1 / interval_seconds))
+            partition = random.choice(self._partitions)
+            try:
+                await self._rearrange(partition)
+            except ConnectionLost as lost:
+                self._client.note(f"does not know what became of {partition}: {lost}")
+        for partition in self._partitions:
+            while not await self._settle(partition):
+                await self._client.back_off()
+
+    async def _rearrange(self, partition: TopicPartition) -> None:
+        chance = self._client.random.random()
+        if chance < _ELECT_PROBABILITY:
+            await self._elect(partition)
+        elif chance < _ELECT_PROBABILITY + _CANCEL_PROBABILITY:
+            await self._reassign(partition, None)
+        else:
+            await self._reassign(partition, self._some_replicas())
+
+    def _some_replicas(self) -> tuple[int, ...]:
+        """Mostly as many as there were: others, or the same in another order."""
+        random = self._client.random
+        spread = random.choice((-1, 0, 0, 0, 1))
+        count = max(1, min(len(self._broker_ids), self._replication_factor + spread))
+        # With too few of them nothing would be acknowledged; and a single one is no replica at all.
+        count = max(count, min(2, self._replication_factor))
+        return tuple(random.sample(self._broker_ids, count))
+
+    async def _settle(self, partition: TopicPartition) -> bool:
+        """Whether it was taken that the partition is to have so many replicas."""
+        replicas = tuple(self._client.random.sample(self._broker_ids, self._replication_factor))
+        try:
+            return await self._reassign(partition, replicas) is ErrorCode.none
+        except ConnectionLost:
+            return False
+
+    async def _elect(self, partition: TopicPartition) -> None:
+        client = self._client
+        client.note(f"asks for the preferred leader of {partition}")
+        response = await client.ask(
+            await client.any_wire(), ELECT_LEADERS, lambda chosen: _elect_leaders(chosen, partition)
+        )
+        code = getattr(response, "error_code", ErrorCode.none)
+        for result in response.replica_election_results:
+            code = result.partition_result[0].error_code
+        client.note(f"hears of the preferred leader of {partition}: {code.name}")
+
+    async def _reassign(self, partition: TopicPartition, replicas: tuple[int, ...] | None) -> ErrorCode:
+        client = self._client
+        wish = "where they were" if replicas is None else str(list(replicas))
+        client.note(f"asks for the replicas of {partition} to be {wish}")
+        response = await client.ask(
+            await client.any_wire(),
+            ALTER_PARTITION_REASSIGNMENTS,
+            lambda chosen: _alter_reassignments(chosen, partition, replicas),
+        )
+        code: ErrorCode = response.error_code
+        for topic in response.responses:
+            code = topic.partitions[0].error_code
+        client.note(f"hears of the replicas of {partition} being {wish}: {code.name}")
+        return code
+
+
+def _elect_leaders(chosen: Schema, partition: TopicPartition) -> Message:
+    topic = chosen.new("TopicPartitions", topic=partition.topic, partitions=(partition.partition,))
+    return chosen.new(
+        "ElectLeadersRequest", election_type=_PREFERRED, topic_partitions=(topic,), timeout=milliseconds(1500)
+    )
+
+
+def _alter_reassignments(chosen: Schema, partition: TopicPartition, replicas: tuple[int, ...] | None) -> Message:
+    wanted = chosen.new("ReassignablePartition", partition_index=partition.partition, replicas=replicas)
+    topic = chosen.new("ReassignableTopic", name=partition.topic, partitions=(wanted,))
+    return chosen.new("AlterPartitionReassignmentsRequest", timeout=milliseconds(1500), topics=(topic,))
