@@ -121,8 +121,10 @@ class RealCluster:
         hosts: Mapping[int, str] | None = None,
         command_prefixes: Mapping[int, Sequence[str]] | None = None,
         dynamic_voters: bool = False,
+        properties_of: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
-        """`dynamic_voters`: the quorum knows its voters from its log (kraft.version 1), not from its configuration."""
+        """`dynamic_voters`: the quorum knows its voters from its log (kraft.version 1), not from its configuration.
+        `properties_of` single nodes come on top of those of all."""
         self.directory = directory
         self.nodes: dict[int, Member] = {}
         for node_id, its_roles in roles.items():
@@ -142,7 +144,7 @@ class RealCluster:
             for node in controllers:
                 node.format_options = ("--initial-controllers", with_directories)
         for node in self.nodes.values():
-            node.properties = {**quorum, **(properties or {})}
+            node.properties = {**quorum, **(properties or {}), **(properties_of or {}).get(node.node_id, {})}
 
     # Life
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from odradek.config import replica_selectors
 from odradek.config.given import Given
 from odradek.config.listener_checks import derive_listeners
 from odradek.config.listeners import AddressError, parse_addresses, parse_voters
@@ -46,6 +47,7 @@ def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -
         _check_quorum(given, roles, fields)
     fields |= _directories(given)
     _check_limits(given)
+    _check_replica_selector(given)
     return fields
 
 
@@ -108,6 +110,15 @@ def _directories(given: Given) -> dict[str, Any]:
         given.problems.error("log.dirs", "log.dirs: at least one directory is needed")
     metadata_log_dir = given.typed["metadata.log.dir"] or (log_dirs or ("",))[0]
     return {"log_dirs": log_dirs, "metadata_log_dir": metadata_log_dir}
+
+
+def _check_replica_selector(given: Given) -> None:
+    key = "replica.selector.class"
+    if given.typed[key] is not None and given.typed[key] not in replica_selectors.KNOWN:
+        known = " or ".join(replica_selectors.KNOWN)
+        given.problems.error(
+            key, f"{key}: {given.typed[key]} is a Java class that cannot be loaded here; write {known}"
+        )
 
 
 def parse_ip_overrides(text: str) -> dict[str, int]:

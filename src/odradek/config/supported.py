@@ -17,7 +17,7 @@ _BROKER = {
     # Who this node is and where it is reached
     "advertised.listeners": "Addresses that clients are told to connect to; the listeners themselves when not given.",
     "broker.id": "Older name of node.id.",
-    "broker.rack": "Rack of this broker: replicas of a partition are spread over racks.",
+    "broker.rack": "Rack of this broker: replicas of a partition are spread over racks; consumers may read in theirs.",
     "controller.listener.names": "Names of the listeners on which controllers are reached.",
     "controller.quorum.bootstrap.servers": "Controllers through which the others are found.",
     "controller.quorum.voters": "The fixed set of controllers, as id@host:port.",
@@ -124,6 +124,7 @@ _BROKER = {
     "replica.fetch.response.max.bytes": "Bytes of all partitions that a follower fetches at once.",
     "replica.fetch.wait.max.ms": "How long a leader lets a follower wait for something new.",
     "replica.lag.time.max.ms": "A follower that has not caught up for this long is not in sync.",
+    "replica.selector.class": "Where consumers read: at the leader, or (RackAwareReplicaSelector) in their own rack.",
     "replica.high.watermark.checkpoint.interval.ms": "How often high watermarks are written down.",
     # Metadata log
     "metadata.log.max.record.bytes.between.snapshots": "Bytes of metadata records after which a snapshot is taken.",
@@ -203,7 +204,6 @@ _WITHOUT_EFFECT = {
     "kafka.metrics.reporters": _NO_PLUGINS,
     "metric.reporters": _NO_PLUGINS,
     "principal.builder.class": _NO_PLUGINS,
-    "replica.selector.class": _NO_PLUGINS,
 }
 
 _REFUSED = {

@@ -137,13 +137,20 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.is_leader = False
         self.replication = None
+        # Who reads from a follower has to hear of a new epoch too.
+        self.tell_watchers(UNKNOWN_BYTES)
         if was_leader:
             self._fail_uncommitted(KafkaError(ErrorCode.not_leader_or_follower))
-            self.tell_watchers(UNKNOWN_BYTES)
             self._tell_end_watchers(UNKNOWN_BYTES)
 
     def check_leader(self, expected_epoch: int = NO_EPOCH) -> None:
         """Raises what a request gets that only the leader of the epoch it names may serve."""
+        self.check_replica(expected_epoch)
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+
+    def check_replica(self, expected_epoch: int = NO_EPOCH) -> None:
+        """As `check_leader`, for what a follower in that epoch may serve too."""
         if self.unavailable is not None:
             raise KafkaError(self.unavailable)
         if expected_epoch != NO_EPOCH:
@@ -151,8 +158,6 @@ class Partition:
                 raise KafkaError(ErrorCode.fenced_leader_epoch)
             if expected_epoch > self.leader_epoch:
                 raise KafkaError(ErrorCode.unknown_leader_epoch)
-        if not self.is_leader:
-            raise KafkaError(ErrorCode.not_leader_or_follower)
 
     # writing
 

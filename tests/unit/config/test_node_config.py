@@ -216,6 +216,14 @@ def test_what_has_no_effect_is_told_once_with_its_line(line: str, warning: str) 
     assert load(line).warnings == (f"server.properties:6: {warning}",)
 
 
+def test_a_replica_selector_is_one_of_kafkas_own() -> None:
+    by_rack = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    assert load(f"replica.selector.class={by_rack}\n").replica_selector_class == by_rack
+    assert load("replica.selector.class=org.apache.kafka.common.replica.LeaderSelector\n").warnings == ()
+    (error,) = errors_of(MINIMAL + "replica.selector.class=com.example.Nearest\n")
+    assert error.startswith("server.properties:6: replica.selector.class: com.example.Nearest is a Java class")
+
+
 def test_configs_of_parts_to_come_are_taken_silently() -> None:
     assert load("offsets.topic.replication.factor=1\ntransaction.state.log.min.isr=1").warnings == ()
 

@@ -9,8 +9,9 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import BatchHeader, parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
-from odradek.replication.follower import FollowerState
+from odradek.replication.follower import FetchAnswer, FollowerState
 from odradek.replication.leader import LeaderState
+from odradek.waiting.fetch_wait import FetchWait
 from tests.unit.partition.test_partition import Fixture
 
 
@@ -101,6 +102,34 @@ def test_who_waits_for_replicas_hears_when_the_leader_is_none_any_more(tmp_path:
         with pytest.raises(KafkaError) as refused:
             await waiting
         assert refused.value.code is ErrorCode.not_leader_or_follower
+
+    asyncio.run(scenario())
+
+
+def test_who_reads_from_a_follower_hears_of_what_is_committed_and_of_a_new_epoch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        partition = Fixture(tmp_path).partition
+        state = following(1)
+        partition.become_follower(2, 1, state)
+        partition.check_replica(1)
+        with pytest.raises(KafkaError):
+            partition.check_leader(1)
+        woken: list[str] = []
+        FetchWait([partition], 1, lambda: woken.append("committed")).begin(10)
+        data, batches = batch(b"new", epoch=1)
+        await partition.replicate(1, bytes(data), batches)
+        assert not woken
+        state.appended(partition.log, FetchAnswer(high_watermark=1))
+        partition.take_high_watermark()
+        assert woken == ["committed"]
+        FetchWait([partition], 1, lambda: woken.append("epoch")).begin(10)
+        state.follow(3, 2)
+        partition.become_follower(3, 2, state)
+        assert woken == ["committed", "epoch"]
+        for epoch, code in ((1, ErrorCode.fenced_leader_epoch), (3, ErrorCode.unknown_leader_epoch)):
+            with pytest.raises(KafkaError) as refused:
+                partition.check_replica(epoch)
+            assert refused.value.code is code
 
     asyncio.run(scenario())
 

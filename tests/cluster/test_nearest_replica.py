@@ -1,0 +1,231 @@
+"""Consumers read from the replica of their own rack (KIP-392): what each broker says, and where clients then read.
+
+Everything is asked of Apache Kafka too.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.base.errors import ErrorCode
+from tests.cluster.real_cluster import COMBINED, KafkaMember, Member, OdradekMember, RealCluster, real_cluster, wait_for
+from tests.kafka.java_program import JavaProgram
+from tests.raw_wire import RawConnection
+
+FETCH, LIST_OFFSETS, METADATA, OFFSET_FOR_LEADER_EPOCH = 1, 2, 3, 23
+NEWEST, LAST_WITHOUT_FOLLOWERS, LAST_WITH_NAMES = 17, 10, 12
+TOPIC, RECORDS = "near", 100
+NOBODY = -1
+RACKS = {1: "east", 2: "west", 3: "west"}
+
+
+@pytest.fixture(
+    scope="module",
+    params=["Odradek", pytest.param("Apache Kafka", marks=pytest.mark.kafka)],
+)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    def new_member(directory: Path) -> Member:
+        if request.param == "Odradek":
+            return OdradekMember(directory)
+        return KafkaMember(request.getfixturevalue("apache_kafka_libs"), directory)
+
+    with real_cluster(
+        tmp_path_factory.mktemp("racks"),
+        dict.fromkeys(RACKS, COMBINED),
+        properties={"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
+        properties_of={node_id: {"broker.rack": rack} for node_id, rack in RACKS.items()},
+        new_member=new_member,
+    ) as started:
+        admin = AdminClient({"bootstrap.servers": bootstrap(started)})
+        admin.create_topics([NewTopic(TOPIC, 1, replica_assignment=[[1, 2]])])[TOPIC].result(20)
+        write(started, RECORDS)
+        wait_for(
+            "the follower to know what is committed", lambda: fetch(started, 2, offset=0).high_watermark == RECORDS
+        )
+        yield started
+
+
+def bootstrap(cluster: RealCluster) -> str:
+    return ",".join(f"{node.host}:{node.port}" for node in cluster.brokers)
+
+
+def write(cluster: RealCluster, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap(cluster), "acks": "all"})
+    for number in range(count):
+        producer.produce(TOPIC, f"record {number}".encode(), partition=0)
+    assert producer.flush(20) == 0
+
+
+def topic_id(connection: RawConnection) -> UUID:
+    (topic,) = connection.ask(METADATA, 12, {"topics": [{"name": TOPIC}]}).topics
+    assert isinstance(topic.topic_id, UUID)
+    return topic.topic_id
+
+
+def fetch(
+    cluster: RealCluster,
+    node_id: int,
+    *,
+    offset: int,
+    rack: str = "",
+    version: int = NEWEST,
+    leader_epoch: int = -1,
+    wait_ms: int = 0,
+) -> Any:
+    with RawConnection(cluster.nodes[node_id].port) as connection:
+        wanted = {
+            "partition": 0,
+            "fetch_offset": offset,
+            "partition_max_bytes": 1 << 20,
+            "current_leader_epoch": leader_epoch,
+            "last_fetched_epoch": -1,
+        }
+        name: dict[str, Any] = {"topic": TOPIC} if version <= LAST_WITH_NAMES else {"topic_id": topic_id(connection)}
+        response = connection.ask(
+            FETCH,
+            version,
+            {
+                "replica_id": -1,
+                "max_wait": wait_ms,
+                "min_bytes": 1,
+                "max_bytes": 1 << 20,
+                "session_epoch": -1,
+                "rack_id": rack,
+                "topics": [{**name, "partitions": [wanted]}],
+            },
+        )
+        (topic,) = response.responses
+        return topic.partitions[0]
+
+
+def end_offset(cluster: RealCluster) -> int:
+    high_watermark = fetch(cluster, 1, offset=0).high_watermark
+    assert isinstance(high_watermark, int)
+    return high_watermark
+
+
+def test_the_leader_sends_a_consumer_to_its_own_rack(cluster: RealCluster) -> None:
+    answer = fetch(cluster, 1, offset=0, rack="west")
+    assert answer.error_code is ErrorCode.none
+    assert answer.preferred_read_replica == 2
+    assert not answer.records
+    assert answer.high_watermark == answer.last_stable_offset == end_offset(cluster)
+    assert answer.log_start_offset == 0
+
+
+@pytest.mark.parametrize("rack", ["", "east", "south"])
+def test_who_is_nearest_to_the_leader_stays_there(cluster: RealCluster, rack: str) -> None:
+    answer = fetch(cluster, 1, offset=0, rack=rack)
+    assert answer.preferred_read_replica == NOBODY
+    assert answer.records
+
+
+def test_a_consumer_that_is_too_old_stays_with_the_leader(cluster: RealCluster) -> None:
+    assert fetch(cluster, 1, offset=0, version=LAST_WITHOUT_FOLLOWERS).records
+    refused = fetch(cluster, 2, offset=0, version=LAST_WITHOUT_FOLLOWERS)
+    assert refused.error_code is ErrorCode.not_leader_or_follower
+
+
+def test_an_offset_that_the_follower_does_not_have_is_the_leaders_matter(cluster: RealCluster) -> None:
+    answer = fetch(cluster, 1, offset=end_offset(cluster) + 1000, rack="west")
+    assert answer.error_code is ErrorCode.offset_out_of_range
+    assert answer.preferred_read_replica == NOBODY
+
+
+@pytest.mark.parametrize("rack", ["west", "east", ""])
+def test_a_follower_gives_what_is_committed(cluster: RealCluster, rack: str) -> None:
+    at_leader, at_follower = fetch(cluster, 1, offset=0), fetch(cluster, 2, offset=0, rack=rack)
+    assert at_follower.error_code is ErrorCode.none
+    assert at_follower.preferred_read_replica == NOBODY
+    assert bytes(at_follower.records) == bytes(at_leader.records)
+
+
+def test_what_a_follower_refuses(cluster: RealCluster) -> None:
+    beyond = fetch(cluster, 2, offset=end_offset(cluster) + 1)
+    assert beyond.error_code is ErrorCode.offset_out_of_range
+    assert fetch(cluster, 2, offset=0, leader_epoch=0).error_code is ErrorCode.none
+    assert fetch(cluster, 2, offset=0, leader_epoch=5).error_code is ErrorCode.unknown_leader_epoch
+    assert fetch(cluster, 3, offset=0).error_code is ErrorCode.not_leader_or_follower
+
+
+def test_offsets_are_asked_of_the_leader(cluster: RealCluster) -> None:
+    latest = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+    asked = {"topics": [{"name": TOPIC, "partitions": [latest]}]}
+    epoch = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+    with RawConnection(cluster.nodes[2].port) as follower:
+        consumer = follower.ask(LIST_OFFSETS, 7, {"replica_id": -1, **asked}).topics[0].partitions[0]
+        assert consumer.error_code is ErrorCode.not_leader_or_follower
+        debugger = follower.ask(LIST_OFFSETS, 7, {"replica_id": -2, **asked}).topics[0].partitions[0]
+        assert debugger.error_code is ErrorCode.none
+        of_epoch = follower.ask(
+            OFFSET_FOR_LEADER_EPOCH, 4, {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": [epoch]}]}
+        )
+        assert of_epoch.topics[0].partitions[0].error_code is ErrorCode.not_leader_or_follower
+
+
+def test_who_waits_at_a_follower_is_woken(cluster: RealCluster) -> None:
+    end = end_offset(cluster)
+    wait_for("the follower to be as far", lambda: fetch(cluster, 2, offset=0).high_watermark == end)
+    with RawConnection(cluster.nodes[2].port) as connection:
+        wanted = {"partition": 0, "fetch_offset": end, "partition_max_bytes": 1 << 20, "current_leader_epoch": -1}
+        fields = {
+            "replica_id": -1,
+            "max_wait": 20_000,
+            "min_bytes": 1,
+            "max_bytes": 1 << 20,
+            "session_epoch": -1,
+            "rack_id": "west",
+            "topics": [{"topic": TOPIC, "partitions": [wanted | {"last_fetched_epoch": -1}]}],
+        }
+        connection.send(FETCH, LAST_WITH_NAMES, fields)
+        began = time.monotonic()
+        write(cluster, 1)
+        connection.receive()
+        assert time.monotonic() - began < 5
+
+
+def test_confluent_kafka_reads_in_its_rack(cluster: RealCluster) -> None:
+    read_from: set[int] = set()
+
+    def look(statistics: str) -> None:
+        partitions = json.loads(statistics)["topics"].get(TOPIC, {}).get("partitions", {})
+        read_from.add(partitions.get("0", {}).get("broker", NOBODY))
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap(cluster),
+            "group.id": "near",
+            "client.rack": "west",
+            "enable.auto.commit": False,
+            "statistics.interval.ms": 50,
+            "stats_cb": look,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        records = []
+        deadline = time.monotonic() + 20
+        while (len(records) < RECORDS or 2 not in read_from) and time.monotonic() < deadline:
+            records += consumer.consume(RECORDS, 0.2)
+        assert [one.offset() for one in records[:RECORDS]] == list(range(RECORDS))
+        assert 2 in read_from
+    finally:
+        consumer.close()
+
+
+@pytest.mark.kafka
+def test_the_java_consumer_reads_in_its_rack(cluster: RealCluster, apache_kafka_libs: Path) -> None:
+    with JavaProgram(apache_kafka_libs, "ReadNearest") as program:
+        for rack, replica in (("west", 2), ("east", NOBODY)):
+            (answer,) = program.ask(bootstrap(cluster), rack, TOPIC, RECORDS)
+            records, read_from = map(int, answer.split())
+            assert records >= RECORDS
+            assert read_from == replica
