@@ -1,6 +1,6 @@
 """What a handler is given: the request's circumstances, and the node as far as handlers may see it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from odradek.base.ports import Clock, ControllerPort, Executor, Random
@@ -123,6 +123,9 @@ class BrokerPort(NodePort, Protocol):
 
     def fail_log_dir(self, directory: str, error: OSError) -> None:
         """Takes a log dir offline after an error of its disk: what was on it is answered with KAFKA_STORAGE_ERROR."""
+
+    def vanished_leaders(self) -> Collection[int]:
+        """Brokers that lead as far as is known, and whose process seems to be gone since a moment ago."""
 
     async def next_producer_id(self) -> int: ...
 

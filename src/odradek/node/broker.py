@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -27,6 +27,7 @@ from odradek.metadata.image import (
 from odradek.node.directory_assignments import DirectoryAssignments
 from odradek.node.producer_ids import ProducerIds
 from odradek.node.roles import Roles
+from odradek.node.vanished_leaders import VanishedLeaders
 from odradek.partition.moves import ReplicaMoves
 from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
@@ -83,6 +84,10 @@ class Broker:
             broker_epoch=self._broker_epoch,
             clock=clock,
             disk_failed=self.fail_log_dir,
+            leader_lost=lambda leader: self._vanished.connection_lost(leader.broker_id, leader.host, leader.port),
+        )
+        self._vanished: Final = VanishedLeaders(
+            config.broker_disconnect_grace_ms / 1000, image=lambda: self._image, clock=clock
         )
         self._log_dir_failed: Final = log_dir_failed
         self._image: ClusterImage = EMPTY_IMAGE
@@ -111,6 +116,9 @@ class Broker:
 
     def topic_config(self, topic: str) -> TopicConfig:
         return self.config.topic_defaults.with_overrides(self._image.topic_config(topic))
+
+    def vanished_leaders(self) -> Collection[int]:
+        return self._vanished.ids()
 
     async def next_producer_id(self) -> int:
         return await self._producer_ids.next()
@@ -178,6 +186,7 @@ class Broker:
     async def stop(self) -> None:
         """Ends what runs in the background. The partitions stay as they are."""
         await self._roles.stop()
+        await self._vanished.stop()
         await self.moves.stop()
         self._assignments.stop()
 

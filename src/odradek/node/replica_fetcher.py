@@ -58,12 +58,15 @@ class ReplicaFetcher:
         broker_epoch: Callable[[], int],
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
+        leader_lost: Callable[[LeaderEndpoint], None],
     ) -> None:
+        """`leader_lost` hears of a connection that was ready, and that the leader ended."""
         self.leader: Final = leader
         self._config: Final = config
         self._broker_epoch: Final = broker_epoch
         self._clock: Final = clock
         self._disk_failed: Final = disk_failed
+        self._leader_lost: Final = leader_lost
         self._partitions: Final[dict[PartitionId, Partition]] = {}
         self._session = FollowerSession()
         self._peer = self._new_peer()
@@ -97,6 +100,7 @@ class ReplicaFetcher:
             self.leader.port,
             client_id=f"broker-{self._config.node_id}-fetcher-0",
             connect_timeout_seconds=self._config.socket_connection_setup_timeout_ms / 1000,
+            on_lost=lambda: self._leader_lost(self.leader),
         )
 
     def _begin_anew(self) -> None:

@@ -20,12 +20,14 @@ class ReplicaFetchers:
         broker_epoch: Callable[[], int],
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
+        leader_lost: Callable[[LeaderEndpoint], None],
     ) -> None:
         self._config: Final = config
         self._image: Final = image
         self._broker_epoch: Final = broker_epoch
         self._clock: Final = clock
         self._disk_failed: Final = disk_failed
+        self._leader_lost: Final = leader_lost
         self._fetchers: Final[dict[int, ReplicaFetcher]] = {}
         self._leaders: Final[dict[Partition, int]] = {}
         self._waiting: Final[dict[Partition, int]] = {}
@@ -85,6 +87,7 @@ class ReplicaFetchers:
                 broker_epoch=self._broker_epoch,
                 clock=self._clock,
                 disk_failed=self._disk_failed,
+                leader_lost=self._leader_lost,
             )
         return fetcher
 

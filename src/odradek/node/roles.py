@@ -8,6 +8,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.node.isr_proposals import IsrProposals
+from odradek.node.replica_fetcher import LeaderEndpoint
 from odradek.node.replica_fetchers import ReplicaFetchers
 from odradek.partition.partition import Partition
 from odradek.replication.follower import FollowerState
@@ -24,6 +25,7 @@ class Roles:
         broker_epoch: Callable[[], int],
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
+        leader_lost: Callable[[LeaderEndpoint], None],
     ) -> None:
         self._config: Final = config
         self._node_id: Final = config.node_id
@@ -36,6 +38,7 @@ class Roles:
             broker_epoch=broker_epoch,
             clock=clock,
             disk_failed=disk_failed,
+            leader_lost=leader_lost,
         )
 
     def take(self, partition: Partition, state: PartitionImage) -> None:

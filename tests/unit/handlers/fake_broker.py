@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain, repeat
@@ -167,6 +167,7 @@ class FakeBroker:
         self.image = ClusterImage(brokers={NODE_ID: broker_image(NODE_ID)})
         self.failed_log_dirs: list[tuple[str, OSError]] = []
         self.producer_ids = iter(range(1000))
+        self.vanished: set[int] = set()
         self._partitions: dict[tuple[str, int], Partition] = {}
 
     # what handlers see
@@ -185,6 +186,9 @@ class FakeBroker:
 
     def fail_log_dir(self, directory: str, error: OSError) -> None:
         self.failed_log_dirs.append((directory, error))
+
+    def vanished_leaders(self) -> Collection[int]:
+        return self.vanished
 
     async def next_producer_id(self) -> int:
         return next(self.producer_ids)

@@ -158,6 +158,19 @@ class TestBrokersThatAreAway:
         (partition,) = ask(broker, 0, ("orders",)).topics[0].partitions
         assert (partition.error_code, partition.replica_nodes) == (ErrorCode.replica_not_available, (1,))
 
+    @pytest.mark.parametrize("version", ALL_VERSIONS)
+    def test_a_leader_that_seems_gone_is_not_named(self, broker: FakeBroker, version: int) -> None:
+        """Apache Kafka names it until it is fenced, seconds later. The broker itself stays in the list."""
+        broker.set_brokers(broker_image(1), broker_image(2))
+        both = {"replicas": (1, 2), "directories": (None, None), "isr": (1, 2)}
+        broker.add_topic("orders", state=partition_image(leader=2, **both))
+        broker.add_topic("payments", state=partition_image(leader=1, **both))
+        broker.vanished = {2}
+        answer = ask(broker, version, ("orders", "payments"))
+        named = {topic.name: (topic.partitions[0].error_code, topic.partitions[0].leader_id) for topic in answer.topics}
+        assert named == {"orders": (ErrorCode.leader_not_available, -1), "payments": (ErrorCode.none, 1)}
+        assert [one.node_id for one in answer.brokers] == [1, 2]
+
     def test_no_broker_alive(self, broker: FakeBroker) -> None:
         broker.set_brokers(broker_image(1, fenced=True))
         answer = ask(broker, 13, None)

@@ -20,7 +20,7 @@ from odradek.handlers.broker.cluster_view import (
     reachable_brokers,
 )
 from odradek.handlers.context import BrokerPort, RequestContext
-from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
+from odradek.metadata.image import PartitionImage, TopicImage
 from odradek.metadata.topic_names import INTERNAL_TOPICS, why_invalid
 from odradek.protocol.metadata_codec import (
     MetadataBroker,
@@ -35,7 +35,7 @@ _FIRST_WITH_LISTENER_NOT_FOUND: Final = 6
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> bytes | Awaitable[bytes]:
-    view = _View(broker.image, request, context)
+    view = _View(broker, request, context)
     asked = request.topics
     if asked is None or (context.version == 0 and not asked):
         return _response(view, view.present(broker.image.topics_by_name.values()), broker)
@@ -71,8 +71,9 @@ async def _create_and_respond(
 class _View:
     """The cluster as this request is to see it."""
 
-    def __init__(self, image: ClusterImage, request: Message, context: RequestContext) -> None:
-        self.image: Final = image
+    def __init__(self, broker: BrokerPort, request: Message, context: RequestContext) -> None:
+        self.image: Final = broker.image
+        self._vanished: Final = broker.vanished_leaders()
         self.version: Final = context.version
         self.listener: Final = context.listener_name
         self.with_cluster_operations: Final[bool] = getattr(request, "include_cluster_authorized_operations", False)
@@ -130,6 +131,9 @@ class _View:
             lacks_listener = leader_id in self.image.brokers and self.version >= _FIRST_WITH_LISTENER_NOT_FOUND
             error = ErrorCode.listener_not_found if lacks_listener else ErrorCode.leader_not_available
             leader_id = NOBODY
+        elif leader_id in self._vanished:
+            # Its successor is about to be elected: who is told of nobody asks again soon.
+            error, leader_id = ErrorCode.leader_not_available, NOBODY
         elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):
             error = ErrorCode.replica_not_available
         return MetadataPartition(
