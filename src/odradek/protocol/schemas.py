@@ -5,7 +5,6 @@ hand and drops the fields that this version does not know. Modules are imported 
 take longer than a node's start.
 """
 
-import io
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache, cached_property
@@ -14,9 +13,10 @@ from types import ModuleType
 from typing import Any, Final
 
 from kio.schema.index import api_key_map
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
+from odradek.base.message_writer import message_writer
 from odradek.protocol.request_walk import UnreadableMessage, message_walk
 
 __all__ = ["Message", "MessageClass", "Schema", "SerialError", "is_large", "schema"]
@@ -121,12 +121,12 @@ class Schema:
         """Builds now what the first request, response and answer would have to wait for."""
         _ = self._walk_response
         for message_type in (self.request_type, self.response_type):
-            entity_writer(message_type)
+            message_writer(message_type)
 
     def write(self, entity: Message) -> bytes:
-        buffer = io.BytesIO()
-        entity_writer(type(entity))(buffer, entity)
-        return buffer.getvalue()
+        out = bytearray()
+        message_writer(type(entity))(out, entity)
+        return bytes(out)
 
 
 def is_large(response: Message) -> bool:

@@ -1,10 +1,9 @@
 """Control records: transaction markers, and what a KRaft leader writes between the metadata records.
 
 The key says which one it is (version 0, then the type), the value is a small message of its own. Structures are
-written and read with kio's codecs. What the records mean is no matter of this module.
+written and read by their classes, in Kafka's encoding. What the records mean is no matter of this module.
 """
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from enum import IntEnum
@@ -14,11 +13,12 @@ from struct import error as struct_error
 from typing import Any, ClassVar, cast
 from uuid import UUID
 
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 from kio.serial.errors import DecodeError
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
+from odradek.base.message_writer import message_writer
 from odradek.base.values import named_value
 from odradek.records.batch import NO_SEQUENCE
 from odradek.records.builder import build_batch
@@ -177,9 +177,9 @@ def encode_control(message: ControlMessage | EndTransactionMarker, timestamp: in
         value = _END_TXN_MARKER.pack(message.version, message.coordinator_epoch)
     else:
         kind = message.CONTROL_TYPE
-        buffer = io.BytesIO()
-        _writer(kind, _known_version(kind, message.version))(buffer, message)
-        value = buffer.getvalue()
+        out = bytearray()
+        message_writer(_MESSAGE_TYPES[kind][_known_version(kind, message.version)])(out, message)
+        value = bytes(out)
     return Record(_KEY.pack(CURRENT_KEY_VERSION, kind), value, timestamp)
 
 
@@ -232,12 +232,6 @@ def build_end_transaction(
 def _known_version(kind: ControlType, version: int) -> int:
     """A version of the future only adds what can be passed over: it is read as the newest known."""
     return min(version, len(_MESSAGE_TYPES[kind]) - 1)
-
-
-@cache
-def _writer(kind: ControlType, version: int) -> Callable[[io.BytesIO, ControlMessage], None]:
-    writer: Callable[[io.BytesIO, ControlMessage], None] = entity_writer(cast(Any, _MESSAGE_TYPES[kind][version]))
-    return writer
 
 
 @cache

@@ -6,9 +6,10 @@ from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kio.serial import entity_writer
 
 from odradek.metadata.records import PartitionRecord, decode, encode
-from odradek.metadata.records.codec import UnreadableRecord, _reader, _writer
+from odradek.metadata.records.codec import UnreadableRecord, _reader, _versioned_type
 from odradek.metadata.records.partition_bytes import decode_plain, encode_plain
 
 ids = st.integers(-(2**31), 2**31 - 1)
@@ -34,7 +35,7 @@ records = st.builds(
 
 def by_kio(record: Any, version: int) -> bytes:
     buffer = io.BytesIO()
-    _writer(3, version)(buffer, record)
+    entity_writer(_versioned_type(3, version))(buffer, record)
     return bytes((1, 3, version)) + buffer.getvalue()
 
 

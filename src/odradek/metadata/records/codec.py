@@ -1,21 +1,21 @@
 """Records of the metadata log to bytes and back, in every version that Kafka has written.
 
 A value in the log is the frame version (1), the record's number, its version, each an unsigned varint, and then the
-record in Kafka's flexible encoding, which kio's own readers and writers take care of.
+record in Kafka's flexible encoding, which kio's readers and `message_writer` take care of.
 """
 
-import io
 from collections.abc import Callable
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from functools import cache
 from typing import Any
 
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_unsigned_varint
-from kio.serial.writers import write_unsigned_varint
 from kio.static.constants import EntityType
-from kio.static.primitive import i16, uvarint
+from kio.static.primitive import i16
+
+from odradek.base.message_writer import Writer, message_writer, write_unsigned_varint
 
 from . import brokers, security, settings, topics, transactions
 from .form import MetadataRecord
@@ -41,12 +41,12 @@ def encode(record: MetadataRecord, version: int | None = None) -> bytes:
     chosen = record_type.HIGHEST_VERSION if version is None else version
     if isinstance(record, topics.PartitionRecord) and (plain := encode_plain(record, chosen)) is not None:
         return plain
-    buffer = io.BytesIO()
-    write_unsigned_varint(buffer, uvarint(FRAME_VERSION))
-    write_unsigned_varint(buffer, uvarint(record_type.API_KEY))
-    write_unsigned_varint(buffer, uvarint(chosen))
-    _writer(record_type.API_KEY, chosen)(buffer, record)
-    return buffer.getvalue()
+    out = bytearray()
+    write_unsigned_varint(out, FRAME_VERSION)
+    write_unsigned_varint(out, record_type.API_KEY)
+    write_unsigned_varint(out, chosen)
+    _writer(record_type.API_KEY, chosen)(out, record)
+    return bytes(out)
 
 
 def decode(data: bytes) -> MetadataRecord:
@@ -79,10 +79,9 @@ def decode(data: bytes) -> MetadataRecord:
 
 
 @cache
-def _writer(api_key: int, version: int) -> Callable[[io.BytesIO, MetadataRecord], None]:
-    # kio's writers take fields by name: a record of the newest shape serves every version's list of fields.
-    writer: Callable[[io.BytesIO, MetadataRecord], None] = entity_writer(_versioned_type(api_key, version))
-    return writer
+def _writer(api_key: int, version: int) -> Writer:
+    # Fields are taken by name: a record of the newest shape serves every version's list of fields.
+    return message_writer(_versioned_type(api_key, version))
 
 
 @cache
