@@ -9,7 +9,7 @@ from rich.console import Console
 from bench import report
 from bench.loads import FULL, QUICK
 from bench.results import Results, describe_machine
-from bench.session import BROKERS, run_session
+from bench.suites import PRODUCTS, SUITES, Suite
 from tests.components import ROOT, ComponentMissing
 from tests.kafka.apache_kafka import kafka_libs
 
@@ -27,16 +27,22 @@ def main() -> int:
     except ComponentMissing as problem:
         console.print(f"the benchmark needs Apache Kafka beside it: {problem}")
         return 2
-    results = _measure(libs, options, console)
-    results.save(RESULTS / "results.json")
-    report.print_table(results, console)
-    report.draw(results, RESULTS / "benchmarks.png")
-    console.print(f"written to {RESULTS.relative_to(ROOT)}/: results.json, benchmarks.png")
-    if options.docs:
-        picture = DOCS / "images" / "benchmarks.png"
-        report.draw(results, picture)
-        report.write_page(results, DOCS / "benchmarks.md", picture)
+    for suite in SUITES:
+        if options.only in (None, suite.name):
+            _report(suite, _measure(suite, libs, options, console), console, to_docs=options.docs)
     return 0
+
+
+def _report(suite: Suite, results: Results, console: Console, *, to_docs: bool) -> None:
+    values = RESULTS / f"{suite.name}.json"
+    results.save(values)
+    report.print_table(suite, results, console)
+    report.draw(suite, results, RESULTS / suite.picture)
+    console.print(f"written to {RESULTS.relative_to(ROOT)}/: {values.name}, {suite.picture}")
+    if to_docs:
+        picture = DOCS / "images" / suite.picture
+        report.draw(suite, results, picture)
+        report.write_page(suite, results, DOCS / "benchmarks.md", picture)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -44,22 +50,23 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one repetition of small loads; its numbers mean little")
     parser.add_argument("--docs", action="store_true", help="write docs/benchmarks.md and its picture from this run")
     parser.add_argument("--repetitions", type=int, default=None, help=f"{REPETITIONS} unless said, 1 with --quick")
+    parser.add_argument("--only", choices=[suite.name for suite in SUITES], help="one of them instead of both")
     return parser.parse_args(arguments)
 
 
-def _measure(libs: Path, options: argparse.Namespace, console: Console) -> Results:
+def _measure(suite: Suite, libs: Path, options: argparse.Namespace, console: Console) -> Results:
     repetitions = options.repetitions or (1 if options.quick else REPETITIONS)
-    results = Results(describe_machine(), options.quick)
+    results = Results(suite.name, describe_machine(), options.quick)
     volumes = QUICK if options.quick else FULL
     with console.status("") as status:
         for repetition in range(1, repetitions + 1):
-            for broker in BROKERS:
-                where = f"repetition {repetition} of {repetitions}, {broker}"
+            for product in PRODUCTS:
+                where = f"repetition {repetition} of {repetitions}, {suite.title}, {product}"
 
                 def progress(step: str, where: str = where) -> None:
                     status.update(f"{where}: {step}")
 
-                results.add(broker, run_session(broker, libs, volumes, progress))
+                results.add(product, suite.run_session(product, libs, volumes, progress))
                 console.print(f"{where}: done")
     return results
 

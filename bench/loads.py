@@ -1,4 +1,7 @@
-"""The loads themselves: each takes a running node and returns what it measured. None knows which broker it drives."""
+"""The loads themselves: each takes the address of a running cluster and returns what it measured.
+
+None knows which product it drives.
+"""
 
 import re
 import socket
@@ -6,6 +9,7 @@ import statistics
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +18,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.apis import Api
 from tests.kafka.apache_kafka import KafkaTools
-from tests.node_process import NodeProcess
 from tests.raw_wire import encode_request
 from tests.record_batches import TestRecord, batch
+
+Progress = Callable[[str], None]
 
 TIMEOUT_S = 300.0
 IN_FLIGHT = 5
@@ -35,15 +40,17 @@ class Volumes:
     produce_1024_records: int
     small_requests: int
     latency_seconds: int
+    catch_up_records: int
+    """Of 1 KiB."""
 
 
-FULL = Volumes(500_000, 4_000_000, 3_000_000, 700_000, 40_000, 20)
-QUICK = Volumes(20_000, 200_000, 200_000, 50_000, 3_000, 3)
+FULL = Volumes(500_000, 4_000_000, 3_000_000, 700_000, 40_000, 20, 400_000)
+QUICK = Volumes(20_000, 200_000, 200_000, 50_000, 3_000, 3, 20_000)
 
 
-def create_topic(node: NodeProcess, name: str) -> str:
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+def create_topic(bootstrap: str, name: str, replicas: int = 1, **configs: str) -> str:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, 1, replicas, config=configs)])[name].result(30)
     deadline = time.monotonic() + 30
     while name not in admin.list_topics(timeout=10).topics:
         assert time.monotonic() < deadline, f"{name} did not appear"
@@ -51,12 +58,12 @@ def create_topic(node: NodeProcess, name: str) -> str:
     return name
 
 
-def performance_tool(libs: Path, node: NodeProcess, topic: str, records: int) -> float:
+def performance_tool(libs: Path, bootstrap: str, topic: str, records: int) -> float:
     """Records per second by kafka-producer-perf-test's own count."""
     settings = ("acks=all", "batch.size=65536", "linger.ms=5", "enable.idempotence=true")
-    printed = KafkaTools(libs, node.bootstrap).run(
+    printed = KafkaTools(libs, bootstrap).run(
         "org.apache.kafka.tools.ProducerPerformance",
-        *("--bootstrap-server", node.bootstrap, "--topic", topic, "--num-records", str(records)),
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records)),
         *("--record-size", "100", "--throughput", "-1"),
         *(part for setting in settings for part in ("--command-property", setting)),
         flags=PERFORMANCE_TOOL_FLAGS,
@@ -68,11 +75,11 @@ def performance_tool(libs: Path, node: NodeProcess, topic: str, records: int) ->
     return float(found[1])
 
 
-def produce(node: NodeProcess, topic: str, records: int, size: int) -> float:
+def produce(bootstrap: str, topic: str, records: int, size: int) -> float:
     """Records per second from the first send to the last acknowledgement."""
     producer = Producer(
         {
-            "bootstrap.servers": node.bootstrap,
+            "bootstrap.servers": bootstrap,
             "acks": "all",
             "batch.size": 1_000_000,
             "message.max.bytes": 1_000_000,
@@ -98,11 +105,11 @@ def produce(node: NodeProcess, topic: str, records: int, size: int) -> float:
     return records / (time.perf_counter() - began)
 
 
-def consume(node: NodeProcess, topic: str, records: int) -> float:
+def consume(bootstrap: str, topic: str, records: int) -> float:
     """Records per second by assignment, from the first record received to the last."""
     consumer = Consumer(
         {
-            "bootstrap.servers": node.bootstrap,
+            "bootstrap.servers": bootstrap,
             "group.id": "unused",
             "enable.auto.commit": False,
             "queued.min.messages": 1_000_000,
@@ -123,12 +130,13 @@ def consume(node: NodeProcess, topic: str, records: int) -> float:
     return (records - 1) / took
 
 
-def small_requests(node: NodeProcess, topic: str, requests: int) -> float:
+def small_requests(bootstrap: str, topic: str, requests: int) -> float:
     """Produce requests of one record per second, five on their way at any time, on one connection."""
     data = batch(TestRecord(b"x" * 100), timestamp=int(time.time() * 1000))
     topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": data}]}]
     frame = encode_request(Api.PRODUCE, 9, 1, {"acks": -1, "timeout": 30_000, "topic_data": topic_data})
-    with socket.create_connection(("127.0.0.1", node.port), timeout=30) as connection:
+    host, _, port = bootstrap.partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         began = time.perf_counter()
         connection.sendall(frame * IN_FLIGHT)
@@ -154,9 +162,9 @@ class Latency:
     p99_ms: float
 
 
-def latency(node: NodeProcess, topic: str, seconds: int) -> Latency:
+def latency(bootstrap: str, topic: str, seconds: int) -> Latency:
     """From `produce` to `poll`'s return, at a steady thousand records per second, one producer and one consumer."""
-    settings = {"bootstrap.servers": node.bootstrap}
+    settings = {"bootstrap.servers": bootstrap}
     consumer = Consumer({**settings, "group.id": "unused", "enable.auto.commit": False, "fetch.wait.max.ms": 500})
     consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
     producer = Producer({**settings, "acks": "all", "linger.ms": 0})

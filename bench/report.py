@@ -1,13 +1,15 @@
 """Results for people: a table in the terminal, a picture, and docs/benchmarks.md."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.measures import MEASURES, Better, Measure
-from bench.page import own_sections
+from bench.measures import Better, Measure
+from bench.page import THREE_BROKERS_SECTION, own_sections, replace_section
 from bench.results import Results
+from bench.suites import PRODUCTS, Suite
 
 _KAFKA_COLOUR, _GOOD_COLOUR, _MISSED_COLOUR, _INK = "#8a8f98", "#2a9d8f", "#d1495b", "#22262b"
 
@@ -19,11 +21,12 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def print_table(results: Results, console: Console) -> None:
-    table = Table(title=f"Odradek beside Apache Kafka {results.machine['kafka']}, median of {results.repetitions}")
+def print_table(suite: Suite, results: Results, console: Console) -> None:
+    title = f"Odradek beside Apache Kafka {results.machine['kafka']}, {suite.title}, median of {results.repetitions}"
+    table = Table(title=title)
     for column in ("measure", "Kafka", "Odradek", "ratio", "bar", ""):
         table.add_column(column, justify="left" if column == "measure" else "right")
-    for measure in MEASURES:
+    for measure in suite.measures:
         ratio = results.ratio(measure)
         met = measure.meets_bar(ratio)
         table.add_row(
@@ -41,14 +44,14 @@ def _bar_text(measure: Measure) -> str:
     return f"{measure.better.value} {measure.bar:g} ×"
 
 
-def draw(results: Results, file: Path) -> None:
+def draw(suite: Suite, results: Results, file: Path) -> None:
     """Ratios on a logarithmic scale, drawn so that longer is better everywhere; a tick marks each bar."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    measures = list(reversed(MEASURES))
+    measures = list(reversed(suite.measures))
     figure, axes = pyplot.subplots(figsize=(10, 0.55 * len(measures) + 1.6), dpi=150)
     for row, measure in enumerate(measures):
         ratio = results.ratio(measure)
@@ -78,7 +81,7 @@ def draw(results: Results, file: Path) -> None:
     axes.set_xlabel(
         "times better than Apache Kafka (its line is 1); black ticks are the bars", fontsize=8.5, color=_INK
     )
-    axes.set_title(f"Odradek beside Apache Kafka {results.machine['kafka']}, one broker", fontsize=12, loc="left")
+    axes.set_title(f"Odradek beside Apache Kafka {results.machine['kafka']}, {suite.title}", fontsize=12, loc="left")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
@@ -92,25 +95,29 @@ def _advantage(measure: Measure, ratio: float) -> float:
     return ratio if measure.better is Better.HIGHER else 1 / ratio
 
 
-def write_page(results: Results, page: Path, picture: Path) -> None:
-    """docs/benchmarks.md: the numbers, how they were got, and what they do not say."""
-    machine = results.machine
-    rows = []
-    for measure in MEASURES:
+def write_page(suite: Suite, results: Results, page: Path, picture: Path) -> None:
+    """docs/benchmarks.md: the numbers, how they were got, and what they do not say. Each suite writes its own part."""
+    filled = {
+        "picture": picture.relative_to(page.parent).as_posix(),
+        "rows": "\n".join(_rows(suite, results)),
+        "repetitions": results.repetitions,
+        **results.machine,
+    }
+    if suite.name == "one-broker":
+        page.write_text(_PAGE.format(**filled) + own_sections(page))
+    else:
+        replace_section(page, THREE_BROKERS_SECTION, _THREE_BROKERS.format(**filled))
+
+
+def _rows(suite: Suite, results: Results) -> Iterator[str]:
+    for measure in suite.measures:
         ratio = results.ratio(measure)
         cells = [measure.title]
-        for broker in ("kafka", "odradek"):
-            low, high = results.spread(broker, measure)
-            cells.append(f"{number(results.median(broker, measure))} {measure.unit} ({number(low)}–{number(high)})")
+        for product in PRODUCTS:
+            low, high = results.spread(product, measure)
+            cells.append(f"{number(results.median(product, measure))} {measure.unit} ({number(low)}–{number(high)})")
         verdict = "met" if measure.meets_bar(ratio) else "**missed**"
-        rows.append(f"| {' | '.join(cells)} | {ratio:.2f} × | {_bar_text(measure)} | {verdict} |")
-    text = _PAGE.format(
-        picture=picture.relative_to(page.parent).as_posix(),
-        rows="\n".join(rows),
-        repetitions=results.repetitions,
-        **machine,
-    )
-    page.write_text(text + own_sections(page))
+        yield f"| {' | '.join(cells)} | {ratio:.2f} × | {_bar_text(measure)} | {verdict} |"
 
 
 _PAGE = """# Benchmarks
@@ -148,6 +155,23 @@ checks of the batch, 21 µs for the append (6 µs of it the write), 17 µs to wa
 request follows the other: at a thousand a second the caches have gone cold in between, and each call costs some three
 times as much. What is left is some sixty calls of about a microsecond each, none of which stands out.
 
-Treat the numbers as ratios on one machine, not as what your hardware will do. `bench-results/results.json` has every
+Treat the numbers as ratios on one machine, not as what your hardware will do. `bench-results/one-broker.json` has every
 value of a run.
+"""
+
+_THREE_BROKERS = """
+![Odradek beside Apache Kafka, three brokers]({picture})
+
+Three combined nodes on one machine, topics with one partition, three replicas and `min.insync.replicas=2`, acks=all;
+{cores} cores, {memory}, Python {python}, Java {java}, Apache Kafka {kafka} with a heap of 1 GiB and G1 for each broker.
+Commit {commit}. Medians of {repetitions} repetitions, lowest and highest in brackets.
+
+| measure | Kafka | Odradek | ratio | bar | |
+|---|---|---|---|---|---|
+{rows}
+
+- Tools and settings are those of one broker. All three brokers and the clients share the machine's cores.
+- Start is the time from starting the three processes until each of them knows all of them and every voter follows.
+- Catch-up: a follower is stopped, records of 1 KiB are produced, it is started again; counted is what arrives on its
+  disk, from the first byte to the last.
 """

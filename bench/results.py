@@ -8,29 +8,29 @@ import statistics
 import subprocess
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Self
 
-from bench.measures import MEASURES, Measure
+from bench.measures import Measure
 from tests.kafka.apache_kafka import VERSION
 
 
 @dataclass
 class Results:
-    """Broker -> measure -> one value per repetition."""
+    """Product -> measure -> one value per repetition."""
 
+    suite: str
     machine: dict[str, str]
     quick: bool
     values: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
-    def add(self, broker: str, session: dict[str, float]) -> None:
+    def add(self, product: str, session: dict[str, float]) -> None:
         for key, value in session.items():
-            self.values.setdefault(broker, {}).setdefault(key, []).append(value)
+            self.values.setdefault(product, {}).setdefault(key, []).append(value)
 
-    def median(self, broker: str, measure: Measure) -> float:
-        return statistics.median(self.values[broker][measure.key])
+    def median(self, product: str, measure: Measure) -> float:
+        return statistics.median(self.values[product][measure.key])
 
-    def spread(self, broker: str, measure: Measure) -> tuple[float, float]:
-        values = self.values[broker][measure.key]
+    def spread(self, product: str, measure: Measure) -> tuple[float, float]:
+        values = self.values[product][measure.key]
         return min(values), max(values)
 
     def ratio(self, measure: Measure) -> float:
@@ -38,19 +38,11 @@ class Results:
 
     @property
     def repetitions(self) -> int:
-        return len(self.values["odradek"][MEASURES[0].key])
-
-    @property
-    def missed(self) -> list[Measure]:
-        return [measure for measure in MEASURES if not measure.meets_bar(self.ratio(measure))]
+        return max(len(values) for values in self.values["odradek"].values())
 
     def save(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(asdict(self), indent=2) + "\n")
-
-    @classmethod
-    def load(cls, file: Path) -> Self:
-        return cls(**json.loads(file.read_text()))
 
 
 def describe_machine() -> dict[str, str]:

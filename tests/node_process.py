@@ -118,16 +118,20 @@ class NodeProcess(ABC):
 
     def spawn(self) -> Self:
         """Formats the directories where that was not done, starts the process and returns at once."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.config_file.write_text("".join(f"{key}={value}\n" for key, value in self.server_properties().items()))
-        if not (self.log_dirs[0] / "meta.properties").exists():
-            self._run_to_end(self.format_command())
+        self.prepare()
         self._spawned_at = time.monotonic()
         with self.output_file.open("ab") as output:
             self.process = subprocess.Popen(
                 self.start_command(), stdout=output, stderr=subprocess.STDOUT, env=self.environment()
             )
         return self
+
+    def prepare(self) -> None:
+        """All that has to be done before the process is started."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.config_file.write_text("".join(f"{key}={value}\n" for key, value in self.server_properties().items()))
+        if not (self.log_dirs[0] / "meta.properties").exists():
+            self._run_to_end(self.format_command())
 
     def wait_until_ready(self) -> Self:
         assert self.process is not None, "the node was not started"

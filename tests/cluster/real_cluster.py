@@ -126,6 +126,7 @@ class RealCluster:
         """`dynamic_voters`: the quorum knows its voters from its log (kraft.version 1), not from its configuration.
         `properties_of` single nodes come on top of those of all."""
         self.directory = directory
+        self.started_in_s = 0.0
         self.nodes: dict[int, Member] = {}
         for node_id, its_roles in roles.items():
             self.nodes[node_id] = node = new_member(directory / f"node-{node_id}")
@@ -149,11 +150,16 @@ class RealCluster:
     # Life
 
     def start(self) -> None:
+        """`started_in_s` then says how long it took until all serve; the formatting is not counted."""
+        for node in self.nodes.values():
+            node.prepare()
+        began_at = time.monotonic()
         for node in self.nodes.values():
             node.spawn()
         for node in self.nodes.values():
             node.wait_until_ready()
         self.wait_until_whole()
+        self.started_in_s = time.monotonic() - began_at
 
     def remove(self) -> None:
         for node in self.nodes.values():
@@ -168,6 +174,10 @@ class RealCluster:
     @property
     def brokers(self) -> list[Member]:
         return [node for node in self.nodes.values() if node.is_broker]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.brokers)
 
     @contextmanager
     def client(self, *node_ids: int, timeout_s: float = 10.0) -> Iterator[Cluster]:

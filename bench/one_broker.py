@@ -1,0 +1,60 @@
+"""A session with one broker: a fresh node is started, every load runs on it, and it is stopped."""
+
+import tempfile
+from pathlib import Path
+
+from bench import loads
+from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS, ApacheKafka
+from tests.node_process import NodeProcess
+from tests.odradek_process import OdradekProcess
+
+GB = 1e9
+
+
+def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
+    """Every measure's value on a new data directory."""
+    with tempfile.TemporaryDirectory(prefix=f"bench-{product}-", ignore_cleanup_errors=True) as directory:
+        node = _node(product, libs, Path(directory))
+        progress("start")
+        node.start()
+        try:
+            return {"start": node.started_in_s, **_loads(node, libs, volumes, progress)}
+        finally:
+            node.kill()
+
+
+def _node(product: str, libs: Path, directory: Path) -> NodeProcess:
+    if product == "kafka":
+        return ApacheKafka(libs, directory, flags=PRODUCTION_BROKER_FLAGS)
+    return OdradekProcess(directory)
+
+
+def _loads(node: NodeProcess, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
+    progress("warm up")
+    warm_up = loads.create_topic(node.bootstrap, "warm-up")
+    loads.produce(node.bootstrap, warm_up, volumes.warm_up_records, 100)
+    loads.consume(node.bootstrap, warm_up, volumes.warm_up_records)
+
+    values: dict[str, float] = {}
+    cpu_before = node.cpu_seconds
+    progress("producer_perf")
+    topic = loads.create_topic(node.bootstrap, "performance-tool")
+    values["producer_perf"] = loads.performance_tool(libs, node.bootstrap, topic, volumes.performance_tool_records)
+    written = volumes.performance_tool_records * 100
+    for size, records in ((100, volumes.produce_100_records), (1024, volumes.produce_1024_records)):
+        progress(f"produce_{size}")
+        topic = loads.create_topic(node.bootstrap, f"produce-{size}")
+        values[f"produce_{size}"] = loads.produce(node.bootstrap, topic, records, size)
+        written += size * records
+    values["cpu_per_gb"] = (node.cpu_seconds - cpu_before) / (written / GB)
+
+    progress("consume_100")
+    values["consume_100"] = loads.consume(node.bootstrap, "produce-100", volumes.produce_100_records)
+    progress("small_requests")
+    topic = loads.create_topic(node.bootstrap, "small-requests")
+    values["small_requests"] = loads.small_requests(node.bootstrap, topic, volumes.small_requests)
+    progress("latency")
+    measured = loads.latency(node.bootstrap, loads.create_topic(node.bootstrap, "latency"), volumes.latency_seconds)
+    values["latency_p50"], values["latency_p99"] = measured.p50_ms, measured.p99_ms
+    values["memory"] = node.resident_bytes / 1e6
+    return values
