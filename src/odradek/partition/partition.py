@@ -322,12 +322,15 @@ class Partition:
         """After a truncation: nothing is committed here beyond the log's end."""
         self.high_watermark = min(self.high_watermark, offset)
 
-    async def committed(self, end_offset: int) -> ErrorCode:
-        """Waits until everything below is committed. The code is that of a producer with acks=all, which may have lost
-        replicas meanwhile. Raises KafkaError if this broker ceases to lead."""
+    async def committed(self, end_offset: int, leader_epoch: int) -> ErrorCode:
+        """Waits until everything below is committed that was appended in this epoch. The code is that of a producer
+        with acks=all, which may have lost replicas meanwhile. Raises KafkaError if this broker ceases to lead, or has
+        done so since, even if it leads again: what it appended may be gone."""
+        self.check_leader()
+        if self.leader_epoch != leader_epoch:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
         replication = self.replication
         if replication is None:
-            self.check_leader()
             return ErrorCode.none
         code = replication.acknowledgement(end_offset)
         if code is not None:

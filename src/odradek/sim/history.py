@@ -3,7 +3,7 @@
 Times are virtual seconds. What was never answered has no end, and may have happened or not, then or later.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -34,6 +34,8 @@ class Send:
     reason: str = ""
     is_malformed: bool = False
     """Sent so that it has to be refused."""
+    checksum: int = 0
+    """Of its batch: what disks should hold of it."""
 
     def __str__(self) -> str:
         what = f"{self.producer} {self.partition} {_name(self.values[0])}"
@@ -201,6 +203,8 @@ class ClusterView:
 
 @dataclass(slots=True)
 class History:
+    # Told of every send that was answered, at that moment.
+    when_answered: Callable[[Send], None] = lambda send: None
     sends: Final[list[Send]] = field(default_factory=list)
     reads: Final[list[Read]] = field(default_factory=list)
     end_offsets: Final[list[EndOffset]] = field(default_factory=list)

@@ -7,11 +7,13 @@ from typing import Final
 from odradek.sim.checkers.metadata import check_metadata
 from odradek.sim.checkers.quorum import check_quorum
 from odradek.sim.checkers.records import check_records
+from odradek.sim.checkers.replicas import check_replicas
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.evidence import Evidence
 from odradek.sim.faults import Fault, draw
 from odradek.sim.layout import plan_nodes
 from odradek.sim.node_host import NodeHost
+from odradek.sim.replica_evidence import ReplicaEvidence
 from odradek.sim.scenarios import Scenario
 from odradek.sim.scheduler import Livelock
 from odradek.sim.strikes import Cluster, schedule
@@ -84,6 +86,11 @@ class _Run:
         log_dirs = {node.name: node.config.log_dirs for node in self._nodes if node.planned.is_broker}
         self.workload: Final = Workload(world, plan, configs, log_dirs, replication_factor)
         self._evidence: Final = Evidence(world, self._nodes, self.workload.history)
+        self._replicas: Final = (
+            ReplicaEvidence(world, self._nodes, self.workload.partitions) if self.workload.is_replicated else None
+        )
+        if self._replicas is not None:
+            self.workload.history.when_answered = self._replicas.heard
         faults_random = world.random("faults")
         self.faults: Final = draw(
             faults_random,
@@ -98,7 +105,9 @@ class _Run:
             fault for place, fault in enumerate(self.faults) if only_faults is None or place in only_faults
         ]
         self._scenario: Final = scenario
-        self._cluster: Final = Cluster(world, self._nodes)
+        self._cluster: Final = Cluster(
+            world, self._nodes, self._replicas.may_die if self._replicas and scenario.spares_a_copy else None
+        )
         self._ends_with_restart: Final = random.random() < 0.3
         self._is_verified = False
 
@@ -114,6 +123,8 @@ class _Run:
                 is_replicated=self.workload.is_replicated,
             )
         ]
+        if self._replicas is not None:
+            found += check_replicas(self._replicas.history, self.workload.history.sends)
         found += check_metadata(self.workload.history)
         found += check_quorum(self.workload.history, is_whole=self._is_verified)
         found += stuck
@@ -154,7 +165,16 @@ class _Run:
             return [*stuck, self._stuck("not everything can be read")]
         self._evidence.look_at_all(ADMIN_TOPICS)
         self._is_verified = True
-        return stuck
+        return [*stuck, *self._compare_copies()]
+
+    def _compare_copies(self) -> list[Violation]:
+        replicas = self._replicas
+        if replicas is None:
+            return []
+        is_alike = self._world.run_for(_RECOVERY_SECONDS_MAX, lambda: replicas.unlike() is None)
+        replicas.look_at_all()
+        replicas.look_at_metadata()
+        return [] if is_alike else [self._stuck(f"copies differ: {replicas.unlike()}")]
 
     def _stuck(self, what: str) -> Violation:
         return Violation(LIVENESS, what, self._world.now)

@@ -14,7 +14,11 @@ _FUSE_SECONDS_MAX: Final = 2.0
 class Cluster:
     """What faults can reach."""
 
-    def __init__(self, world: World, nodes: Sequence[NodeHost]) -> None:
+    def __init__(
+        self, world: World, nodes: Sequence[NodeHost], may_die: Callable[[NodeHost], bool] | None = None
+    ) -> None:
+        """`may_die`: whether a node's death now leaves what is promised to survive it. None: any one's does."""
+        self.may_die: Final = may_die
         self.world: Final = world
         self.nodes: Final[Mapping[str, NodeHost]] = {node.name: node for node in nodes}
         self.voters: Final = tuple(node for node in nodes if node.planned.is_voter)
@@ -54,7 +58,7 @@ def _die(fault: Fault, cluster: Cluster) -> None:
     what, _, where = fault.kind.partition("-at-")
 
     def end() -> None:
-        if process.is_alive:
+        if process.is_alive and (cluster.may_die is None or cluster.may_die(node)):
             if what == "power-loss":
                 node.machine.lose_power()
             else:
@@ -189,7 +193,11 @@ def _fail_disk(fault: Fault, cluster: Cluster) -> None:
     condition = node.machine.disk_condition
     kind = ("read", "write", "sync", "sync")[int(fault.amount * 4)]
     directories = node.config.log_dirs
-    condition.failing[kind] = directories[int(fault.amount * 1000) % len(directories)]
+    directory = directories[int(fault.amount * 1000) % len(directories)]
+    if len(cluster.voters) > 1 and kind == "sync" and directory == node.config.metadata_log_dir:
+        # What such a disk still shows would not survive a loss of power: no voter may count on it, nor can know.
+        kind = "write"
+    condition.failing[kind] = directory
 
     def recover() -> None:
         condition.failing.pop(kind, None)

@@ -95,7 +95,7 @@ def test_who_waits_for_replicas_hears_when_the_leader_is_none_any_more(tmp_path:
         partition = fixture.partition
         partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
         fixture.append()
-        waiting = asyncio.ensure_future(partition.committed(1))
+        waiting = asyncio.ensure_future(partition.committed(1, 1))
         await asyncio.sleep(0)
         assert not waiting.done()
         partition.become_follower(2, 2, following(2))
@@ -134,6 +134,28 @@ def test_who_reads_from_a_follower_hears_of_what_is_committed_and_of_a_new_epoch
     asyncio.run(scenario())
 
 
+def test_what_a_former_epoch_appended_is_not_acknowledged_in_a_later_one(tmp_path: Path) -> None:
+    """It may have been synced meanwhile, and followed by the next leader's records at the same offsets."""
+
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
+        fixture.append()
+        for become in (
+            lambda: partition.become_follower(2, 2, following(2)),
+            lambda: partition.become_leaderless(3),
+            lambda: partition.become_leader(1, 4, with_followers(fixture, 4, isr=(1,))),
+            lambda: partition.become_leader(1, 5),
+        ):
+            become()
+            with pytest.raises(KafkaError) as refused:
+                await partition.committed(1, 1)
+            assert refused.value.code is ErrorCode.not_leader_or_follower
+
+    asyncio.run(scenario())
+
+
 def test_who_waits_for_replicas_hears_when_they_have_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
@@ -142,7 +164,7 @@ def test_who_waits_for_replicas_hears_when_they_have_it(tmp_path: Path) -> None:
         partition.become_leader(1, 1, replication)
         fixture.append()
         fixture.append()
-        first, both = (asyncio.ensure_future(partition.committed(end)) for end in (1, 2))
+        first, both = (asyncio.ensure_future(partition.committed(end, 1)) for end in (1, 2))
         await asyncio.sleep(0)
         assert replication.fetched(2, -1, 1, 0, now=1.0)
         partition.take_high_watermark()

@@ -193,8 +193,8 @@ def _produce(
         if not partition.may_append_now:
             return _append_in_turn(partition, valid, request, broker)
         appended = partition.append(valid.data, valid.batches, now_ms)
-        if _must_wait(partition, appended, request):
-            return _when_safe(partition, appended, valid.batches[0], request, broker)
+        if _must_wait(partition, partition.leader_epoch, request):
+            return _when_safe(partition, partition.leader_epoch, appended, valid.batches[0], request, broker)
         return _appended(partition, appended, valid.batches[0])
     except (KafkaError, OSError) as error:
         return _refused(topic, index, error, broker)
@@ -269,6 +269,7 @@ async def _append_after_walk(
 async def _append_in_turn(
     partition: Partition, valid: Validated, request: ProduceRequest, broker: BrokerPort
 ) -> PartitionResult:
+    leader_epoch = partition.leader_epoch
     try:
         if partition.may_append_now:
             appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms())
@@ -276,19 +277,26 @@ async def _append_in_turn(
             appended = await partition.append_in_turn(valid.data, valid.batches)
     except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
-    if _must_wait(partition, appended, request):
-        return await _when_safe(partition, appended, valid.batches[0], request, broker)
+    if _must_wait(partition, leader_epoch, request):
+        return await _when_safe(partition, leader_epoch, appended, valid.batches[0], request, broker)
     return _appended(partition, appended, valid.batches[0])
 
 
-def _must_wait(partition: Partition, appended: Appended, request: ProduceRequest) -> bool:
-    if partition.replication is not None and request.acks == ALL_ACKS:
+def _must_wait(partition: Partition, leader_epoch: int, request: ProduceRequest) -> bool:
+    """Also where leadership was lost since the append: then it is not this broker's to acknowledge any more."""
+    is_still_alone = partition.replication is None and partition.is_leader and partition.leader_epoch == leader_epoch
+    if request.acks == ALL_ACKS and not is_still_alone:
         return True
     return partition.needs_sync()
 
 
 async def _when_safe(
-    partition: Partition, appended: Appended, batch: BatchHeader, request: ProduceRequest, broker: BrokerPort
+    partition: Partition,
+    leader_epoch: int,
+    appended: Appended,
+    batch: BatchHeader,
+    request: ProduceRequest,
+    broker: BrokerPort,
 ) -> PartitionResult:
     """Once it is on the disk, where the topic asks for that, and on all replicas in sync, where the producer does."""
     end_offset = appended.last_offset + 1
@@ -296,9 +304,9 @@ async def _when_safe(
     try:
         if partition.needs_sync():
             await partition.durable(end_offset)
-        if request.acks == ALL_ACKS and partition.replication is not None:
+        if request.acks == ALL_ACKS:
             async with asyncio.timeout(max(0, request.timeout_ms) / 1000):
-                code = await partition.committed(end_offset)
+                code = await partition.committed(end_offset, leader_epoch)
     except TimeoutError:
         code = ErrorCode.request_timed_out
     except (KafkaError, OSError) as error:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from struct import Struct
 from typing import Final
 
 from odradek.base.errors import ErrorCode
@@ -17,6 +18,8 @@ PRODUCE: Final = 0
 INIT_PRODUCER_ID: Final = 22
 ACKS_ALL: Final = -1
 IN_FLIGHT_MAX: Final = 5
+_CHECKSUM: Final = Struct(">I")
+_CHECKSUM_PLACE: Final = 17
 _IDLE_SECONDS: Final = 0.02
 _BURST_PROBABILITY: Final = 0.4
 _BURST_SECONDS: Final = 0.003
@@ -160,6 +163,7 @@ class Producer:
         if result.error_code is ErrorCode.none:
             send.outcome, send.offset = Outcome.DONE, result.base_offset
             client.note(f"hears that {send} is at {send.offset}")
+            self._history.when_answered(send)
             return
         send.outcome, send.reason = Outcome.REFUSED, result.error_code.name
         client.note(f"hears that {send} is refused: {send.reason}")
@@ -190,6 +194,7 @@ class Producer:
             partition=self._partition,
             values=tuple(values),
             began=client.now,
+            checksum=_CHECKSUM.unpack_from(data, _CHECKSUM_PLACE)[0],
         )
         self._history.sends.append(send)
         client.note(f"sends {send}")

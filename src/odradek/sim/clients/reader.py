@@ -57,12 +57,16 @@ class Reader:
 
     async def read_all(self) -> None:
         """Once, from offset 0 to what is now the end. Raises ConnectionLost."""
-        end_offset = await self.end_offset()
-        self.position = 0
-        while self.position < end_offset:
-            records = await self._read(self.position)
-            if records:
-                self.position = records[-1][0] + 1
+        try:
+            end_offset = await self.end_offset()
+            self.position = 0
+            while self.position < end_offset:
+                records = await self._read(self.position)
+                if records:
+                    self.position = records[-1][0] + 1
+        except ConnectionLost:
+            self._client.forget_leader(self._partition)
+            raise
 
     # ---- asking
 

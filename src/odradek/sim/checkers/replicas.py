@@ -1,0 +1,186 @@
+"""Replicas: rules 16 to 18 of what must never be false, from the metadata log and from what disks held."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from odradek.base.ids import NO_LEADER, TopicPartition
+from odradek.metadata.records import RegisterBrokerRecord
+from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
+from odradek.sim.checkers.violation import Violation
+from odradek.sim.history import Outcome, Send
+from odradek.sim.replica_history import CommittedRecord, Copies, ReplicaHistory, UncleanEnd
+from odradek.sim.stored_log import StoredBatch
+
+HAS_EVERYTHING: Final = "16 who may lead has everything that was acknowledged"
+LOGS_AGREE: Final = "16 logs agree below the lowest high watermark"
+WHO_IS_IN_SYNC: Final = "17 who is in sync, and who is eligible"
+WHO_MAY_LEAD: Final = "18 only who has everything is elected"
+UNCLEAN_IS_OUT: Final = "18 after an unclean stop nobody is in sync"
+_LATEST_SENDS: Final = 20
+_Key = tuple[UUID, int]
+
+
+def check_replicas(history: ReplicaHistory, sends: Sequence[Send]) -> Iterator[Violation]:
+    yield from check_same_prefix(history.copies)
+    seconds = history.copies[-1].seconds if history.copies else 0.0
+    states = _States(history.metadata)
+    yield from check_metadata_log(history.metadata, history.unclean_ends, seconds)
+    yield from check_copies(history, states, sends)
+
+
+# ---- the metadata log
+
+
+def check_metadata_log(
+    records: Sequence[CommittedRecord], unclean_ends: Sequence[UncleanEnd], seconds: float
+) -> Iterator[Violation]:
+    model = ClusterModel()
+    returns = _returns(records, unclean_ends)
+    for one in records:
+        record = one.record
+        before = dict(model.partitions)
+        changed = model.take(one)
+        for what in _wrong_states(model, changed):
+            yield Violation(WHO_IS_IN_SYNC, f"record {one.offset}: {what}", seconds)
+        if changed is not None and changed in before:
+            wrong = _wrong_election(before[changed], model.partitions[changed])
+            if wrong is not None:
+                yield Violation(WHO_MAY_LEAD, f"record {one.offset}: {model.name(changed)} {wrong}", seconds)
+        if isinstance(record, RegisterBrokerRecord) and one.offset in returns:
+            for key, state in model.partitions.items():
+                if record.broker_id in (*state.isr, *state.elr):
+                    what = f"record {one.offset}: broker {record.broker_id} is back, {model.name(key)} has {state}"
+                    yield Violation(UNCLEAN_IS_OUT, what, seconds)
+
+
+def _wrong_states(model: ClusterModel, changed: _Key | None) -> Iterator[str]:
+    keys = model.partitions if changed is None else (changed,)
+    for key in keys:
+        state = model.partitions[key]
+        min_isr = model.min_isr(key)
+        if set(state.isr) & set(state.elr):
+            yield f"{model.name(key)} has somebody both in sync and eligible: {state}"
+        if min_isr is not None and len(state.isr) >= min_isr and state.elr:
+            yield f"{model.name(key)} has enough in sync, and eligible ones: {state}"
+        if any(model.fenced.get(broker_id, True) for broker_id in state.isr):
+            yield f"{model.name(key)} has a fenced broker in sync: {state}"
+        if state.leader != NO_LEADER and state.leader not in state.isr:
+            yield f"{model.name(key)} has a leader that is not in sync: {state}"
+
+
+def _wrong_election(before: PartitionModel, after: PartitionModel) -> str | None:
+    leader = after.leader
+    if leader in (NO_LEADER, before.leader) or leader in before.isr or leader in before.elr:
+        return None
+    if not before.isr and not before.elr and before.last_known_leader == (leader,):
+        return None
+    if leader in before.adding and before.leader not in after.replicas:
+        # The former leader's last word: a newcomer is in sync, and so the partition's move is over.
+        return None
+    return f"is given to {leader}, with {before}"
+
+
+def _returns(records: Sequence[CommittedRecord], unclean_ends: Sequence[UncleanEnd]) -> set[int]:
+    """The offsets of the registrations after unclean ends: of each the last before the next one's.
+
+    A broker may die with its registration under way, which is then made for one that is no more.
+    """
+    registrations: dict[int, list[int]] = defaultdict(list)
+    for one in records:
+        if isinstance(one.record, RegisterBrokerRecord):
+            registrations[one.record.broker_id].append(one.offset)
+    ends: dict[int, list[int]] = defaultdict(list)
+    for end in unclean_ends:
+        ends[end.broker_id].append(end.metadata.end_offset)
+    found: set[int] = set()
+    for broker_id, offsets in ends.items():
+        for place, offset in enumerate(offsets):
+            following = offsets[place + 1] if place + 1 < len(offsets) else None
+            between = [
+                one for one in registrations[broker_id] if one >= offset and (following is None or one < following)
+            ]
+            found.update(between[:1])
+    return found
+
+
+class _States:
+    """The partitions as they were at any offset of the metadata log."""
+
+    def __init__(self, records: Sequence[CommittedRecord]) -> None:
+        self._records: Final = records
+        self._model: Final = ClusterModel()
+        self._taken = 0
+
+    def at(self, end_offset: int) -> ClusterModel:
+        """To be asked for in order."""
+        while self._taken < len(self._records) and self._records[self._taken].offset < end_offset:
+            self._model.take(self._records[self._taken])
+            self._taken += 1
+        return self._model
+
+
+# ---- disks
+
+
+class _Acknowledged(NamedTuple):
+    seconds: float
+    offset: int
+    checksum: int
+    send: Send
+
+
+def check_copies(history: ReplicaHistory, states: _States, sends: Sequence[Send]) -> Iterator[Violation]:
+    acknowledged: dict[TopicPartition, list[_Acknowledged]] = defaultdict(list)
+    for send in sends:
+        if send.outcome is Outcome.DONE and send.ended is not None:
+            acknowledged[send.partition].append(_Acknowledged(send.ended, send.offset, send.checksum, send))
+    for of_partition in acknowledged.values():
+        of_partition.sort(key=lambda one: one.seconds)
+    epochs = {batch.last_offset + 1: batch.epoch for batch in history.metadata_batches}
+    for copies in history.copies:
+        if epochs.get(copies.metadata.end_offset) != copies.metadata.epoch:
+            # That end of the metadata log was lost with the leader that had written it.
+            continue
+        model = states.at(copies.metadata.end_offset)
+        state = model.partition(copies.partition)
+        if state is None:
+            continue
+        due = [one for one in acknowledged[copies.partition] if one.seconds <= copies.seconds]
+        if not copies.is_thorough:
+            due = due[-_LATEST_SENDS:]
+        doubtful = {
+            end.broker_id
+            for end in history.unclean_ends
+            if end.seconds <= copies.seconds and model.registered_at.get(end.broker_id, -1) < end.metadata.end_offset
+        }
+        for broker_id in sorted({*state.isr, *state.elr} - doubtful):
+            missing = _missing(copies.logs.get(broker_id, ()), due)
+            if missing is not None:
+                what = f"broker {broker_id} lacks {missing.send} at {missing.offset}: {state}"
+                yield Violation(HAS_EVERYTHING, f"{copies.partition}: {what}", copies.seconds)
+                return
+
+
+def _missing(log: Sequence[StoredBatch], due: Sequence[_Acknowledged]) -> _Acknowledged | None:
+    held = {(batch.base_offset, batch.checksum) for batch in log}
+    start_offset = log[0].base_offset if log else 0
+    return next((one for one in due if one.offset >= start_offset and (one.offset, one.checksum) not in held), None)
+
+
+def check_same_prefix(history: Sequence[Copies]) -> Iterator[Violation]:
+    for copies in history:
+        if not copies.is_thorough:
+            continue
+        seen: dict[int, tuple[StoredBatch, int]] = {}
+        lowest = min(copies.high_watermarks.values(), default=0)
+        for broker_id, log in copies.logs.items():
+            for batch in log:
+                if batch.last_offset >= lowest:
+                    break
+                other, holder = seen.setdefault(batch.base_offset, (batch, broker_id))
+                if other != batch:
+                    what = f"{batch} at broker {broker_id} and {other} at {holder}, below {lowest}"
+                    yield Violation(LOGS_AGREE, f"{copies.partition}: {what}", copies.seconds)
+                    return

@@ -1,0 +1,168 @@
+"""Collected while a run lasts: what brokers' disks hold of replicated partitions whenever something is acknowledged.
+
+Judging is left to the checkers.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.metadata.batches import read_metadata_batch
+from odradek.records.batch import parse_batches
+from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
+from odradek.sim.disk import FileNode
+from odradek.sim.history import Outcome, Send
+from odradek.sim.node_host import NodeHost
+from odradek.sim.replica_history import CommittedRecord, Copies, MetadataEnd, ReplicaHistory, UncleanEnd
+from odradek.sim.stored_log import StoredBatch, StoredLog
+from odradek.sim.world import World
+
+_HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+_CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+
+
+class ReplicaEvidence:
+    def __init__(self, world: World, nodes: Sequence[NodeHost], partitions: Sequence[TopicPartition]) -> None:
+        self._world: Final = world
+        self._partitions: Final = tuple(partitions)
+        self._brokers: Final = {node.planned.node_id: node for node in nodes if node.planned.is_broker}
+        self.history: Final = ReplicaHistory()
+        self._metadata: Final = [
+            StoredLog(node.machine.disk, f"{node.config.metadata_log_dir}/__cluster_metadata-0")
+            for node in nodes
+            if node.planned.is_voter
+        ]
+        self._logs: Final = {
+            (broker_id, partition): [
+                StoredLog(node.machine.disk, f"{log_dir}/{partition.topic}-{partition.partition}")
+                for log_dir in node.config.log_dirs
+            ]
+            for broker_id, node in self._brokers.items()
+            for partition in self._partitions
+        }
+        for node in self._brokers.values():
+            node.when_ended(lambda node=node: self._ended(node))  # type: ignore[misc]
+
+    # ---- while it lasts
+
+    def heard(self, send: Send) -> None:
+        """A producer was answered."""
+        if send.outcome is Outcome.DONE:
+            self._look_at(send.partition, is_thorough=False)
+
+    def _ended(self, node: NodeHost) -> None:
+        process = node.machine.process
+        assert process is not None
+        if process.exit_code is None and not self._stopped_cleanly(node):
+            end = UncleanEnd(node.planned.node_id, self._world.now, self._metadata_end())
+            self.history.unclean_ends.append(end)
+        self.look_at_all()
+
+    def look_at_all(self) -> None:
+        for partition in self._partitions:
+            self._look_at(partition, is_thorough=True)
+
+    def _look_at(self, partition: TopicPartition, *, is_thorough: bool) -> None:
+        logs = {broker_id: log for broker_id in self._brokers if (log := self._log(broker_id, partition))}
+        marks = {broker_id: self._high_watermark(broker_id, partition) for broker_id in logs} if is_thorough else {}
+        self.history.copies.append(
+            Copies(
+                seconds=self._world.now,
+                partition=partition,
+                metadata=self._metadata_end(),
+                logs=logs,
+                high_watermarks=marks,
+                is_thorough=is_thorough,
+            )
+        )
+
+    def may_die(self, node: NodeHost) -> bool:
+        """Whether another broker that has not died since it was last heard of has everything of every partition."""
+        if node.planned.node_id not in self._brokers:
+            return True
+        model = self._model()
+        doubtful = {node.planned.node_id}
+        for end in self.history.unclean_ends:
+            if model.registered_at.get(end.broker_id, -1) < end.metadata.end_offset:
+                doubtful.add(end.broker_id)
+        states = [model.partition(partition) for partition in self._partitions]
+        return all(state is not None and {*state.isr, *state.elr} - doubtful for state in states)
+
+    # ---- in the end
+
+    def look_at_metadata(self) -> None:
+        farthest = self._farthest()
+        self.history.metadata_batches = farthest.batches()
+        self.history.metadata = tuple(_records(farthest))
+
+    def unlike(self) -> str | None:
+        """What differs between the copies of a partition that the metadata log names; None: nothing does."""
+        model = self._model()
+        for partition in self._partitions:
+            state = model.partition(partition)
+            if state is not None and (difference := self._difference(partition, state)) is not None:
+                return f"{partition}: {difference}"
+        return None
+
+    def _difference(self, partition: TopicPartition, state: PartitionModel) -> str | None:
+        bytes_of: dict[int, bytes] = {}
+        for broker_id in state.replicas:
+            found = [log for log in self._logs[broker_id, partition] if log.exists]
+            if len(found) != 1:
+                return f"broker {broker_id} has {len(found)} copies"
+            bytes_of[broker_id] = b"".join(data for _, data in found[0].with_bytes())
+        first, *others = bytes_of.items()
+        for broker_id, data in others:
+            # Whole segments that were deleted may be gone at one of them already.
+            if not data.endswith(first[1]) and not first[1].endswith(data):
+                return f"brokers {first[0]} and {broker_id} have {len(first[1])} and {len(data)} bytes, not the same"
+        return None
+
+    # ---- disks
+
+    def _metadata_end(self) -> MetadataEnd:
+        last = self._farthest().last()
+        return MetadataEnd(-1, 0) if last is None else MetadataEnd(last.epoch, last.last_offset + 1)
+
+    def _farthest(self) -> StoredLog:
+        def reach(log: StoredLog) -> tuple[int, int]:
+            last = log.last()
+            return (-1, -1) if last is None else (last.epoch, last.last_offset)
+
+        return max(self._metadata, key=reach)
+
+    def _model(self) -> ClusterModel:
+        model = ClusterModel()
+        for one in _records(self._farthest()):
+            model.take(one)
+        return model
+
+    def _log(self, broker_id: int, partition: TopicPartition) -> tuple[StoredBatch, ...]:
+        """While it moves to another log dir, there may be two for a moment."""
+        found = (log.batches() for log in self._logs[broker_id, partition])
+        return max(found, key=lambda batches: batches[-1].last_offset if batches else -1)
+
+    def _high_watermark(self, broker_id: int, partition: TopicPartition) -> int:
+        marks = [0]
+        for data in self._files(self._brokers[broker_id], _HIGH_WATERMARKS):
+            for line in data.decode().splitlines()[2:]:
+                topic, index, offset = line.split()
+                if (topic, int(index)) == partition:
+                    marks.append(int(offset))
+        return min(marks[1:], default=0)
+
+    def _stopped_cleanly(self, node: NodeHost) -> bool:
+        return any(True for _ in self._files(node, _CLEAN_SHUTDOWN))
+
+    def _files(self, node: NodeHost, name: str) -> Iterator[bytes]:
+        for log_dir in node.config.log_dirs:
+            file = node.machine.disk.find(f"{log_dir}/{name}")
+            if isinstance(file, FileNode):
+                yield file.cached.read(0, file.cached.size)
+
+
+def _records(log: StoredLog) -> Iterator[CommittedRecord]:
+    for batch, data in log.with_bytes():
+        (header,) = parse_batches(data)
+        for place, record in enumerate(read_metadata_batch(data, header).records):
+            yield CommittedRecord(batch.base_offset + place, batch.epoch, record)

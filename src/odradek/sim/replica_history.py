@@ -1,0 +1,53 @@
+"""What disks held of replicated partitions, and how nodes ended: all that the checkers of replicas know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from odradek.base.ids import TopicPartition
+from odradek.metadata.records import MetadataRecord
+from odradek.sim.stored_log import StoredBatch
+
+
+class MetadataEnd(NamedTuple):
+    """Up to where the metadata log went: of the voter whose log went farthest."""
+
+    epoch: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copies:
+    """Every broker's log of one partition at one moment, by its id; those that have none are left out."""
+
+    seconds: float
+    partition: TopicPartition
+    metadata: MetadataEnd
+    logs: Mapping[int, tuple[StoredBatch, ...]]
+    high_watermarks: Mapping[int, int]
+    """As brokers had written them down; none where that was not looked at."""
+    is_thorough: bool
+    """Whether everything that was acknowledged is to be looked for, not only the latest."""
+
+
+class UncleanEnd(NamedTuple):
+    """A broker's process was ended by something else than itself."""
+
+    broker_id: int
+    seconds: float
+    metadata: MetadataEnd
+
+
+class CommittedRecord(NamedTuple):
+    offset: int
+    epoch: int
+    record: MetadataRecord
+
+
+@dataclass(slots=True)
+class ReplicaHistory:
+    copies: Final[list[Copies]] = field(default_factory=list)
+    unclean_ends: Final[list[UncleanEnd]] = field(default_factory=list)
+    metadata: tuple[CommittedRecord, ...] = ()
+    """From the first record on, as the cluster has agreed on it in the end. Empty: it has not."""
+    metadata_batches: tuple[StoredBatch, ...] = ()
