@@ -1,4 +1,4 @@
-"""Nodes that do not hear of each other any more, in one process."""
+"""Nodes that do not hear of each other any more, in one process and in several."""
 
 import time
 
@@ -10,9 +10,9 @@ from tests.testing.clients import SECONDS_MAX, consume, create_topic, produce, t
 QUICK_SESSIONS = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
 
 
-@pytest.mark.parametrize("controllers", [0, 1])
-def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(controllers: int) -> None:
-    with Cluster(controllers=controllers, properties=QUICK_SESSIONS) as cluster:
+@pytest.mark.parametrize(("controllers", "processes"), [(0, False), (0, True), (1, False)])
+def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(controllers: int, processes: bool) -> None:
+    with Cluster(controllers=controllers, processes=processes, properties=QUICK_SESSIONS) as cluster:
         create_topic(cluster, "orders")
         produce(cluster, "orders", texts(0, 10))
         leader = cluster.leader("orders")

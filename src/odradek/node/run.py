@@ -10,9 +10,10 @@ import random
 import resource
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
+from odradek.base.ports import Disk
 from odradek.config.node_config import NodeConfig
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
@@ -27,12 +28,18 @@ EXIT_FAILED = 1
 PRELOAD_AFTER_SECONDS = 1.0
 
 
-def run_node(config: NodeConfig) -> int:
-    """Serves until SIGTERM or SIGINT, or until the node cannot go on. Returns the process's exit code."""
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
+
+
+def run_node(config: NodeConfig, *, disk: Disk | None = None, new_loop: NewLoop | None = None) -> int:
+    """Serves until SIGTERM or SIGINT, or until the node cannot go on. Returns the process's exit code.
+
+    Disk and event loop are the system's and uvloop's, unless they are given.
+    """
     for warning in config.warnings:
         logger.warning("%s", warning)
     _raise_open_files_limit()
-    return _run(_serve(config))
+    return _run(_serve(config, disk or HostDisk()), new_loop or _uvloop())
 
 
 def _raise_open_files_limit() -> None:
@@ -45,18 +52,22 @@ def _raise_open_files_limit() -> None:
             logger.warning("open files stay limited to %d: %s", soft, error)
 
 
-def _run(main: Coroutine[Any, Any, int]) -> int:
+def _uvloop() -> NewLoop | None:
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return None
+    return uvloop.new_event_loop
+
+
+def _run(main: Coroutine[Any, Any, int], new_loop: NewLoop | None) -> int:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(main)
 
 
-async def _serve(config: NodeConfig) -> int:
+async def _serve(config: NodeConfig, disk: Disk) -> int:
     executor = ThreadExecutor(config.background_threads)
-    node = Node(config, disk=HostDisk(), clock=SystemClock(), random=random.SystemRandom(), executor=executor)
+    node = Node(config, disk=disk, clock=SystemClock(), random=random.SystemRandom(), executor=executor)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

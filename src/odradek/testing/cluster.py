@@ -9,20 +9,20 @@ import shutil
 import tempfile
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from odradek.cli.topology import Topology
 from odradek.client.address import Address
+from odradek.testing.circumstances import Circumstances
 from odradek.testing.errors import ClusterError
 from odradek.testing.member import Member
-from odradek.testing.network import Network
 from odradek.testing.reserved_ports import ReservedPorts
 
 if TYPE_CHECKING:
     from odradek.config.node_config import NodeConfig
-    from odradek.testing.thread_member import ThreadMember
 
 SECONDS_MAX: Final = 30.0
 _POLL_SECONDS: Final = 0.01
@@ -50,7 +50,7 @@ class Cluster:
         self._properties: Final = dict(properties or {})
         self._directory: Path | None = None
         self._ports: ReservedPorts | None = None
-        self._network: Final = Network()
+        self._circumstances: dict[int, Circumstances] = {}
         self._members: dict[int, Member] = {}
         self._configs: dict[int, NodeConfig] = {}
 
@@ -89,11 +89,10 @@ class Cluster:
         from odradek.testing.setup import set_up
 
         self._configs = set_up(self._directory, topology, self._ports.numbers, self._properties)
-        self._network.node_at.update(
-            (listener.port, number) for number, config in self._configs.items() for listener in config.listeners
-        )
-        for number, member in self._members.items():
-            member.begin(self._configs[number])
+        node_at = {listener.port: number for number, config in self._configs.items() for listener in config.listeners}
+        self._circumstances = {number: Circumstances(node_at=node_at) for number in self._members}
+        for number in self._members:
+            self._begin(number)
         for member in self._members.values():
             member.wait_until_serving(SECONDS_MAX)
         self.wait_until_healthy()
@@ -105,7 +104,10 @@ class Cluster:
             return ProcessMember(number, directory, self._properties)
         from odradek.testing.thread_member import ThreadMember
 
-        return ThreadMember(number, self._network)
+        return ThreadMember(number)
+
+    def _begin(self, number: int) -> None:
+        self._members[number].begin(self._configs[number], self._circumstances[number])
 
     def _end(self) -> None:
         """Nobody will read what a clean stop would write."""
@@ -178,7 +180,7 @@ class Cluster:
             if member.is_paused:
                 member.resume()
             member.stop()
-        member.begin(self._configs[node])
+        self._begin(node)
         member.wait_until_serving(SECONDS_MAX)
 
     def pause(self, node: int) -> None:
@@ -193,29 +195,31 @@ class Cluster:
 
         A later one takes its place, and `heal` ends it.
         """
-        for node in (node for side in sides for node in side):
-            self._thread_member(node)
-        self._network.cut(sides)
-        self._tell_of_network()
+        side_of = {node: number for number, side in enumerate(sides) for node in side}
+        for node in side_of:
+            self._member(node)
+        for node in self._members:
+            self._change(node, side_of=side_of)
 
     def heal(self) -> None:
-        self._network.mend()
-        self._tell_of_network()
-
-    def _tell_of_network(self) -> None:
         for node in self._members:
-            self._thread_member(node).network_mended()
+            self._change(node, side_of={})
 
     def fill_disk(self, node: int) -> None:
         """From now on nothing that takes room can be written; `free_disk` ends it."""
-        self._thread_member(node).disk_faults.is_full = True
+        self._change(node, disk_is_full=True)
 
     def free_disk(self, node: int) -> None:
-        self._thread_member(node).disk_faults.is_full = False
+        self._change(node, disk_is_full=False)
 
     def slow_disk(self, node: int, delay_ms: float = 50.0) -> None:
         """From now on every write, and every read that has to wait for the disk, takes so much longer. 0 ends it."""
-        self._thread_member(node).disk_faults.delay_ms = delay_ms
+        self._change(node, disk_delay_ms=delay_ms)
+
+    def _change(self, node: int, **changes: Any) -> None:
+        member = self._member(node)
+        self._circumstances[node] = replace(self._circumstances[node], **changes)
+        member.live_with(self._circumstances[node])
 
     def _member(self, node: int) -> Member:
         if not self._members:
@@ -228,12 +232,4 @@ class Cluster:
         member = self._member(node)
         if not member.is_running:
             raise ClusterError(f"node {node} is not running" + (f": {member.end}" if member.end else ""))
-        return member
-
-    def _thread_member(self, node: int) -> "ThreadMember":
-        from odradek.testing.thread_member import ThreadMember
-
-        member = self._member(node)
-        if not isinstance(member, ThreadMember):
-            raise ClusterError("disks and network of processes are the machine's: this needs processes=False")
         return member

@@ -1,4 +1,4 @@
-"""The disk of a node in this process: the real one, until it is told to be full, to be slow, or to be out of reach.
+"""The disk of a node under test: the real one, until it is told to be full, to be slow, or to be out of reach.
 
 Full is as real filesystems are it: what would take more room fails with ENOSPC; reading, overwriting and removing go
 on. Out of reach is what a dead process has of its disk: nothing it still tries has an effect.
@@ -14,26 +14,25 @@ from weakref import WeakSet
 from typing_extensions import Buffer
 
 from odradek.base.ports import Disk, DiskFile, DiskLock, DiskUsage
-
-
-class DiskFaults:
-    """What is wrong with a disk. It outlives the node's process, as disks do."""
-
-    def __init__(self) -> None:
-        self.is_full = False
-        self.delay_ms = 0.0
-        """How much longer every write, and every wait for the device, takes."""
+from odradek.testing.circumstances import Circumstances
 
 
 class FaultyDisk:
     """The Disk port for one life of a node."""
 
-    def __init__(self, disk: Disk, faults: DiskFaults) -> None:
+    def __init__(self, disk: Disk) -> None:
         self._disk: Final = disk
-        self._faults: Final = faults
+        self.is_full = False
+        self.delay_ms = 0.0
+        """How much longer every write, and every wait for the device, takes."""
         self._is_cut: Final = threading.Event()
         self._files: Final[WeakSet[FaultyFile]] = WeakSet()
         self._locks: Final[list[DiskLock]] = []
+
+    def live_with(self, circumstances: Circumstances) -> None:
+        """From any thread."""
+        self.is_full = circumstances.disk_is_full
+        self.delay_ms = circumstances.disk_delay_ms
 
     def cut(self) -> None:
         """For good. What is open is closed, and the locks are given back."""
@@ -49,23 +48,19 @@ class FaultyDisk:
 
     def check_room(self) -> None:
         self.wait_for_device()
-        if self._faults.is_full:
+        if self.is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    @property
-    def is_full(self) -> bool:
-        return self._faults.is_full
-
     def wait_for_device(self) -> None:
-        if self._faults.delay_ms:
-            self._is_cut.wait(self._faults.delay_ms / 1000)
+        if self.delay_ms:
+            self._is_cut.wait(self.delay_ms / 1000)
         self.check()
 
     # The port
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> "FaultyFile":
         self.check()
-        if create and self._faults.is_full and not self._disk.exists(path):
+        if create and self.is_full and not self._disk.exists(path):
             self.check_room()
         file = FaultyFile(self, self._disk.open(path, create=create, read_only=read_only))
         self._files.add(file)
@@ -123,7 +118,7 @@ class FaultyDisk:
     def usage(self, path: str) -> DiskUsage:
         self.check()
         usage = self._disk.usage(path)
-        return usage._replace(usable_bytes=0) if self._faults.is_full else usage
+        return usage._replace(usable_bytes=0) if self.is_full else usage
 
     def lock(self, path: str) -> DiskLock:
         self.check()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from odradek.config.node_config import NodeConfig
+    from odradek.testing.circumstances import Circumstances
 
 STOP_SECONDS_MAX: Final = 30.0
 
@@ -25,7 +26,7 @@ class Member(Protocol):
     def prepare(self) -> None:
         """What can be done before there is a configuration."""
 
-    def begin(self, config: "NodeConfig") -> None: ...
+    def begin(self, config: "NodeConfig", circumstances: "Circumstances") -> None: ...
 
     def wait_until_serving(self, seconds_max: float) -> None:
         """Raises ClusterError."""
@@ -39,3 +40,6 @@ class Member(Protocol):
     def pause(self) -> None: ...
 
     def resume(self) -> None: ...
+
+    def live_with(self, circumstances: "Circumstances") -> None:
+        """From now on, if it is running and not paused; if it is paused, once it is not."""

@@ -1,4 +1,4 @@
-"""The network between nodes that live in one process, and its cuts.
+"""The network as one node under test sees it, and its cuts.
 
 A cut is silent, as a broken cable is: what is sent is lost, connections stand, new ones come to nothing, and nobody is
 told. Once it is mended, connections that have lost something end, as TCP ends them. Clients are never cut off.
@@ -6,31 +6,14 @@ told. Once it is mended, connections that have lost something end, as TCP ends t
 
 import asyncio
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any, Final
 
 import uvloop
 
+from odradek.testing.circumstances import Circumstances
+
 _RETRY_SECONDS: Final = 0.02
-
-
-class Network:
-    def __init__(self) -> None:
-        self.node_at: Final[dict[int, int]] = {}
-        """Which node listens at a port."""
-        self._side_of: dict[int, int] = {}
-        """While it is cut: on which side a node is. Replaced as a whole, since every node's thread reads it."""
-
-    def cut(self, sides: Collection[Collection[int]]) -> None:
-        self._side_of = {node: number for number, side in enumerate(sides) for node in side}
-
-    def mend(self) -> None:
-        self._side_of = {}
-
-    def is_cut(self, node: int, port: int) -> bool:
-        """Between the node and whoever listens at the port. Nodes that are on no side reach everybody."""
-        side_of = self._side_of
-        other = self.node_at.get(port)
-        return node in side_of and other in side_of and side_of[node] != side_of[other]
 
 
 class NodeLoop(uvloop.Loop):
@@ -39,21 +22,34 @@ class NodeLoop(uvloop.Loop):
     def __init__(self) -> None:
         super().__init__()
         self._node_id = -1
-        self._network = Network()
+        self._circumstances = Circumstances()
         self._lines: Final[set[_Line]] = set()
 
     @classmethod
-    def of(cls, node_id: int, network: Network) -> "NodeLoop":
+    def of(cls, node_id: int) -> "NodeLoop":
         """uvloop's own constructor takes no arguments."""
         loop = cls()
-        loop._node_id, loop._network = node_id, network
+        loop._node_id = node_id
         return loop
+
+    def live_with(self, circumstances: Circumstances) -> None:
+        """From any thread; lost connections are told on this loop's."""
+        self._circumstances = circumstances
+        # A loop that is closed belongs to a node that has ended meanwhile.
+        with suppress(RuntimeError):
+            self.call_soon_threadsafe(self._look_for_mended_lines)
+
+    def _is_cut(self, port: int) -> bool:
+        """Between the node and whoever listens at the port."""
+        side_of = self._circumstances.side_of
+        side, other_side = side_of.get(self._node_id), side_of.get(self._circumstances.node_at.get(port, -1))
+        return side is not None and other_side is not None and side != other_side
 
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **options: Any
     ) -> tuple[asyncio.BaseTransport, asyncio.Protocol]:
         def is_cut() -> bool:
-            return self._network.is_cut(self._node_id, port)
+            return self._is_cut(port)
 
         while is_cut():
             await asyncio.sleep(_RETRY_SECONDS)
@@ -62,7 +58,7 @@ class NodeLoop(uvloop.Loop):
         assert line.transport is not None, "it is connected"
         return line.transport, line.end
 
-    def mended(self) -> None:
+    def _look_for_mended_lines(self) -> None:
         for line in list(self._lines):
             line.mended()
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.cli.node_files import NodeFiles
 from odradek.cli.supervise import READY
-from odradek.testing.child import GO
+from odradek.testing.child import TOLD
+from odradek.testing.circumstances import Circumstances
 from odradek.testing.errors import ClusterError
 from odradek.testing.member import STOP_SECONDS_MAX
 
@@ -20,16 +21,20 @@ if TYPE_CHECKING:
     from odradek.config.node_config import NodeConfig
 
 _LOG_LINES: Final = 12
+_ANSWER_SECONDS_MAX: Final = 10.0
 
 
 class ProcessMember:
     def __init__(self, node_id: int, directory: Path, properties: Mapping[str, str]) -> None:
         self.node_id = node_id
         self._files: Final = NodeFiles(directory, node_id)
-        self._overrides: Final = [f"--override={key}={value}" for key, value in properties.items()]
+        self._overrides: Final = [f"{key}={value}" for key, value in properties.items()]
         self._process: subprocess.Popen[bytes] | None = None
         self._was_ended = False
         self._is_paused = False
+        self._said = b""
+        """What it wrote to its standard output, and nobody has taken note of yet."""
+        self._answers_due = 0
 
     @property
     def is_running(self) -> bool:
@@ -50,7 +55,7 @@ class ProcessMember:
         self._files.directory.mkdir(parents=True, exist_ok=True)
         with self._files.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "odradek.testing.child", "start", str(self._files.properties), *self._overrides],
+                [sys.executable, "-m", "odradek.testing.child", str(self._files.properties), *self._overrides],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -58,37 +63,71 @@ class ProcessMember:
                 start_new_session=True,
             )
         self._was_ended = self._is_paused = False
+        self._said = b""
+        self._answers_due = 0
 
-    def begin(self, config: "NodeConfig") -> None:
+    def begin(self, config: "NodeConfig", circumstances: Circumstances) -> None:
         if not self.is_running:
             self._close_pipes()
             self.prepare()
-        process = self._running_process()
-        assert process.stdin is not None
         try:
-            process.stdin.write(GO)
-            process.stdin.flush()
+            self._tell(circumstances)
         except BrokenPipeError:
             raise ClusterError(f"node {self.node_id} did not start: {self.end}") from None
 
     def wait_until_serving(self, seconds_max: float) -> None:
-        """A node writes one line to its standard output, when it serves, and nothing after it."""
+        line = self._next_line(seconds_max)
+        if line is None:
+            raise ClusterError(f"node {self.node_id} does not serve after {seconds_max:g} s")
+        if not line:
+            self._running_process().wait()
+            raise ClusterError(f"node {self.node_id} did not start: {self.end}")
+        if not line.startswith(READY):
+            raise ClusterError(f"node {self.node_id} said {line.decode(errors='replace').strip()!r}")
+
+    def live_with(self, circumstances: Circumstances) -> None:
+        if not self.is_running:
+            return
+        try:
+            self._tell(circumstances)
+        except BrokenPipeError:
+            # It ended this very moment.
+            return
+        self._answers_due += 1
+        if not self._is_paused:
+            self._await_answers()
+
+    def _await_answers(self) -> None:
+        while self._answers_due:
+            line = self._next_line(_ANSWER_SECONDS_MAX)
+            if line is None:
+                raise ClusterError(f"node {self.node_id} does not listen any more")
+            self._answers_due -= line == TOLD
+            if not line:
+                return
+
+    def _tell(self, circumstances: Circumstances) -> None:
+        process = self._running_process()
+        assert process.stdin is not None
+        process.stdin.write(circumstances.to_line())
+        process.stdin.flush()
+
+    def _next_line(self, seconds_max: float) -> bytes | None:
+        """Of its standard output. Empty: it has ended; None: it said nothing in that time."""
         process = self._running_process()
         assert process.stdout is not None
         deadline = time.monotonic() + seconds_max
-        said = b""
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
-            while not said.endswith(b"\n"):
+            while b"\n" not in self._said:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise ClusterError(f"node {self.node_id} does not serve after {seconds_max:g} s")
+                    return None
                 chunk = os.read(process.stdout.fileno(), 4096)
                 if not chunk:
-                    process.wait()
-                    raise ClusterError(f"node {self.node_id} did not start: {self.end}")
-                said += chunk
-        if not said.startswith(READY):
-            raise ClusterError(f"node {self.node_id} said {said.decode(errors='replace').strip()!r}")
+                    return b""
+                self._said += chunk
+        line, newline, self._said = self._said.partition(b"\n")
+        return line + newline
 
     def stop(self) -> None:
         process = self._running_process()
@@ -115,6 +154,7 @@ class ProcessMember:
     def resume(self) -> None:
         self._running_process().send_signal(signal.SIGCONT)
         self._is_paused = False
+        self._await_answers()
 
     def _running_process(self) -> subprocess.Popen[bytes]:
         assert self._process is not None, "it was begun"

@@ -19,19 +19,18 @@ from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
 from odradek.node.node import Node, StartError
+from odradek.testing.circumstances import Circumstances
 from odradek.testing.errors import ClusterError
-from odradek.testing.faulty_disk import DiskFaults, FaultyDisk
+from odradek.testing.faulty_disk import FaultyDisk
 from odradek.testing.member import STOP_SECONDS_MAX
-from odradek.testing.network import Network, NodeLoop
+from odradek.testing.network import NodeLoop
 
 logger = logging.getLogger(__name__)
 
 
 class ThreadMember:
-    def __init__(self, node_id: int, network: Network) -> None:
+    def __init__(self, node_id: int) -> None:
         self.node_id = node_id
-        self._network: Final = network
-        self.disk_faults: Final = DiskFaults()
         self._life: _Life | None = None
 
     @property
@@ -49,8 +48,9 @@ class ThreadMember:
     def prepare(self) -> None:
         pass
 
-    def begin(self, config: NodeConfig) -> None:
-        self._life = _Life(config, FaultyDisk(HostDisk(), self.disk_faults), self._network)
+    def begin(self, config: NodeConfig, circumstances: Circumstances) -> None:
+        self._life = _Life(config)
+        self._life.live_with(circumstances)
         self._life.begin()
 
     def wait_until_serving(self, seconds_max: float) -> None:
@@ -72,9 +72,9 @@ class ThreadMember:
     def resume(self) -> None:
         self._running_life().thaw()
 
-    def network_mended(self) -> None:
+    def live_with(self, circumstances: Circumstances) -> None:
         if self._life is not None:
-            self._life.network_mended()
+            self._life.live_with(circumstances)
 
     def _running_life(self) -> "_Life":
         assert self._life is not None, "it was begun"
@@ -84,11 +84,11 @@ class ThreadMember:
 class _Life:
     """One run of the node, from its start to its end."""
 
-    def __init__(self, config: NodeConfig, disk: FaultyDisk, network: Network) -> None:
+    def __init__(self, config: NodeConfig) -> None:
         self._config: Final = config
-        self._disk: Final = disk
+        self._disk: Final = FaultyDisk(HostDisk())
         self._executor: Final = ThreadExecutor(config.background_threads)
-        self._loop: Final = NodeLoop.of(config.node_id, network)
+        self._loop: Final = NodeLoop.of(config.node_id)
         self._stop_requested: Final = asyncio.Event()
         self._thawed: Final = threading.Event()
         self._thread: Final = threading.Thread(target=self._run, name=f"odradek-node-{config.node_id}", daemon=True)
@@ -139,8 +139,9 @@ class _Life:
         self.is_frozen = False
         self._thawed.set()
 
-    def network_mended(self) -> None:
-        self._tell(self._loop.mended)
+    def live_with(self, circumstances: Circumstances) -> None:
+        self._disk.live_with(circumstances)
+        self._loop.live_with(circumstances)
 
     def _tell(self, what: Callable[[], object]) -> None:
         # A loop that is closed belongs to a node that has ended meanwhile.
