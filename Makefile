@@ -26,8 +26,12 @@ check: $(VENV)/.installed-check ## format, lint, types and import contracts
 sim: $(VENV)/.installed-fast ## real nodes on a virtual machine, with faults (SEEDS=1000; ARGS="--seed 7 --trace")
 	@$(BIN)/python -m odradek.sim $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
-chaos: $(VENV)/.installed-test ## real nodes killed, frozen and cut apart, at length; let nothing else run (KILLS=100)
-	@ODRADEK_CONTROLLER_KILLS=$(or $(KILLS),100) ODRADEK_FROZEN_SECONDS=30 $(BIN)/python -m pytest tests/cluster $(ARGS)
+chaos: $(VENV)/.installed-test ## clients at work while real nodes are killed, frozen, cut off (MINUTES=2, KILLS=1000, SEED=7; CONTROLLER_KILLS=100)
+ifdef CONTROLLER_KILLS
+	@ODRADEK_CONTROLLER_KILLS=$(CONTROLLER_KILLS) ODRADEK_FROZEN_SECONDS=30 $(BIN)/python -m pytest tests/cluster $(ARGS)
+else
+	@$(BIN)/python -m tests.chaos $(if $(KILLS),--kills $(KILLS),--minutes $(or $(MINUTES),2)) $(if $(SEED),--seed $(SEED)) $(ARGS)
+endif
 
 bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)

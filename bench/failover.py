@@ -123,7 +123,7 @@ Apache Kafka {kafka} with a heap of 1 GiB and G1. Commit {commit}. This section 
   as long as a majority of them sees it. Apache Kafka's wait for `controller.quorum.fetch.timeout.ms` (2 s) and the
   election that follows. A machine that loses its power or its cable refuses nothing: there both wait alike.
 - The bars, 500 ms at the median and 1 s at the 99th percentile of 100 kills under a load of changes, are held by
-  `make chaos`.
+  `make chaos CONTROLLER_KILLS=100`.
 """
 
 

@@ -1,7 +1,7 @@
 """SIGSTOP of the active controller, and SIGCONT: another one takes over, and the one that wakes up has nothing to say.
 
 A frozen process keeps its connections and its ports: nothing tells it from a machine that is cut off, and Kafka's own
-timeouts decide. ODRADEK_FROZEN_SECONDS=30, or `make chaos`, is the long form.
+timeouts decide. ODRADEK_FROZEN_SECONDS=30, or `make chaos CONTROLLER_KILLS=100`, is the long form.
 """
 
 import os

@@ -1,7 +1,7 @@
 """kill -9 of the active controller, over and over, while clients change metadata: nothing acknowledged is undone.
 
-The short form is for every run of the tests. ODRADEK_CONTROLLER_KILLS=100, or `make chaos`, is the long one: it also
-holds the time without an active controller against its bars, so nothing else should run beside it.
+The short form is for every run of the tests. `make chaos CONTROLLER_KILLS=100` is the long one: it also holds the time
+without an active controller against its bars, so nothing else should run beside it.
 """
 
 import os

@@ -1,0 +1,98 @@
+"""What a run amounts to, as a table for people and as JSON for programs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Final
+
+from tests.chaos.checker import Anomaly
+from tests.chaos.history import OPEN, REFUSED, History
+
+_ANOMALIES_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    seed: int
+    seconds: float
+    sent: int
+    acknowledged: int
+    refused: int
+    unknown: int
+    read_by_consumers: int
+    read_finally: int
+    strikes: Mapping[str, int]
+    """How often each thing was done to the cluster."""
+    longest_recovery_s: float
+    """From the end of a fault until every replica was in sync."""
+    longest_gap_s: float
+    """Between two acknowledgements of one partition, to whomever."""
+    longest_gap_s_of: Mapping[str, float]
+    """The same, to one producer."""
+    tracebacks: int
+    """In the logs of the nodes."""
+    missing: Sequence[str]
+    """What this machine did not allow."""
+
+
+def outcomes(history: History) -> dict[str, int]:
+    counted = {"sent": 0, "acknowledged": history.acknowledged, "refused": 0, "unknown": 0}
+    for sends in history.sends.values():
+        counted["sent"] += len(sends)
+        counted["refused"] += sends.outcomes.count(REFUSED)
+        counted["unknown"] += sends.outcomes.count(OPEN)
+    return counted
+
+
+def longest_gap_s(history: History, producer: int | None = None) -> float:
+    """Of all partitions; between the first and the last acknowledgement of each."""
+    longest = 0.0
+    for partition in range(history.partitions):
+        times: list[float] = []
+        for (number, of_partition), sends in history.sends.items():
+            if of_partition == partition and producer in (None, number):
+                ends = zip(sends.outcomes, sends.ended_at_s, strict=True)
+                times += [ended_at_s for outcome, ended_at_s in ends if outcome >= 0]
+        times.sort()
+        longest = max(longest, max((later - one for one, later in pairwise(times)), default=0.0))
+    return longest
+
+
+def as_json(figures: Figures, anomalies: Sequence[Anomaly]) -> str:
+    return json.dumps({**asdict(figures), "anomalies": [str(anomaly) for anomaly in anomalies]}, indent=2)
+
+
+def as_table(figures: Figures, anomalies: Sequence[Anomaly]) -> str:
+    rows: list[tuple[str, str]] = [
+        ("seed", str(figures.seed)),
+        ("duration", f"{figures.seconds / 60:.1f} min"),
+        ("records sent", f"{figures.sent:,}"),
+        ("  acknowledged", f"{figures.acknowledged:,}"),
+        ("  refused", f"{figures.refused:,}"),
+        ("  of unknown outcome", f"{figures.unknown:,}"),
+        ("records read under faults", f"{figures.read_by_consumers:,}"),
+        ("records read in the end", f"{figures.read_finally:,}"),
+        *((name, f"{count:,}") for name, count in figures.strikes.items()),
+        ("longest recovery", f"{figures.longest_recovery_s:.1f} s"),
+        ("longest gap of acknowledgements", f"{figures.longest_gap_s:.2f} s"),
+        *((f"  to {name}", f"{gap_s:.2f} s") for name, gap_s in figures.longest_gap_s_of.items()),
+        ("tracebacks in logs", str(figures.tracebacks)),
+        *(("not done", what) for what in figures.missing),
+        ("anomalies", str(len(anomalies))),
+    ]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in rows)
+
+
+def shown(anomalies: Sequence[Anomaly]) -> str:
+    """The first of each kind before the rest: one kind of anomaly often has thousands of records."""
+    by_kind: dict[str, list[Anomaly]] = {}
+    for anomaly in anomalies:
+        by_kind.setdefault(anomaly.kind, []).append(anomaly)
+    lines = []
+    for kind, found in by_kind.items():
+        lines += [str(anomaly) for anomaly in found[:_ANOMALIES_SHOWN]]
+        if len(found) > _ANOMALIES_SHOWN:
+            lines.append(f"{kind}: and {len(found) - _ANOMALIES_SHOWN:,} more")
+    return "\n".join(lines)

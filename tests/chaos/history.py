@@ -1,0 +1,136 @@
+"""What clients did and were told during a run, kept small enough for millions of records.
+
+A record is known by its producer and its number in that producer's sends to one partition; it says so itself in its
+value. Times are seconds of the machine's monotonic clock, which Java and Python read alike.
+"""
+
+from array import array
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Final
+
+OPEN: Final = -1
+"""Sent, and nobody knows what came of it."""
+REFUSED: Final = -2
+"""Sent, and the answer says that it was not stored and never will be."""
+
+_SEQUENCE_BITS: Final = 40
+_SEQUENCES: Final = (1 << _SEQUENCE_BITS) - 1
+
+
+def record_code(producer: int, sequence: int) -> int:
+    """Producer and sequence in one number."""
+    return producer << _SEQUENCE_BITS | sequence
+
+
+def producer_of(code: int) -> int:
+    return code >> _SEQUENCE_BITS
+
+
+def sequence_of(code: int) -> int:
+    return code & _SEQUENCES
+
+
+def record_value(producer: int, partition: int, sequence: int, size: int) -> bytes:
+    return f"{producer} {partition} {sequence} ".encode().ljust(size, b".")
+
+
+class Sends:
+    """What one producer sent to one partition, by sequence."""
+
+    __slots__ = ("acknowledged", "begun_at_s", "ended_at_s", "outcomes")
+
+    def __init__(self) -> None:
+        self.acknowledged = 0
+        self.begun_at_s: Final = array("d")
+        self.ended_at_s: Final = array("d")
+        self.outcomes: Final = array("q")
+        """The offset that was acknowledged, or OPEN, or REFUSED."""
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    def begin(self, at_s: float) -> int:
+        """The sequence of the new record."""
+        self.begun_at_s.append(at_s)
+        self.ended_at_s.append(float("inf"))
+        self.outcomes.append(OPEN)
+        return len(self.outcomes) - 1
+
+    def end(self, sequence: int, outcome: int, at_s: float) -> None:
+        self.outcomes[sequence] = outcome
+        self.ended_at_s[sequence] = at_s
+        self.acknowledged += outcome >= 0
+
+
+class Reads:
+    """What one consumer got of one partition, in the order in which it came."""
+
+    __slots__ = ("codes", "offsets")
+
+    def __init__(self) -> None:
+        self.offsets: Final = array("q")
+        self.codes: Final = array("q")
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def add(self, offset: int, code: int) -> None:
+        self.offsets.append(offset)
+        self.codes.append(code)
+
+
+@dataclass
+class History:
+    """Each producer and each consumer adds to lists of its own: several threads may do so at once."""
+
+    partitions: int
+    producers: list[str] = field(default_factory=list)
+    """Names; a producer's number is its place here."""
+    repeating: set[int] = field(default_factory=set)
+    """Producers that may send a record again without being able to say so: it may be there twice, and late."""
+    sends: defaultdict[tuple[int, int], Sends] = field(default_factory=lambda: defaultdict(Sends))
+    """By producer and partition."""
+    reads: defaultdict[tuple[str, int], Reads] = field(default_factory=lambda: defaultdict(Reads))
+    """By consumer and partition: of those that read while the nemesis was at work."""
+    final: defaultdict[int, Reads] = field(default_factory=lambda: defaultdict(Reads))
+    """By partition: what a new consumer found from beginning to end when all was over."""
+    strangers: list[str] = field(default_factory=list)
+    """Records that were read and that say of themselves that they are not of this partition, or nothing at all."""
+    complaints: list[str] = field(default_factory=list)
+    """What clients said that should not have had anything to say: a retrying producer that gave up, and the like."""
+    copies: dict[int, dict[int, str]] = field(default_factory=dict)
+    """By partition and node: a digest of the log as it stands on that node's disk."""
+
+    def new_producer(self, name: str, *, may_repeat: bool = False) -> int:
+        self.producers.append(name)
+        if may_repeat:
+            self.repeating.add(len(self.producers) - 1)
+        for partition in range(self.partitions):
+            self.sends[len(self.producers) - 1, partition] = Sends()
+        return len(self.producers) - 1
+
+    def new_consumer(self, name: str) -> None:
+        for partition in range(self.partitions):
+            self.reads[name, partition] = Reads()
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(sends.acknowledged for sends in self.sends.values())
+
+    def read(self, consumer: str, partition: int, offset: int, value: bytes) -> None:
+        code = self._code(consumer, partition, offset, value)
+        if code is not None:
+            self.reads[consumer, partition].add(offset, code)
+
+    def read_finally(self, partition: int, offset: int, value: bytes) -> None:
+        code = self._code("the final read", partition, offset, value)
+        if code is not None:
+            self.final[partition].add(offset, code)
+
+    def _code(self, consumer: str, partition: int, offset: int, value: bytes) -> int | None:
+        words = value.split(b" ", 3)
+        if len(words) == 4 and words[1] == b"%d" % partition and words[0].isdigit() and words[2].isdigit():
+            return record_code(int(words[0]), int(words[2]))
+        self.strangers.append(f"{consumer} read {value[:60]!r} at offset {offset} of partition {partition}")
+        return None

@@ -1,0 +1,110 @@
+"""What the nemesis will do, decided by a seed alone: the same seed, the same strikes in the same order.
+
+Pure. Damage is capped so that recovery stays possible: one strike at a time, each harming one broker, or killing all at
+once, which loses nothing that processes have written.
+"""
+
+import random
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+
+class Act(StrEnum):
+    KILL = "kill"
+    """kill -9, and a new start."""
+    KILL_CONTROLLER = "kill the controller"
+    KILL_LEADER = "kill a leader"
+    KILL_ALL = "kill all"
+    PAUSE = "pause"
+    """SIGSTOP until its session is over."""
+    CUT = "cut off"
+    """Nothing between it and the other nodes gets through."""
+    MUTE = "mute"
+    """It hears the others, and they do not hear it."""
+    DEAFEN = "deafen"
+    """They hear it, and it hears none of them."""
+    SEVER = "sever"
+    """Nothing gets through between two nodes, while all others hear both."""
+    FILL_DISK = "fill a disk"
+    ROLL = "rolling restart"
+    """SIGTERM and a new start, of one after the other."""
+    MOVE = "move"
+    """Replicas of two partitions go to other brokers."""
+    MOVE_AND_KILL = "move and kill"
+    """And one of those that get them is killed meanwhile."""
+    ELECT = "elect"
+    """The first replica of every partition is asked to lead it."""
+
+
+NETWORK_ACTS: Final = frozenset({Act.CUT, Act.MUTE, Act.DEAFEN, Act.SEVER})
+DISK_ACTS: Final = frozenset({Act.FILL_DISK})
+_MOVED_AT_ONCE: Final = 2
+_REPLICAS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    act: Act
+    node: int
+    """Whom it hits, where the act leaves that open."""
+    other: int
+    """A second one, where the act needs it."""
+    seconds: float
+    """How long the harm lasts, beyond what the act itself needs."""
+    moves: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Partition and new replicas."""
+
+    def __str__(self) -> str:
+        said = f"{self.act} {self._whom()}".rstrip()
+        return said + (f" for {self.seconds:.1f} s more" if self.seconds else "")
+
+    def _whom(self) -> str:
+        match self.act:
+            case Act.SEVER:
+                return f"{self.node} and {self.other}"
+            case Act.MOVE | Act.MOVE_AND_KILL:
+                return ", ".join(f"{partition} to {list(replicas)}" for partition, replicas in self.moves)
+            case Act.KILL_ALL | Act.KILL_CONTROLLER | Act.ROLL | Act.ELECT:
+                return ""
+            case Act.KILL_LEADER:
+                return f"of partition {self.moves[0][0]}"
+            case _:
+                return str(self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    brokers: Sequence[int]
+    partitions: int
+    small_disks: Sequence[int] = ()
+    """The brokers whose disk can be filled."""
+    without: Collection[Act] = ()
+
+    def strikes(self) -> Iterator[Strike]:
+        """Without end: every act once in each round, in an order of that round's own."""
+        dice = random.Random(self.seed)
+        left_out = {*self.without, *(() if self.small_disks else DISK_ACTS)}
+        acts = [act for act in Act if act not in left_out]
+        while True:
+            yield from [self._strike(dice, act) for act in dice.sample(acts, len(acts))]
+
+    def kills(self) -> Iterator[Strike]:
+        """Without end: kills and nothing else, one after the other, of all nodes alike."""
+        dice = random.Random(self.seed)
+        while True:
+            yield Strike(Act.KILL, dice.choice(self.brokers), 0, round(dice.uniform(0, 0.6), 2))
+
+    def first(self, count: int) -> list[Strike]:
+        return list(islice(self.strikes(), count))
+
+    def _strike(self, dice: random.Random, act: Act) -> Strike:
+        node, other = dice.sample(self.brokers, 2)
+        if act is Act.FILL_DISK:
+            node = dice.choice(self.small_disks)
+        chosen = dice.sample(range(self.partitions), min(_MOVED_AT_ONCE, self.partitions))
+        moves = tuple((partition, tuple(dice.sample(self.brokers, _REPLICAS))) for partition in chosen)
+        return Strike(act, node, other, round(dice.uniform(0, 2.0), 1), moves)

@@ -1,0 +1,211 @@
+"""The course of a run: a cluster, clients at work, a nemesis; then everything heals, is read once more and checked."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from odradek.base.errors import KafkaError
+from odradek.client.errors import ClientError
+from tests.chaos.checker import Anomaly, Kind, check
+from tests.chaos.cluster import NODES, PARTITIONS, TOPIC, ChaosCluster, Unhealed
+from tests.chaos.confluent_clients import ConfluentClients, end_offsets, read_finally
+from tests.chaos.figures import Figures, longest_gap_s, outcomes
+from tests.chaos.history import History
+from tests.chaos.java_clients import JavaClients
+from tests.chaos.load import ANSWERS_S_MAX, Clients
+from tests.chaos.nemesis import KILLS, Nemesis
+from tests.chaos.plan import Plan, Strike
+from tests.node_process import NodeFailed
+
+PROGRESS_S: Final = 5.0
+REST_S: Final = 0.7
+"""Between two strikes: the cluster is whole, and clients are at work."""
+KILL_INTERVAL_S: Final = 1.5
+KILLS_UNTIL_HEALTHY: Final = 20
+"""After that many kills in a row everything is let to catch up once."""
+FIRST_ANSWERS_S_MAX: Final = 90.0
+READ_S_MAX: Final = 120.0
+
+_BROKEN = (Unhealed, NodeFailed, ClientError, KafkaError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    seed: int
+    directory: Path
+    seconds: float
+    kills: int = 0
+    """If it is given: kills and nothing else, so many, as fast as nodes start."""
+    kafka_libs: Path | None = None
+    """Where Apache Kafka's jars are; without them there are no Java clients."""
+    missing: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    figures: Figures
+    anomalies: Sequence[Anomaly]
+    strikes: Sequence[str]
+    """What was done, with the second at which it began."""
+
+
+def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
+    cluster = ChaosCluster(settings.directory)
+    anomalies: list[Anomaly] = []
+    try:
+        cluster.start()
+        course = _Course(settings, cluster, say)
+        anomalies = course.run()
+        return Outcome(course.figures(anomalies), anomalies, course.strikes)
+    except BaseException:
+        # Whoever asks why needs them.
+        anomalies.append(Anomaly(Kind.UNHEALED, "the run broke off"))
+        raise
+    finally:
+        cluster.remove(keep_files=bool(anomalies))
+
+
+class _Course:
+    def __init__(self, settings: Settings, cluster: ChaosCluster, say: Callable[[str], None]) -> None:
+        self._settings: Final = settings
+        self._cluster: Final = cluster
+        self._say: Final = say
+        self._history: Final = History(PARTITIONS)
+        self._nemesis: Final = Nemesis(cluster)
+        self._clients: Final = self._new_clients()
+        self._began_at = time.monotonic()
+        self._doing = "start"
+        self.strikes: Final[list[str]] = []
+        self._plan: Final = Plan(settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), cluster.without)
+
+    def run(self) -> list[Anomaly]:
+        broken: list[Anomaly] = []
+        try:
+            for clients in self._clients:
+                clients.start()
+            self._wait_for_first_answers()
+            self._began_at = time.monotonic()
+            with self._progress():
+                try:
+                    self._harm()
+                except _BROKEN as error:
+                    broken.append(Anomaly(Kind.UNHEALED, f"{self._doing}: {error}"))
+                self._doing = "the end: answers are awaited, everything is read again"
+                for clients in self._clients:
+                    clients.finish_producing()
+                self._read_all()
+        finally:
+            for clients in self._clients:
+                clients.stop()
+        try:
+            self._history.copies = self._cluster.copies()
+        except _BROKEN as error:
+            broken.append(Anomaly(Kind.UNHEALED, f"the copies cannot be compared: {error}"))
+        return [*broken, *check(self._history)]
+
+    def _new_clients(self) -> list[Clients]:
+        clients: list[Clients] = [ConfluentClients(self._cluster.bootstrap, TOPIC, self._history)]
+        if self._settings.kafka_libs is not None:
+            log = self._settings.directory / "java-clients.log"
+            clients.append(JavaClients(self._settings.kafka_libs, self._cluster.bootstrap, TOPIC, self._history, log))
+        return clients
+
+    # The faults
+
+    def _harm(self) -> None:
+        if self._settings.kills:
+            self._harm_by_kills(self._settings.kills)
+            return
+        strikes = self._plan.strikes()
+        while time.monotonic() - self._began_at < self._settings.seconds:
+            self._carry_out(next(strikes), self._nemesis.carry_out)
+            time.sleep(REST_S)
+
+    def _harm_by_kills(self, wanted: int) -> None:
+        strikes = self._plan.kills()
+        while self._nemesis.tally[KILLS] < wanted:
+            struck_at = time.monotonic()
+            self._carry_out(next(strikes), self._nemesis.kill_and_start)
+            if self._nemesis.tally[KILLS] % KILLS_UNTIL_HEALTHY == 0:
+                self._cluster.wait_until_healthy()
+            time.sleep(max(0.0, KILL_INTERVAL_S - (time.monotonic() - struck_at)))
+        self._cluster.wait_until_healthy()
+
+    def _carry_out(self, strike: Strike, how: Callable[[Strike], None]) -> None:
+        self._doing = f"{time.monotonic() - self._began_at:.1f} s: {strike}"
+        self.strikes.append(self._doing)
+        how(strike)
+
+    # The beginning and the end
+
+    def _wait_for_first_answers(self) -> None:
+        deadline = time.monotonic() + FIRST_ANSWERS_S_MAX
+        while any(not self._has_answers(number) for number in range(len(self._history.producers))):
+            if time.monotonic() > deadline:
+                raise Unhealed(f"not every producer has an acknowledgement after {FIRST_ANSWERS_S_MAX:g} s")
+            time.sleep(0.05)
+
+    def _has_answers(self, producer: int) -> bool:
+        return any(self._history.sends[producer, partition].acknowledged for partition in range(PARTITIONS))
+
+    def _read_all(self) -> None:
+        """The final read, and the consumers' way to where it ended."""
+        bootstrap, history = self._cluster.bootstrap, self._history
+        ends = end_offsets(bootstrap, TOPIC, PARTITIONS)
+        read_finally(bootstrap, TOPIC, history, ends, READ_S_MAX)
+        deadline = time.monotonic() + ANSWERS_S_MAX
+        while time.monotonic() < deadline and any(
+            len(reads) < len(history.final[partition]) for (_, partition), reads in history.reads.items()
+        ):
+            time.sleep(0.1)
+
+    # What is said
+
+    @contextmanager
+    def _progress(self) -> Iterator[None]:
+        enough = threading.Event()
+
+        def tell() -> None:
+            before = self._history.acknowledged
+            while not enough.wait(PROGRESS_S):
+                now = self._history.acknowledged
+                tally = ", ".join(f"{count} {name}" for name, count in self._nemesis.tally.items() if count)
+                seconds = time.monotonic() - self._began_at
+                rate = (now - before) / PROGRESS_S
+                self._say(
+                    f"{seconds:6.0f} s  {now:,} acknowledged, {rate:,.0f}/s; {tally or 'no harm yet'}; {self._doing}"
+                )
+                before = now
+
+        thread = threading.Thread(target=tell, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            enough.set()
+            thread.join()
+
+    def figures(self, anomalies: Sequence[Anomaly]) -> Figures:
+        history = self._history
+        return Figures(
+            seed=self._settings.seed,
+            seconds=time.monotonic() - self._began_at,
+            **outcomes(history),
+            read_by_consumers=sum(len(reads) for reads in history.reads.values()),
+            read_finally=sum(len(reads) for reads in history.final.values()),
+            strikes=dict(self._nemesis.tally),
+            longest_recovery_s=self._nemesis.longest_recovery_s,
+            longest_gap_s=longest_gap_s(history),
+            longest_gap_s_of={name: longest_gap_s(history, number) for number, name in enumerate(history.producers)},
+            tracebacks=sum(_count(file, b"Traceback (most recent call last)") for file in self._cluster.log_files),
+            missing=[*self._settings.missing, *self._cluster.missing],
+        )
+
+
+def _count(file: Path, needle: bytes) -> int:
+    with file.open("rb") as lines:
+        return sum(needle in line for line in lines)

@@ -1,0 +1,58 @@
+"""A filesystem of its own for one node, which can be made full and made roomy again at any time. Needs root."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from tests.components import ComponentMissing, find_program
+
+_ROOMY: Final = "4g"
+"""A bound, not an amount: it lies in memory, and takes there what is written to it."""
+
+
+class SmallDisk:
+    def __init__(self, directory: Path) -> None:
+        self.directory: Final = directory
+
+    def mount(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        _run("mount", "-t", "tmpfs", "-o", f"size={_ROOMY}", "odradek-chaos", str(self.directory))
+
+    def unmount(self) -> None:
+        if os.path.ismount(self.directory):
+            _run("umount", "--lazy", str(self.directory))
+
+    def fill(self) -> None:
+        """No page more than it holds."""
+        usage = os.statvfs(self.directory)
+        self._resize(str((usage.f_blocks - usage.f_bfree) * usage.f_frsize))
+
+    def free(self) -> None:
+        self._resize(_ROOMY)
+
+    def _resize(self, size: str) -> None:
+        _run("mount", "-o", f"remount,size={size}", str(self.directory))
+
+
+def find_small_disks(directory: Path) -> None:
+    """Raises ComponentMissing where filesystems cannot be mounted."""
+    find_program("mount")
+    trial = SmallDisk(directory / "trial")
+    try:
+        trial.mount()
+    except MountRefused as error:
+        raise ComponentMissing(f"{error}; it needs root") from error
+    finally:
+        trial.unmount()
+        trial.directory.rmdir()
+
+
+class MountRefused(Exception):
+    pass
+
+
+def _run(*command: str) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    if result.returncode != 0:
+        raise MountRefused(f"{' '.join(command)}: {result.stderr.strip()}")

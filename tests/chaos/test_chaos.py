@@ -1,0 +1,53 @@
+"""The short form of `make chaos`: a round of everything, and some kills one after the other, in every run of the tests.
+
+ODRADEK_CHAOS_SECONDS and ODRADEK_CHAOS_SEED change its length and its plan. Logs and data of a failure stay.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.figures import as_table, shown
+from tests.chaos.run import Outcome, Settings, run
+
+SECONDS = float(os.environ.get("ODRADEK_CHAOS_SECONDS", "60"))
+SEED = int(os.environ.get("ODRADEK_CHAOS_SEED", "1"))
+KILLS = 10
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Of its own: what a run leaves behind is removed by the run itself, unless it is evidence."""
+    path = Path(tempfile.mkdtemp(prefix="odradek-chaos-"))
+    yield path
+    if not any(path.glob("node-*")):
+        for file in path.iterdir():
+            file.unlink()
+        path.rmdir()
+
+
+@pytest.mark.timeout(300 + 3 * SECONDS)
+def test_nothing_is_lost_whatever_happens_to_the_cluster(
+    directory: Path, apache_kafka_libs: Path, namespaces: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(seed=SEED, directory=directory, seconds=SECONDS, kafka_libs=apache_kafka_libs)
+    _hold(run(settings, print), settings, capsys)
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_lost_by_kills_in_a_row(
+    directory: Path, apache_kafka_libs: Path, namespaces: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(seed=SEED, directory=directory, seconds=0, kills=KILLS, kafka_libs=apache_kafka_libs)
+    _hold(run(settings, print), settings, capsys)
+
+
+def _hold(outcome: Outcome, settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        print(f"\n{as_table(outcome.figures, outcome.anomalies)}")
+    done = "\n".join(outcome.strikes)
+    assert not outcome.anomalies, f"{shown(outcome.anomalies)}\n{done}\nlogs and data: {settings.directory}"
+    assert outcome.figures.missing == []

@@ -1,0 +1,33 @@
+"""A seed decides everything, every round holds every act, and what cannot be done here is left out."""
+
+from tests.chaos.plan import DISK_ACTS, NETWORK_ACTS, Act, Plan
+
+BROKERS = (1, 2, 3, 4, 5)
+
+
+def test_the_same_seed_plans_the_same() -> None:
+    assert Plan(7, BROKERS, 6, (3,)).first(50) == Plan(7, BROKERS, 6, (3,)).first(50)
+    assert Plan(7, BROKERS, 6, (3,)).first(50) != Plan(8, BROKERS, 6, (3,)).first(50)
+
+
+def test_every_act_once_in_a_round() -> None:
+    strikes = Plan(7, BROKERS, 6, (3,)).first(2 * len(Act))
+    assert {strike.act for strike in strikes[: len(Act)]} == set(Act)
+    assert {strike.act for strike in strikes[len(Act) :]} == set(Act)
+
+
+def test_disks_are_filled_where_they_are_small() -> None:
+    filled = {strike.node for strike in Plan(7, BROKERS, 6, (3, 5)).first(200) if strike.act is Act.FILL_DISK}
+    assert filled == {3, 5}
+
+
+def test_what_cannot_be_done_is_left_out() -> None:
+    acts = {strike.act for strike in Plan(7, BROKERS, 6, without=NETWORK_ACTS).first(100)}
+    assert acts == set(Act) - NETWORK_ACTS - DISK_ACTS
+
+
+def test_moves_go_to_three_different_brokers() -> None:
+    for strike in Plan(7, BROKERS, 6).first(200):
+        for _, replicas in strike.moves:
+            assert len(set(replicas)) == 3
+        assert strike.node != strike.other
