@@ -212,7 +212,10 @@ class Broker:
                         self._report_directory(partition, state)
                 await asyncio.sleep(0)
 
-        await asyncio.gather(*(hold_some_after_some() for _ in range(HOLDERS)))
+        if len(mine) <= HELD_AT_ONCE_MAX:
+            await hold_some_after_some()
+        else:
+            await asyncio.gather(*(hold_some_after_some() for _ in range(HOLDERS)))
 
     async def _take_role(self, partition: Partition, state: PartitionImage) -> None:
         """Between what is being written: where an epoch begins, nobody of another one may still be at work."""
