@@ -1,7 +1,9 @@
 """One client's connection: frames in, handlers called one after the other, answers out in the same order.
 
-Kafka's rule holds: the next request of a connection is taken up only when the one before it was answered. What the
-client sends meanwhile waits here; past a bound the socket is no longer read, so a fast sender pays with its own time.
+Kafka's rule holds: the next request of a connection is taken up only when the one before it was answered. There is one
+exception: what a producer sends is appended while its earlier requests still wait for replicas, so that these get much
+at once. What else the client sends meanwhile waits here; past a bound the socket is no longer read, so a fast sender
+pays with its own time.
 Many requests at once are handled a few at a time, so that other connections have their turn between them.
 """
 
@@ -31,6 +33,9 @@ logger = logging.getLogger(__name__)
 WAITING_FRAMES_MAX: Final = 16
 # And how many bytes of them, the begin of an unfinished one included.
 WAITING_BYTES_MAX: Final = 1 << 20
+# Requests of a producer that were done and wait for their answers.
+OWED_MAX: Final = 16
+_PRODUCE: Final = b"\0\0"
 HANDLED_IN_A_ROW_MAX: Final = 16
 # A client that has hung up may have sent requests that want no answer: they are handled, within this time.
 LAST_REQUESTS_SECONDS_MAX: Final = 10.0
@@ -65,6 +70,21 @@ class Dispatcher(Protocol):
 
 class UnsupportedRequest(Exception):
     """An API or version that this listener does not serve."""
+
+
+_NOT_YET: Final = object()
+
+
+class _Owed:
+    """An answer that is not known yet, or may not leave before others."""
+
+    __slots__ = ("answer", "context", "correlation_id", "response")
+
+    def __init__(self, context: RequestContext, correlation_id: int, answer: LateAnswer | None, response: Any) -> None:
+        self.context: Final = context
+        self.correlation_id: Final = correlation_id
+        self.answer: Final = answer
+        self.response = response
 
 
 class Admission(Enum):
@@ -107,6 +127,8 @@ class ClientConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
         self._late: LateAnswer | None = None
+        self._owed: Final[deque[_Owed]] = deque()
+        self._payment_is_due = False
         self._is_in = False
         self._handling = False
         # A client gives its id, with its length, in every request, and it is always the same.
@@ -163,6 +185,10 @@ class ClientConnection(asyncio.Protocol):
             self._task.cancel()
         if self._late is not None:
             self._late.abandon()
+        for owed in self._owed:
+            if owed.answer is not None:
+                owed.answer.abandon()
+        self._owed.clear()
         if self._last_call is not None:
             self._last_call.cancel()
         self._limits.release(self)
@@ -184,7 +210,7 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.last_active = self._monotonic()
         frames = self._reader.receive(data)
-        if len(frames) == 1 and not self._is_busy:
+        if len(frames) == 1 and not self._is_busy and not (self._owed and self._must_wait(frames[0])):
             self._handle(frames[0])
         elif frames:
             self._waiting.extend(frames)
@@ -198,7 +224,7 @@ class ClientConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Keeps the connection while there is something to be handled: whoever wants no answer need not wait for it."""
         self._client_has_left = True
-        if not self._is_busy:
+        if not self._is_busy and not self._owed:
             return False
         self._end_after_the_last("the client has hung up")
         return self._transport is not None
@@ -228,6 +254,10 @@ class ClientConnection(asyncio.Protocol):
         """Whether a frame that comes now has to wait."""
         return self._handling or self._write_blocked or bool(self._waiting) or not self._is_in
 
+    def _must_wait(self, frame: bytearray) -> bool:
+        """While answers are owed: for them, unless it is a producer's next request too."""
+        return len(self._owed) >= OWED_MAX or not frame.startswith(_PRODUCE)
+
     @property
     def _is_full(self) -> bool:
         return (
@@ -255,6 +285,8 @@ class ClientConnection(asyncio.Protocol):
         self._held_back = held_back
         try:
             while waiting and not self._handling and not self._write_blocked and self._transport is not None:
+                if self._owed and self._must_wait(waiting[0]):
+                    break
                 if handled == HANDLED_IN_A_ROW_MAX:
                     self._take_turns()
                     return
@@ -269,7 +301,7 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is None:
             return
         if self._ending is not None:
-            if not self._is_busy:
+            if not self._is_busy and not self._owed:
                 self._hang_up(self._ending)
         elif self._reading_paused and not self._is_full:
             self._resume_reading()
@@ -318,6 +350,10 @@ class ClientConnection(asyncio.Protocol):
         if kind is bytes or kind is list:
             # Hot answers come encoded.
             self._answer(answer, context)
+        elif isinstance(answer, LateAnswer) and answer.lets_next_pass:
+            owed = _Owed(context, self._correlation_id, answer, _NOT_YET)
+            self._owed.append(owed)
+            answer.then(partial(self._pay, owed), self._break_off)
         elif isinstance(answer, LateAnswer):
             self._handling = True
             self._late = answer
@@ -383,20 +419,43 @@ class ClientConnection(asyncio.Protocol):
         self._answer(response, context)
         self._work_off()
 
+    def _pay(self, owed: _Owed, response: Any) -> None:
+        """What several are told at once leaves together."""
+        owed.response = response
+        if owed is self._owed[0] and not self._payment_is_due:
+            self._payment_is_due = True
+            asyncio.get_running_loop().call_soon(self._pay_what_is_due)
+
+    def _pay_what_is_due(self) -> None:
+        self._payment_is_due = False
+        due: list[bytes] = []
+        while self._owed and self._owed[0].response is not _NOT_YET:
+            owed = self._owed.popleft()
+            due += self._parts(owed.response, owed.context, owed.correlation_id)
+        if due:
+            self.last_active = self._monotonic()
+            self._send(due, 0)
+        self._work_off()
+
     def _answer(self, response: Any, context: RequestContext) -> None:
         if response is None:
             return
         if response is CLOSE_CONNECTION:
             self._hang_up("a request without acknowledgement failed")
-            return
+        elif self._owed:
+            self._owed.append(_Owed(context, self._correlation_id, None, response))
+        else:
+            parts = self._parts(response, context, self._correlation_id)
+            self._send(parts, sum(map(len, parts)))
+
+    def _parts(self, response: Any, context: RequestContext, correlation_id: int) -> list[bytes]:
+        """Head and body of an answer."""
         kind = response.__class__
         parts = response if kind is list else [response if kind is bytes else context.schema.write(response)]
         size = sum(map(len, parts))
         if context.schema.response_header_flexible:
-            head = _FLEXIBLE_HEAD.pack(size + 5, self._correlation_id, 0)
-        else:
-            head = _HEAD.pack(size + 4, self._correlation_id)
-        self._send([head, *parts], size)
+            return [_FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0), *parts]
+        return [_HEAD.pack(size + 4, correlation_id), *parts]
 
     def _send(self, parts: list[bytes], size: int) -> None:
         """Sends an answer of that size, and what was held back before it; or holds it back as well."""

@@ -89,7 +89,7 @@ class Partition:
         self.watchers: Final[dict[Watcher, None]] = {}
         # Followers: they wait for the end of the log, committed or not.
         self.end_watchers: Final[dict[Watcher, None]] = {}
-        self._uncommitted: Final[list[tuple[int, int, asyncio.Future[ErrorCode]]]] = []
+        self._uncommitted: Final[list[tuple[int, int, Callable[[ErrorCode], None]]]] = []
         self._uncommitted_count = 0
         # Grows with everything that watchers are told: who saw an older one has missed something.
         self.revision = 0
@@ -140,7 +140,7 @@ class Partition:
         # Who reads from a follower has to hear of a new epoch too.
         self.tell_watchers(UNKNOWN_BYTES)
         if was_leader:
-            self._fail_uncommitted(KafkaError(ErrorCode.not_leader_or_follower))
+            self._fail_uncommitted(ErrorCode.not_leader_or_follower)
             self._tell_end_watchers(UNKNOWN_BYTES)
 
     def check_leader(self, expected_epoch: int = NO_EPOCH) -> None:
@@ -322,37 +322,41 @@ class Partition:
         """After a truncation: nothing is committed here beyond the log's end."""
         self.high_watermark = min(self.high_watermark, offset)
 
+    def when_committed(self, end_offset: int, leader_epoch: int, told: Callable[[ErrorCode], None]) -> None:
+        """Calls `told` once everything below is committed that was appended in this epoch, which may be at once.
+
+        The code is what a producer with acks=all is to hear: replicas may have been lost meanwhile, or this broker may
+        not lead any more, or lead again in another epoch, in which case what it appended may be gone.
+        """
+        if self.unavailable is not None:
+            told(self.unavailable)
+        elif not self.is_leader or self.leader_epoch != leader_epoch:
+            told(ErrorCode.not_leader_or_follower)
+        else:
+            replication = self.replication
+            code = ErrorCode.none if replication is None else replication.acknowledgement(end_offset)
+            if code is not None:
+                told(code)
+                return
+            self._uncommitted_count += 1
+            heappush(self._uncommitted, (end_offset, self._uncommitted_count, told))
+
     async def committed(self, end_offset: int, leader_epoch: int) -> ErrorCode:
-        """Waits until everything below is committed that was appended in this epoch. The code is that of a producer
-        with acks=all, which may have lost replicas meanwhile. Raises KafkaError if this broker ceases to lead, or has
-        done so since, even if it leads again: what it appended may be gone."""
-        self.check_leader()
-        if self.leader_epoch != leader_epoch:
-            raise KafkaError(ErrorCode.not_leader_or_follower)
-        replication = self.replication
-        if replication is None:
-            return ErrorCode.none
-        code = replication.acknowledgement(end_offset)
-        if code is not None:
-            return code
         done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self._uncommitted_count += 1
-        heappush(self._uncommitted, (end_offset, self._uncommitted_count, done))
+        self.when_committed(end_offset, leader_epoch, lambda code: None if done.done() else done.set_result(code))
         return await done
 
     def _acknowledge_committed(self) -> None:
         waiting, replication = self._uncommitted, self.replication
         while waiting and waiting[0][0] <= self.high_watermark:
-            end_offset, _, done = heappop(waiting)
-            if not done.done():
-                code = None if replication is None else replication.acknowledgement(end_offset)
-                done.set_result(ErrorCode.none if code is None else code)
+            end_offset, _, told = heappop(waiting)
+            code = None if replication is None else replication.acknowledgement(end_offset)
+            told(ErrorCode.none if code is None else code)
 
-    def _fail_uncommitted(self, error: KafkaError) -> None:
+    def _fail_uncommitted(self, code: ErrorCode) -> None:
         while self._uncommitted:
-            _, _, done = heappop(self._uncommitted)
-            if not done.done():
-                done.set_exception(KafkaError(error.code, error.message))
+            _, _, told = heappop(self._uncommitted)
+            told(code)
 
     # syncing
 
@@ -462,6 +466,6 @@ class Partition:
         self.is_leader = False
         self.replication = None
         self.following = None
-        self._fail_uncommitted(KafkaError(reason))
+        self._fail_uncommitted(reason)
         self.tell_watchers(UNKNOWN_BYTES)
         self._tell_end_watchers(UNKNOWN_BYTES)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 import uvloop
 
 from odradek.handlers.context import CLOSE_CONNECTION, RequestContext
-from odradek.net.connection import WAITING_BYTES_MAX, WAITING_FRAMES_MAX, ClientConnection, UnsupportedRequest
+from odradek.handlers.late_answer import LateAnswer
+from odradek.net.connection import OWED_MAX, WAITING_BYTES_MAX, WAITING_FRAMES_MAX, ClientConnection, UnsupportedRequest
 from odradek.net.limits import NodeConnectionLimits
 from odradek.net.server import Listener, ListenError
 from odradek.protocol.headers import RequestHeader
@@ -31,12 +33,23 @@ class Clock:
         return self.seconds
 
 
+class Replicated(LateAnswer):
+    """As a producer's: what was asked is done, and the answer is given when the test says so."""
+
+    lets_next_pass = True
+
+    def begin(self) -> None:
+        """Whenever it is released."""
+
+
 class Scripted:
-    """Answers by api key: 1 at once, 2 when released, 3 fails, 4 fails later, 5 hangs up, 6 says nothing."""
+    """Answers by api key: 0 as a producer's, or at once if its body says so; 1 at once, 2 when released, 3 fails,
+    4 fails later, 5 hangs up, 6 says nothing."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
         self.seen: list[int] = []
+        self.replicated: list[Replicated] = []
 
     def schema_of(self, header: RequestHeader) -> Schema:
         if header.api_key == 99:
@@ -49,7 +62,10 @@ class Scripted:
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
         self.seen.append(struct.unpack_from(">i", frame, 4)[0])
         match context.api_key:
-            case 1:
+            case 0 if frame[body:] != b"at once":
+                self.replicated.append(Replicated())
+                return self.replicated[-1]
+            case 0 | 1:
                 return bytes(frame[body:])
             case 2:
                 return self._later(b"later")
@@ -139,6 +155,101 @@ def test_answers_come_in_the_order_of_requests(run: Callable[[Scenario], None]) 
         writer.close()
 
     run(scenario)
+
+
+class TestAProducerThatDoesNotWait:
+    """Its requests are taken up while earlier ones wait for replicas; nobody else's are, and no answer overtakes."""
+
+    def test_answers_come_in_order_whoever_is_ready_first(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(0, 1) + request(0, 2) + request(0, 3, b"at once") + request(0, 4))
+            replicated = harness.dispatcher.replicated
+            await until(lambda: len(replicated) == 3)
+            replicated[1].give(b"second")
+            assert await is_silent(reader)
+            replicated[0].give(b"first")
+            assert [await answer(reader) for _ in range(3)] == [(1, b"first"), (2, b"second"), (3, b"at once")]
+            replicated[2].give(b"fourth")
+            assert await answer(reader) == (4, b"fourth")
+            writer.close()
+
+        run(scenario)
+
+    def test_another_request_waits_for_what_is_owed(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(0, 1))
+            await until(lambda: bool(harness.dispatcher.replicated))
+            writer.write(request(1, 2, b"metadata"))
+            writer.write(request(0, 3, b"at once"))
+            assert await is_silent(reader)
+            assert harness.dispatcher.seen == [1]
+            harness.dispatcher.replicated[0].give(b"first")
+            answers = [await answer(reader) for _ in range(3)]
+            assert answers == [(1, b"first"), (2, b"metadata"), (3, b"at once")]
+            writer.close()
+
+        run(scenario)
+
+    def test_only_so_many_are_taken_up(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            count = OWED_MAX + 5
+            for number in range(count):
+                writer.write(request(0, number))
+            replicated = harness.dispatcher.replicated
+            await until(lambda: len(replicated) == OWED_MAX)
+            assert await is_silent(reader)
+            assert len(replicated) == OWED_MAX
+            for one in list(replicated):
+                one.give(b"")
+            await until(lambda: len(replicated) == count)
+            for one in replicated[OWED_MAX:]:
+                one.give(b"")
+            assert [(await answer(reader))[0] for _ in range(count)] == list(range(count))
+            writer.close()
+
+        run(scenario)
+
+    def test_who_hangs_up_is_answered_and_who_breaks_off_is_not(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(0, 1))
+            writer.write_eof()
+            replicated = harness.dispatcher.replicated
+            await until(lambda: len(replicated) == 1)
+            assert await is_silent(reader)
+            replicated[0].give(b"late")
+            assert await answer(reader) == (1, b"late")
+            assert await reader.read() == b""
+            _, other = await harness.connect()
+            other.write(request(0, 1))
+            await until(lambda: len(replicated) == 2)
+            # A reset, not the end of what it has to say.
+            other.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            other.transport.abort()
+            await until(lambda: replicated[1].is_over)
+            writer.close()
+
+        run(scenario)
+
+    def test_a_fault_ends_the_connection(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(0, 1) + request(0, 2))
+            await until(lambda: len(harness.dispatcher.replicated) == 2)
+            harness.dispatcher.replicated[1].break_off(RuntimeError("a fault of ours"))
+            assert await reader.read() == b""
+            await until(lambda: harness.dispatcher.replicated[0].is_over)
+            writer.close()
+
+        run(scenario)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
 
 
 def test_a_flood_behind_a_waiting_request_is_left_in_the_socket(run: Callable[[Scenario], None]) -> None:

@@ -6,13 +6,15 @@ What Kafka checks in every single record and this does not is listed in `docs/di
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.handlers.broker.hosted_partition import why_missing
 from odradek.handlers.context import CLOSE_CONNECTION, BrokerPort, RequestContext
+from odradek.handlers.late_answer import LateAnswer
 from odradek.log.partition_log import Appended
 from odradek.partition.partition import Partition
 from odradek.protocol.produce_codec import (
@@ -71,8 +73,22 @@ class UnreadableBatch(CorruptBatch):
     """Not even a header: found before any partition was asked."""
 
 
-# A partition's outcome, or the work that leads to it.
-_Outcome = PartitionResult | Awaitable[PartitionResult]
+class _Uncommitted(NamedTuple):
+    """Appended, and to be acknowledged once all replicas in sync have it."""
+
+    partition: Partition
+    leader_epoch: int
+    appended: Appended
+    batch: BatchHeader
+
+    def result(self, code: ErrorCode) -> PartitionResult:
+        if code is not ErrorCode.none:
+            return PartitionResult(self.partition.name.partition, code)
+        return _appended(self.partition, self.appended, self.batch)
+
+
+# A partition's outcome, or what it waits for, or the work that leads to it.
+_Outcome = PartitionResult | _Uncommitted | Awaitable[PartitionResult]
 _TopicOutcomes = tuple[str | None, UUID | None, list[_Outcome]]
 
 
@@ -82,15 +98,14 @@ def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort)
         return _handle_one(topics[0], request, context, broker)
     if sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX:
         return _handle_in_slices(request, context, broker)
-    outcomes: list[_TopicOutcomes] = []
-    waits = False
-    for topic in request.topics:
-        row = _produce_topic(topic, topic.partitions, request, context, broker)
-        waits = waits or any(outcome.__class__ is not PartitionResult for outcome in row)
-        outcomes.append((topic.name, topic.topic_id, row))
-    if waits:
-        return _finish(outcomes, request, context)
-    return _respond([TopicResult(*outcome) for outcome in outcomes], request, context)  # type: ignore[arg-type]
+    return _conclude(
+        [
+            (topic.name, topic.topic_id, _produce_topic(topic, topic.partitions, request, context, broker))
+            for topic in request.topics
+        ],
+        request,
+        context,
+    )
 
 
 def _handle_one(topic: TopicRecords, request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
@@ -101,8 +116,8 @@ def _handle_one(topic: TopicRecords, request: ProduceRequest, context: RequestCo
     else:
         (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker)
     if isinstance(outcome, PartitionResult):
-        return _respond([TopicResult(topic.name, topic.topic_id, [outcome])], request, context)
-    return _finish([(topic.name, topic.topic_id, [outcome])], request, context)
+        return _respond([TopicResult(topic.name, topic.topic_id, [outcome])], request.acks, context)
+    return _conclude([(topic.name, topic.topic_id, [outcome])], request, context)
 
 
 async def _handle_in_slices(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
@@ -140,24 +155,109 @@ def _produce_topic(
     ]
 
 
+def _conclude(outcomes: list[_TopicOutcomes], request: ProduceRequest, context: RequestContext) -> Any:
+    kinds = {one.__class__ for _, _, row in outcomes for one in row}
+    if kinds <= {PartitionResult}:
+        return _respond([TopicResult(*outcome) for outcome in outcomes], request.acks, context)  # type: ignore[arg-type]
+    if kinds <= {PartitionResult, _Uncommitted}:
+        return _WhenCommitted(outcomes, request, context)
+    return _finish(outcomes, request, context)
+
+
+class _WhenCommitted(LateAnswer):
+    """Everything is appended. The producer hears of it from within the fetch by which the last follower takes it."""
+
+    lets_next_pass = True
+
+    def __init__(self, outcomes: list[_TopicOutcomes], request: ProduceRequest, context: RequestContext) -> None:
+        """The request is not kept: its records would be, too."""
+        super().__init__()
+        self._outcomes: Final = outcomes
+        self._acks: Final = request.acks
+        self._timeout_seconds: Final = _timeout_seconds(request)
+        self._context: Final = context
+        self._missing = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        # One more than there are, so that nobody who is told at once ends it before the last is asked.
+        self._missing = 1
+        for _, _, row in self._outcomes:
+            for place, outcome in enumerate(row):
+                if isinstance(outcome, _Uncommitted):
+                    self._missing += 1
+                    end_offset = outcome.appended.last_offset + 1
+                    told = partial(self._replicated, row, place, outcome)
+                    outcome.partition.when_committed(end_offset, outcome.leader_epoch, told)
+        self._missing -= 1
+        if self._missing:
+            self._timer = asyncio.get_running_loop().call_later(self._timeout_seconds, self._time_out)
+        else:
+            self._give_all()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._stop_timer()
+
+    def _replicated(self, row: list[_Outcome], place: int, outcome: _Uncommitted, code: ErrorCode) -> None:
+        if self.is_over:
+            return
+        row[place] = outcome.result(code)
+        self._missing -= 1
+        if not self._missing:
+            self._give_all()
+
+    def _time_out(self) -> None:
+        for _, _, row in self._outcomes:
+            for place, outcome in enumerate(row):
+                if isinstance(outcome, _Uncommitted):
+                    row[place] = outcome.result(ErrorCode.request_timed_out)
+        self._give_all()
+
+    def _give_all(self) -> None:
+        self._stop_timer()
+        topics = [TopicResult(*outcome) for outcome in self._outcomes]  # type: ignore[arg-type]
+        self.give(_respond(topics, self._acks, self._context))
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 async def _finish(outcomes: list[_TopicOutcomes], request: ProduceRequest, context: RequestContext) -> Any:
     """Waits for all at once: what one partition waits for, another may get meanwhile."""
-    waiting = [one for _, _, row in outcomes for one in row if not isinstance(one, PartitionResult)]
+    waiting = [_result(one, request) for _, _, row in outcomes for one in row if not isinstance(one, PartitionResult)]
     results = iter(await asyncio.gather(*waiting))
     topics = [
         TopicResult(name, topic_id, [one if isinstance(one, PartitionResult) else next(results) for one in row])
         for name, topic_id, row in outcomes
     ]
-    return _respond(topics, request, context)
+    return _respond(topics, request.acks, context)
 
 
-def _respond(topics: list[TopicResult], request: ProduceRequest, context: RequestContext) -> Any:
-    if request.acks != NO_ACKS:
+async def _result(outcome: _Uncommitted | Awaitable[PartitionResult], request: ProduceRequest) -> PartitionResult:
+    if not isinstance(outcome, _Uncommitted):
+        return await outcome
+    try:
+        async with asyncio.timeout(_timeout_seconds(request)):
+            code = await outcome.partition.committed(outcome.appended.last_offset + 1, outcome.leader_epoch)
+    except TimeoutError:
+        code = ErrorCode.request_timed_out
+    return outcome.result(code)
+
+
+def _respond(topics: list[TopicResult], acks: int, context: RequestContext) -> Any:
+    if acks != NO_ACKS:
         return write_produce_response(topics, context.version)
     if any(result.error is not ErrorCode.none for topic in topics for result in topic.partitions):
         # Nobody reads a response: closing the connection is how the producer learns that it must look again.
         return CLOSE_CONNECTION
     return None
+
+
+def _timeout_seconds(request: ProduceRequest) -> float:
+    return max(0, request.timeout_ms) / 1000
 
 
 def _produce(
@@ -193,8 +293,10 @@ def _produce(
         if not partition.may_append_now:
             return _append_in_turn(partition, valid, request, broker)
         appended = partition.append(valid.data, valid.batches, now_ms)
-        if _must_wait(partition, partition.leader_epoch, request):
+        if partition.needs_sync():
             return _when_safe(partition, partition.leader_epoch, appended, valid.batches[0], request, broker)
+        if replication is not None and request.acks == ALL_ACKS:
+            return _Uncommitted(partition, partition.leader_epoch, appended, valid.batches[0])
         return _appended(partition, appended, valid.batches[0])
     except (KafkaError, OSError) as error:
         return _refused(topic, index, error, broker)
@@ -277,17 +379,7 @@ async def _append_in_turn(
             appended = await partition.append_in_turn(valid.data, valid.batches)
     except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
-    if _must_wait(partition, leader_epoch, request):
-        return await _when_safe(partition, leader_epoch, appended, valid.batches[0], request, broker)
-    return _appended(partition, appended, valid.batches[0])
-
-
-def _must_wait(partition: Partition, leader_epoch: int, request: ProduceRequest) -> bool:
-    """Also where leadership was lost since the append: then it is not this broker's to acknowledge any more."""
-    is_still_alone = partition.replication is None and partition.is_leader and partition.leader_epoch == leader_epoch
-    if request.acks == ALL_ACKS and not is_still_alone:
-        return True
-    return partition.needs_sync()
+    return await _when_safe(partition, leader_epoch, appended, valid.batches[0], request, broker)
 
 
 async def _when_safe(
@@ -299,21 +391,14 @@ async def _when_safe(
     broker: BrokerPort,
 ) -> PartitionResult:
     """Once it is on the disk, where the topic asks for that, and on all replicas in sync, where the producer does."""
-    end_offset = appended.last_offset + 1
-    code = ErrorCode.none
     try:
         if partition.needs_sync():
-            await partition.durable(end_offset)
-        if request.acks == ALL_ACKS:
-            async with asyncio.timeout(max(0, request.timeout_ms) / 1000):
-                code = await partition.committed(end_offset, leader_epoch)
-    except TimeoutError:
-        code = ErrorCode.request_timed_out
+            await partition.durable(appended.last_offset + 1)
     except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
-    if code is not ErrorCode.none:
-        return PartitionResult(partition.name.partition, code)
-    return _appended(partition, appended, batch)
+    if request.acks != ALL_ACKS:
+        return _appended(partition, appended, batch)
+    return await _result(_Uncommitted(partition, leader_epoch, appended, batch), request)
 
 
 def _appended(partition: Partition, appended: Appended, batch: BatchHeader) -> PartitionResult:
