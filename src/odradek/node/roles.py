@@ -128,6 +128,7 @@ class Roles:
             if replication is not None:
                 if replication.tick(now):
                     partition.take_high_watermark()
+                partition.note_deletions()
                 self._proposals.may_change(partition)
         self._fetchers.end_idle()
 

@@ -18,6 +18,7 @@ from odradek.base.ids import NO_EPOCH, NO_LEADER, TopicPartition
 from odradek.base.ports import Clock, Executor
 from odradek.config.topic_config import TopicConfig
 from odradek.log.partition_log import Appended, PartitionLog
+from odradek.partition.deletions import Deletions
 from odradek.partition.group_sync import GroupSync
 from odradek.partition.pace import SLOW_SECONDS, AppendPace
 from odradek.records.batch import BatchHeader
@@ -91,6 +92,7 @@ class Partition:
         self.end_watchers: Final[dict[Watcher, None]] = {}
         self._uncommitted: Final[list[tuple[int, int, Callable[[ErrorCode], None]]]] = []
         self._uncommitted_count = 0
+        self._deletions: Final = Deletions()
         # Grows with everything that watchers are told: who saw an older one has missed something.
         self.revision = 0
         # The batch that watchers are being told of: who waited for just this one need not ask the file for it.
@@ -141,6 +143,7 @@ class Partition:
         self.tell_watchers(UNKNOWN_BYTES)
         if was_leader:
             self._fail_uncommitted(ErrorCode.not_leader_or_follower)
+            self._deletions.fail(KafkaError(ErrorCode.not_leader_or_follower))
             self._tell_end_watchers(UNKNOWN_BYTES)
 
     def check_leader(self, expected_epoch: int = NO_EPOCH) -> None:
@@ -262,6 +265,7 @@ class Partition:
         now = self._clock.monotonic()
         if replication.fetched(fetch.replica_id, fetch.broker_epoch, fetch_offset, log_start_offset, now):
             self.take_high_watermark()
+        self.note_deletions()
 
     def check_follower(self, fetch: FollowerFetch) -> None:
         """Raises what a follower hears that is none, or is no more."""
@@ -357,6 +361,26 @@ class Partition:
         while self._uncommitted:
             _, _, told = heappop(self._uncommitted)
             told(code)
+
+    # deleting
+
+    @property
+    def low_watermark(self) -> int:
+        """Below it the records are gone from every replica that lives."""
+        start_offset = self.log.log_start_offset
+        return start_offset if self.replication is None else self.replication.low_watermark(start_offset)
+
+    async def deleted(self, offset: int) -> int:
+        """Waits until the low watermark has reached the offset, and returns it. Raises KafkaError if this broker ceases
+        to lead."""
+        self.check_leader()
+        low_watermark = self.low_watermark
+        return low_watermark if low_watermark >= offset else await self._deletions.wait_for(offset)
+
+    def note_deletions(self) -> None:
+        """A follower has fetched, or is not waited for any more."""
+        if self._deletions:
+            self._deletions.reached(self.low_watermark)
 
     # syncing
 
@@ -467,5 +491,6 @@ class Partition:
         self.replication = None
         self.following = None
         self._fail_uncommitted(reason)
+        self._deletions.fail(KafkaError(reason))
         self.tell_watchers(UNKNOWN_BYTES)
         self._tell_end_watchers(UNKNOWN_BYTES)

@@ -1,11 +1,14 @@
-"""A bug that can be switched on by name: it replaces one piece of the node while a run lasts."""
+"""A bug that can be switched on by name: it replaces one piece of the node, or a few, while a run lasts."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from odradek.sim.scenarios import Scenario
+
+Breaks = Callable[[Any], Any]
+"""Makes the broken piece from the sound one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,19 +19,18 @@ class PlantedBug:
     """In which it is to be found."""
     owner: Any
     attribute: str
-    breaks: Callable[[Any], Any]
-    """Makes the broken piece from the sound one."""
+    breaks: Breaks
+    also: tuple[tuple[Any, str, Breaks], ...] = ()
+    """What else has to go: as a rule a check that would stop the node before anything false can be seen."""
 
 
 @contextmanager
 def planted(bug: PlantedBug | None) -> Iterator[None]:
-    if bug is None:
+    with ExitStack() as stack:
+        if bug is not None:
+            for owner, attribute, breaks in ((bug.owner, bug.attribute, bug.breaks), *bug.also):
+                # As it stands in the class: a property stays one.
+                sound = vars(owner)[attribute]
+                stack.callback(setattr, owner, attribute, sound)
+                setattr(owner, attribute, breaks(sound))
         yield
-        return
-    # As it stands in the class: a property stays one.
-    sound = vars(bug.owner)[bug.attribute]
-    setattr(bug.owner, bug.attribute, bug.breaks(sound))
-    try:
-        yield
-    finally:
-        setattr(bug.owner, bug.attribute, sound)

@@ -1,24 +1,435 @@
 """Bugs of replication, switched on by name. What finds them are several brokers with copies: see `planted`."""
 
+import asyncio
 from typing import Any, Final
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.controller.assignment import Assignment
+from odradek.controller.brokers import Brokers
+from odradek.controller.isr_changes import IsrChanges
+from odradek.controller.partition_change import PartitionChange
+from odradek.handlers.broker import fetch_reading, list_offsets
+from odradek.log.producer_state import Origin, StagedProducers
+from odradek.metadata.records import MetadataRecord
+from odradek.node.replica_fetcher import ReplicaFetcher
+from odradek.node.roles import Roles
+from odradek.partition.partition import Partition
+from odradek.replication.actions import TruncateTo
+from odradek.replication.follower import FetchPosition, FollowerState, Progress
+from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.replication.leader import LeaderState
-from odradek.sim.planted_bug import PlantedBug
-from odradek.sim.scenarios import REPLICAS_CRASH
+from odradek.replication.progress import FollowerProgress
+from odradek.sim.planted_bug import Breaks, PlantedBug
+from odradek.sim.scenarios import REPLICAS_CRASH, REPLICAS_FLUSHED, REPLICAS_POWER_LOSS, Scenario
 
 
-def _at_once(sound: Any) -> Any:
-    return lambda leader, end_offset: ErrorCode.none
+def _always(value: object) -> Breaks:
+    return lambda sound: lambda *arguments, **options: value
+
+
+# ---- leaders
+
+
+def _advance_below_min_isr(sound: Any) -> Any:
+    def advance(leader: LeaderState, now: float) -> bool:
+        configured, leader._min_isr = leader._min_isr, 1
+        try:
+            moved: bool = sound(leader, now)
+        finally:
+            leader._min_isr = configured
+        return moved
+
+    return advance
+
+
+def _advance_by_majority(sound: Any) -> Any:
+    def advance(leader: LeaderState, now: float) -> bool:
+        ends = [leader.followers[one].end_offset for one in leader.isr if one != leader.broker_id]
+        ends = sorted([*ends, leader.log_end_offset], reverse=True)
+        reached = ends[len(ends) // 2]
+        if leader.under_min_isr or reached <= leader.high_watermark:
+            return False
+        leader.high_watermark = reached
+        return True
+
+    return advance
+
+
+def _count_proposed_only(sound: Any) -> Any:
+    def maximal_isr(leader: LeaderState) -> tuple[int, ...]:
+        pending = leader._pending
+        return leader.isr if pending is None else tuple(member.broker_id for member in pending.proposal.isr)
+
+    return property(maximal_isr)
+
+
+def _admit_before_epoch_start(sound: Any) -> Any:
+    def admit(leader: LeaderState, follower: FollowerProgress) -> None:
+        is_in_sync = follower.end_offset >= leader.high_watermark
+        if is_in_sync and leader._is_eligible(follower) and leader._pending is None:
+            leader._propose((*leader.isr, follower.broker_id), added=follower.broker_id)
+
+    return admit
+
+
+def _admit_at_once(sound: Any) -> Any:
+    def admit(leader: LeaderState, follower: FollowerProgress) -> None:
+        if leader._is_eligible(follower) and leader._pending is None:
+            leader._propose((*leader.isr, follower.broker_id), added=follower.broker_id)
+
+    return admit
+
+
+def _admit_any_life(sound: Any) -> Any:
+    def is_eligible(leader: LeaderState, follower: FollowerProgress) -> bool:
+        broker = leader._brokers(follower.broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    return is_eligible
+
+
+def _believe_any_life(sound: Any) -> Any:
+    def check_follower(leader: LeaderState, replica_id: int, broker_epoch: int) -> None:
+        if replica_id not in leader.followers:
+            raise KafkaError(ErrorCode.unknown_leader_epoch)
+
+    return check_follower
+
+
+def _acknowledge_on_leaving(sound: Any) -> Any:
+    return lambda partition, code: sound(partition, ErrorCode.none)
+
+
+def _serve_without_leading(sound: Any) -> Any:
+    def check_leader(partition: Partition, *epoch: Any) -> None:
+        try:
+            sound(partition, *epoch)
+        except KafkaError as error:
+            if error.code is not ErrorCode.not_leader_or_follower:
+                raise
+
+    return check_leader
+
+
+def _serve_any_epoch(sound: Any) -> Any:
+    return lambda partition, *epoch: sound(partition)
+
+
+def _read_to_the_end(sound: Any) -> Any:
+    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> Any:
+        return sound(partition, offset, max_bytes, partition.log.log_end_offset, min_one)
+
+    return read
+
+
+# ---- followers
+
+
+def _cut_when_following(sound: Any) -> Any:
+    def follow(roles: Roles, partition: Partition, state: Any) -> None:
+        if not partition.is_busy and partition.log.log_end_offset > partition.high_watermark:
+            partition.log.truncate_to(partition.high_watermark, partition._clock.wall_ms())
+        sound(roles, partition, state)
+
+    return follow
+
+
+def _cut_at_high_watermark(sound: Any) -> Any:
+    def diverged(state: FollowerState, log: Any, leader: Any, now: float) -> TruncateTo:
+        state._go_on()
+        return TruncateTo(min(state.high_watermark, log.log_end_offset), loses_committed=False)
+
+    return diverged
+
+
+def _never_diverge(sound: Any) -> Any:
+    return lambda partition, target: None
+
+
+def _claim_more(sound: Any) -> Any:
+    """A follower tells the leader that it has what it is only about to get."""
+
+    def position(state: FollowerState, log: Any, now: float) -> FetchPosition | None:
+        found: FetchPosition | None = sound(state, log, now)
+        if found is None or found.fetch_offset >= state.leader_high_watermark:
+            return found
+        return found._replace(fetch_offset=state.leader_high_watermark)
+
+    return position
+
+
+def _believe_former_leaders(sound: Any) -> Any:
+    def answered(state: FollowerState, log: Any, asked: FetchPosition, answer: Any, now: float) -> Any:
+        return sound(state, log, asked._replace(leader_epoch=state.leader_epoch), answer, now)
+
+    return answered
+
+
+def _keep_log_start(sound: Any) -> Any:
+    def appended(state: FollowerState, log: Any, answer: Any) -> Progress:
+        return Progress(sound(state, log, answer).high_watermark_moved, log.log_start_offset)
+
+    return appended
+
+
+def _forget_replicated(sound: Any) -> Any:
+    def add(staged: StagedProducers, *batch: Any) -> None:
+        if staged._origin is not Origin.REPLICATION:
+            sound(staged, *batch)
+
+    return add
+
+
+async def _no_sync(fetcher: ReplicaFetcher) -> None:
+    await asyncio.sleep(0)
+
+
+# ---- the controller
+
+
+def _elect_anybody(sound: Any) -> Any:
+    def elect(change: PartitionChange, replicas: Any, isr: Any, elr: Any) -> tuple[int, bool]:
+        leader, is_unclean = sound(change, replicas, isr, elr)
+        if leader >= 0:
+            return leader, is_unclean
+        return next((one for one in replicas if change.can_lead(one)), leader), True
+
+    return elect
+
+
+def _keep_eligible(sound: Any) -> Any:
+    def eligible(change: PartitionChange, replicas: Any, isr: Any) -> tuple[int, ...]:
+        return tuple(sorted(change._whole().intersection(replicas).difference(isr)))
+
+    return eligible
+
+
+def _take_for_clean(sound: Any) -> Any:
+    def end_previous_incarnation(brokers: Brokers, registration: Any, existing: Any) -> list[MetadataRecord]:
+        return [*brokers._elections.without(registration.broker_id)]
+
+    return end_previous_incarnation
+
+
+def _complete_at_once(sound: Any) -> Any:
+    def completed(assignment: Assignment, isr: Any, whole: Any, min_isr: int) -> Assignment | None:
+        final = assignment.final_replicas
+        return Assignment(final) if assignment.is_changing and set(isr) & set(final) else None
+
+    return completed
+
+
+def _bug(
+    name: str,
+    what: str,
+    owner: Any,
+    attribute: str,
+    breaks: Breaks,
+    *also: tuple[Any, str, Breaks],
+    scenario: Scenario = REPLICAS_CRASH,
+) -> PlantedBug:
+    return PlantedBug(
+        name=name, what=what, scenario=scenario, owner=owner, attribute=attribute, breaks=breaks, also=also
+    )
 
 
 REPLICATION_BUGS: Final = (
-    PlantedBug(
-        name="acknowledged-before-in-sync",
-        what="the producer hears before the replicas in sync have its records",
-        scenario=REPLICAS_CRASH,
-        owner=LeaderState,
-        attribute="acknowledgement",
-        breaks=_at_once,
+    _bug(
+        "acknowledged-before-in-sync",
+        "the producer hears before the replicas in sync have its records",
+        LeaderState,
+        "acknowledgement",
+        _always(ErrorCode.none),
+    ),
+    _bug(
+        "acknowledged-on-leaving",
+        "a leader that is deposed acknowledges what it could not commit",
+        Partition,
+        "_fail_uncommitted",
+        _acknowledge_on_leaving,
+    ),
+    _bug(
+        "zombie-leader",
+        "who leads no more goes on taking records",
+        Partition,
+        "check_leader",
+        _serve_without_leading,
+    ),
+    _bug(
+        "committed-by-majority",
+        "most of the replicas in sync are enough",
+        LeaderState,
+        "_advance",
+        _advance_by_majority,
+    ),
+    _bug(
+        "high-watermark-below-min-isr",
+        "the high watermark moves with too few in sync",
+        LeaderState,
+        "_advance",
+        _advance_below_min_isr,
+    ),
+    _bug(
+        "min-isr-not-checked",
+        "acks=all is enough with however few are in sync",
+        LeaderState,
+        "min_isr",
+        lambda sound: property(lambda leader: 1),
+    ),
+    _bug(
+        "shrink-before-committed",
+        "who is to leave the replicas in sync is not waited for any more",
+        LeaderState,
+        "maximal_isr",
+        _count_proposed_only,
+    ),
+    _bug(
+        "in-sync-before-epoch-start",
+        "a new leader takes for in sync who has not even its predecessor's records",
+        LeaderState,
+        "_admit",
+        _admit_before_epoch_start,
+    ),
+    _bug(
+        "in-sync-at-once",
+        "whoever fetches is in sync",
+        LeaderState,
+        "_admit",
+        _admit_at_once,
+    ),
+    _bug(
+        "stale-broker-epoch",
+        "what a broker fetched in a former life brings it into sync in the next",
+        IsrChanges,
+        "_is_eligible",
+        lambda sound: lambda changes, broker_id, broker_epoch: changes._state.is_active(broker_id),
+        (LeaderState, "_is_eligible", _admit_any_life),
+        (LeaderState, "check_follower", _believe_any_life),
+        scenario=REPLICAS_POWER_LOSS,
+    ),
+    _bug(
+        "unknown-broker-epochs",
+        "changes of who is in sync do not say for which lives they are meant",
+        LeaderState,
+        "_broker_epoch_of",
+        _always(UNKNOWN_BROKER_EPOCH),
+        (LeaderState, "_is_eligible", _admit_any_life),
+        scenario=REPLICAS_POWER_LOSS,
+    ),
+    _bug(
+        "no-epoch-fence",
+        "leaders answer followers and clients of any epoch",
+        Partition,
+        "check_leader",
+        _serve_any_epoch,
+    ),
+    _bug(
+        "read-beyond-the-high-watermark",
+        "consumers are given what is not committed",
+        fetch_reading,
+        "read_cached",
+        _read_to_the_end,
+    ),
+    _bug(
+        "end-told-too-early",
+        "a new leader tells an end below what its predecessor told",
+        list_offsets,
+        "_check_watermark_known",
+        _always(None),
+    ),
+    _bug(
+        "cut-at-the-high-watermark",
+        "a follower cuts its log at its high watermark before it asks the leader",
+        Roles,
+        "_follow",
+        _cut_when_following,
+    ),
+    _bug(
+        "divergence-cut-at-the-high-watermark",
+        "a follower whose log diverges cuts it at its high watermark, not where the epochs part",
+        FollowerState,
+        "_diverged",
+        _cut_at_high_watermark,
+    ),
+    _bug(
+        "divergence-not-looked-for",
+        "a leader gives records to followers whose logs part from its own",
+        fetch_reading,
+        "diverging_of",
+        _never_diverge,
+    ),
+    _bug(
+        "follower-claims-more",
+        "a follower fetches from beyond what it has written",
+        FollowerState,
+        "position",
+        _claim_more,
+    ),
+    _bug(
+        "former-leaders-believed",
+        "a follower takes answers of leaders that are none any more",
+        FollowerState,
+        "answered",
+        _believe_former_leaders,
+    ),
+    _bug(
+        "follower-fetches-before-the-sync",
+        "a follower of a topic with flush.messages=1 acknowledges what is only in memory",
+        ReplicaFetcher,
+        "_sync_what_must_be",
+        lambda sound: _no_sync,
+        scenario=REPLICAS_FLUSHED,
+    ),
+    _bug(
+        "leader-counts-unsynced",
+        "a leader of a topic with flush.messages=1 counts what is only in its own memory",
+        Partition,
+        "counted_end",
+        lambda sound: property(lambda partition: partition.log.log_end_offset),
+        scenario=REPLICAS_FLUSHED,
+    ),
+    _bug(
+        "followers-forget-producers",
+        "a new leader does not know which batches it has",
+        StagedProducers,
+        "add",
+        _forget_replicated,
+    ),
+    _bug(
+        "log-start-not-passed-on",
+        "followers keep what was deleted",
+        FollowerState,
+        "appended",
+        _keep_log_start,
+    ),
+    _bug(
+        "elected-from-outside",
+        "with nobody in sync and nobody eligible, anybody leads",
+        PartitionChange,
+        "_elect",
+        _elect_anybody,
+    ),
+    _bug(
+        "eligible-though-others-went-on",
+        "whoever was in sync once stays eligible",
+        PartitionChange,
+        "_eligible",
+        _keep_eligible,
+    ),
+    _bug(
+        "unclean-stop-taken-for-clean",
+        "a broker that lost power is taken for one that has everything",
+        Brokers,
+        "_end_previous_incarnation",
+        _take_for_clean,
+        scenario=REPLICAS_POWER_LOSS,
+    ),
+    _bug(
+        "moved-before-caught-up",
+        "a reassignment is over before the newcomers are in sync",
+        Assignment,
+        "completed",
+        _complete_at_once,
+        scenario=REPLICAS_POWER_LOSS,
     ),
 )

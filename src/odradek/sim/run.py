@@ -105,9 +105,9 @@ class _Run:
             fault for place, fault in enumerate(self.faults) if only_faults is None or place in only_faults
         ]
         self._scenario: Final = scenario
-        self._cluster: Final = Cluster(
-            world, self._nodes, self._replicas.may_die if self._replicas and scenario.spares_a_copy else None
-        )
+        self._cluster: Final = Cluster(world, self._nodes)
+        if self._replicas is not None and scenario.spares_a_copy:
+            self._cluster.may_die = self._replicas.may_die
         self._ends_with_restart: Final = random.random() < 0.3
         self._is_verified = False
 

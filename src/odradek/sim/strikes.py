@@ -9,16 +9,15 @@ from odradek.sim.world import World
 
 # A process that is to die within so many of its next steps dies at the latest after this time.
 _FUSE_SECONDS_MAX: Final = 2.0
+_TURN_SECONDS: Final = 0.1
 
 
 class Cluster:
     """What faults can reach."""
 
-    def __init__(
-        self, world: World, nodes: Sequence[NodeHost], may_die: Callable[[NodeHost], bool] | None = None
-    ) -> None:
-        """`may_die`: whether a node's death now leaves what is promised to survive it. None: any one's does."""
-        self.may_die: Final = may_die
+    def __init__(self, world: World, nodes: Sequence[NodeHost]) -> None:
+        # Whether a node's death now leaves what is promised to survive it.
+        self.may_die: Callable[[NodeHost], bool] = lambda node: True
         self.world: Final = world
         self.nodes: Final[Mapping[str, NodeHost]] = {node.name: node for node in nodes}
         self.voters: Final = tuple(node for node in nodes if node.planned.is_voter)
@@ -58,7 +57,7 @@ def _die(fault: Fault, cluster: Cluster) -> None:
     what, _, where = fault.kind.partition("-at-")
 
     def end() -> None:
-        if process.is_alive and (cluster.may_die is None or cluster.may_die(node)):
+        if process.is_alive and cluster.may_die(node):
             if what == "power-loss":
                 node.machine.lose_power()
             else:
@@ -78,6 +77,34 @@ def _restart(fault: Fault, cluster: Cluster) -> None:
     node = cluster.nodes[fault.node]
     node.stop()
     cluster.world.scheduler.call_after(fault.lasts_seconds, node.start)
+
+
+def _restart_in_turn(fault: Fault, cluster: Cluster) -> None:
+    """As an upgrade does: one node after the other, the next once the one before it serves again."""
+    waiting = list(cluster.nodes.values())
+    scheduler = cluster.world.scheduler
+
+    def next_one() -> None:
+        if waiting:
+            node = waiting.pop()
+            node.stop()
+            scheduler.call_after(_TURN_SECONDS, start, node)
+
+    def start(node: NodeHost) -> None:
+        if node.machine.is_running and not node.is_wanted:
+            # It is still on its way out.
+            scheduler.call_after(_TURN_SECONDS, start, node)
+            return
+        node.start()
+        scheduler.call_after(_TURN_SECONDS, wait_for, node)
+
+    def wait_for(node: NodeHost) -> None:
+        if node.is_ready or not node.machine.is_running:
+            next_one()
+        else:
+            scheduler.call_after(_TURN_SECONDS, wait_for, node)
+
+    next_one()
 
 
 def _pause(fault: Fault, cluster: Cluster) -> None:
@@ -213,6 +240,7 @@ _STRIKES: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "power-loss-at-disk": _die,
     "power-loss-at-sync": _die,
     "restart": _restart,
+    "restart-in-turn": _restart_in_turn,
     "pause": _pause,
     "clock-jump": _jump_clock,
     "block": _block,

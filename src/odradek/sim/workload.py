@@ -127,7 +127,7 @@ class Workload:
         """Waits until the cluster is whole again; `complaint` says what is missing."""
 
         async def work(client: ClusterClient) -> None:
-            self._inspector = Inspector(client, self._plan)
+            self._inspector = Inspector(client, self._plan, self._replication_factor)
             await self._inspector.until_whole()
 
         self._run(INSPECTOR, work, ends=True)

@@ -2,10 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.partition.partition import FollowerFetch
 from odradek.records.batch import BatchHeader, parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
@@ -25,7 +27,15 @@ def following(epoch: int) -> FollowerState:
     return FollowerState(leader_id=2, leader_epoch=epoch, high_watermark=0, backoff_max_seconds=1.0)
 
 
-def with_followers(fixture: Fixture, epoch: int, *, isr: tuple[int, ...], min_isr: int = 1) -> LeaderState:
+class Alive(NamedTuple):
+    epoch: int = 1
+    fenced: bool = False
+    in_controlled_shutdown: bool = False
+
+
+def with_followers(
+    fixture: Fixture, epoch: int, *, isr: tuple[int, ...], min_isr: int = 1, alive: tuple[int, ...] = ()
+) -> LeaderState:
     return LeaderState(
         broker_id=1,
         leader_epoch=epoch,
@@ -37,7 +47,7 @@ def with_followers(fixture: Fixture, epoch: int, *, isr: tuple[int, ...], min_is
         log_end_offset=fixture.partition.log.log_end_offset,
         high_watermark=fixture.partition.high_watermark,
         lag_max_seconds=10.0,
-        brokers=lambda _: None,
+        brokers=lambda broker_id: Alive() if broker_id in alive else None,
         now=0.0,
     )
 
@@ -148,6 +158,29 @@ def test_what_a_former_epoch_appended_is_not_acknowledged_in_a_later_one(tmp_pat
         ):
             become()
             assert await partition.committed(1, 1) is ErrorCode.not_leader_or_follower
+
+    asyncio.run(scenario())
+
+
+def test_deleted_is_what_every_living_replica_has_deleted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2), alive=(2,)))
+        for _ in range(3):
+            fixture.append()
+        partition.follower_fetched(FollowerFetch(2, -1), 3, 0)
+        partition.log.advance_log_start(2)
+        first, all_of_it = (asyncio.ensure_future(partition.deleted(offset)) for offset in (1, 2))
+        await asyncio.sleep(0)
+        assert not first.done()
+        partition.follower_fetched(FollowerFetch(2, -1), 3, 1)
+        assert await first == 1
+        assert not all_of_it.done()
+        partition.become_follower(2, 2, following(2))
+        with pytest.raises(KafkaError) as refused:
+            await all_of_it
+        assert refused.value.code is ErrorCode.not_leader_or_follower
 
     asyncio.run(scenario())
 

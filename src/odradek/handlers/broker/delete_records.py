@@ -1,4 +1,7 @@
-"""DeleteRecords, versions 0 to 2: moves a partition's start forward. Files below it go with the next retention."""
+"""DeleteRecords, versions 0 to 2: moves a partition's start forward. Files below it go with the next retention.
+
+Answered once every replica that lives has done so.
+"""
 
 import asyncio
 from collections.abc import Awaitable
@@ -23,11 +26,15 @@ class _Outcome(NamedTuple):
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awaitable[Message]:
     # Of a partition named twice the last offset counts.
     asked = {(topic.name, one.partition_index): one.offset for topic in request.topics for one in topic.partitions}
-    return _delete(asked, context, broker)
+    return _delete(asked, request.timeout.total_seconds(), context, broker)
 
 
-async def _delete(asked: dict[tuple[str, int], int], context: RequestContext, broker: BrokerPort) -> Message:
-    outcomes = await asyncio.gather(*(_delete_in(*key, offset, broker) for key, offset in asked.items()))
+async def _delete(
+    asked: dict[tuple[str, int], int], timeout_seconds: float, context: RequestContext, broker: BrokerPort
+) -> Message:
+    outcomes = await asyncio.gather(
+        *(_delete_in(*key, offset, timeout_seconds, broker) for key, offset in asked.items())
+    )
     topics: dict[str, list[Message]] = {}
     for (topic, index), outcome in zip(asked, outcomes, strict=True):
         topics.setdefault(topic, []).append(
@@ -48,7 +55,7 @@ async def _delete(asked: dict[tuple[str, int], int], context: RequestContext, br
     )
 
 
-async def _delete_in(topic: str, index: int, offset: int, broker: BrokerPort) -> _Outcome:
+async def _delete_in(topic: str, index: int, offset: int, timeout_seconds: float, broker: BrokerPort) -> _Outcome:
     if topic in INTERNAL_TOPICS and is_known(topic, index, broker):
         return _Outcome(ErrorCode.invalid_topic_exception)
     try:
@@ -61,9 +68,12 @@ async def _delete_in(topic: str, index: int, offset: int, broker: BrokerPort) ->
         if not 0 <= target <= partition.high_watermark:
             raise KafkaError(ErrorCode.offset_out_of_range)
         await partition.exclusively(lambda: partition.log.advance_log_start(target))
+        async with asyncio.timeout(max(0.0, timeout_seconds)):
+            return _Outcome(ErrorCode.none, await partition.deleted(target))
+    except TimeoutError:
+        return _Outcome(ErrorCode.request_timed_out, partition.low_watermark)
     except KafkaError as error:
         return _Outcome(error.code)
     except OSError as error:
         broker.fail_log_dir(partition.log_dir, error)
         return _Outcome(ErrorCode.kafka_storage_error)
-    return _Outcome(ErrorCode.none, partition.log.log_start_offset)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.base.ids import NO_LEADER, TopicPartition
-from odradek.metadata.records import RegisterBrokerRecord
+from odradek.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.history import Outcome, Send
@@ -38,14 +38,14 @@ def check_metadata_log(
 ) -> Iterator[Violation]:
     model = ClusterModel()
     returns = _returns(records, unclean_ends)
-    for one in records:
+    for place, one in enumerate(records):
         record = one.record
         before = dict(model.partitions)
         changed = model.take(one)
         for what in _wrong_states(model, changed):
             yield Violation(WHO_IS_IN_SYNC, f"record {one.offset}: {what}", seconds)
         if changed is not None and changed in before:
-            wrong = _wrong_election(before[changed], model.partitions[changed])
+            wrong = _wrong_election(before[changed], model.partitions[changed], _returning(records[place:]))
             if wrong is not None:
                 yield Violation(WHO_MAY_LEAD, f"record {one.offset}: {model.name(changed)} {wrong}", seconds)
         if isinstance(record, RegisterBrokerRecord) and one.offset in returns:
@@ -70,11 +70,21 @@ def _wrong_states(model: ClusterModel, changed: _Key | None) -> Iterator[str]:
             yield f"{model.name(key)} has a leader that is not in sync: {state}"
 
 
-def _wrong_election(before: PartitionModel, after: PartitionModel) -> str | None:
+def _returning(records: Sequence[CommittedRecord]) -> int | None:
+    """The broker that a change of partitions makes room for: it comes back, and may have lost what it had."""
+    for one in records:
+        if isinstance(one.record, RegisterBrokerRecord):
+            return one.record.broker_id
+        if not isinstance(one.record, PartitionChangeRecord):
+            return None
+    return None
+
+
+def _wrong_election(before: PartitionModel, after: PartitionModel, returning: int | None) -> str | None:
     leader = after.leader
     if leader in (NO_LEADER, before.leader) or leader in before.isr or leader in before.elr:
         return None
-    if not before.isr and not before.elr and before.last_known_leader == (leader,):
+    if not {*before.isr, *before.elr} - {returning} and before.last_known_leader == (leader,):
         return None
     if leader in before.adding and before.leader not in after.replicas:
         # The former leader's last word: a newcomer is in sync, and so the partition's move is over.

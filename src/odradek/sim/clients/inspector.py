@@ -11,12 +11,13 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import METADATA_TOPIC
 from odradek.protocol.schemas import Message, Schema
 from odradek.sim.checkers.agreement import disagreement
-from odradek.sim.clients.cluster_client import METADATA, ClusterClient
+from odradek.sim.clients.cluster_client import METADATA, ClusterClient, milliseconds
 from odradek.sim.clients.onlooker import DESCRIBE_CONFIGS, TOPIC
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.history import ClusterView
 from odradek.sim.layout import CLIENT_PORT, CONTROLLER_PORT, Plan
 
+LIST_PARTITION_REASSIGNMENTS: Final = 46
 DESCRIBE_QUORUM: Final = 55
 DESCRIBE_CLUSTER: Final = 60
 DESCRIBE_TOPIC_PARTITIONS: Final = 75
@@ -24,9 +25,11 @@ _TOPICS_MAX: Final = 1000
 
 
 class Inspector:
-    def __init__(self, client: ClusterClient, plan: Plan) -> None:
+    def __init__(self, client: ClusterClient, plan: Plan, replication_factor: int = 1) -> None:
+        """`replication_factor`: as many replicas as every partition has in the end, all of them in sync."""
         self._client: Final = client
         self._plan: Final = plan
+        self._replication_factor: Final = replication_factor
         self.complaint = "nobody has been asked yet"
         """Why the cluster is not whole; empty once it is."""
 
@@ -35,12 +38,29 @@ class Inspector:
             try:
                 views = [await self._ask_broker(node.name) for node in self._plan.brokers]
                 unlike = disagreement(views, (node.node_id for node in self._plan.brokers))
-                self.complaint = unlike or await self._complaint_of_quorum()
+                self.complaint = unlike or await self._complaint_of_quorum() or await self._complaint_of_replicas()
             except ConnectionLost as lost:
                 self.complaint = str(lost)
             if self.complaint:
                 self._client.note(f"finds the cluster not whole: {self.complaint}")
                 await self._client.back_off()
+
+    # ---- replicas
+
+    async def _complaint_of_replicas(self) -> str:
+        if self._replication_factor == 1:
+            return ""
+        client = self._client
+        wire = await client.any_wire()
+        moves = await client.ask(wire, LIST_PARTITION_REASSIGNMENTS, _reassignments_question)
+        if moves.error_code is not ErrorCode.none or moves.topics:
+            return f"partitions are still moving: {moves.error_code.name} {[topic.name for topic in moves.topics]}"
+        for topic in (await client.ask(wire, METADATA, _metadata_question)).topics:
+            for partition in topic.partitions:
+                is_whole = len(partition.isr_nodes) == len(partition.replica_nodes) == self._replication_factor
+                if not is_whole or partition.leader_id < 0:
+                    return f"{topic.name}-{partition.partition_index}: {_placed(partition)}"
+        return ""
 
     # ---- the quorum
 
@@ -141,6 +161,10 @@ def _metadata_question(chosen: Schema) -> Message:
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
     )
+
+
+def _reassignments_question(chosen: Schema) -> Message:
+    return chosen.new("ListPartitionReassignmentsRequest", timeout=milliseconds(1500), topics=None)
 
 
 def _cluster_question(chosen: Schema) -> Message:

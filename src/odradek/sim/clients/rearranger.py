@@ -15,7 +15,6 @@ from odradek.sim.clients.wire import ConnectionLost
 
 ELECT_LEADERS: Final = 43
 ALTER_PARTITION_REASSIGNMENTS: Final = 45
-LIST_PARTITION_REASSIGNMENTS: Final = 46
 _PREFERRED: Final = 0
 _ELECT_PROBABILITY: Final = 0.3
 _CANCEL_PROBABILITY: Final = 0.15
