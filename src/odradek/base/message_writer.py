@@ -48,9 +48,7 @@ _ABSENT: Final = 0xFF
 _PRESENT: Final = 0x01
 
 
-@cache
-def message_writer(entity_type: Any) -> Writer:
-    """Appends an entity of this class, or of another that has its fields."""
+def _entity_writer(entity_type: Any) -> Writer:
     flexible: bool = entity_type.__flexible__
     steps: list[Writer] = []
     tagged: list[tuple[int, Writer]] = []
@@ -77,6 +75,10 @@ def message_writer(entity_type: Any) -> Writer:
             step(out, entity)
 
     return write
+
+
+message_writer: Final[Callable[[Any], Writer]] = cache(_entity_writer)
+"""What appends an entity of this class, or of another that has its fields."""
 
 
 # ---- fields

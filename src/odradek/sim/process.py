@@ -26,15 +26,18 @@ class ProcessDied(BaseException):
 class Fuse:
     """Strikes when so many things have happened: what makes a crash fall between any two of them."""
 
-    __slots__ = ("_left", "_strike")
+    __slots__ = ("_left", "_strike", "is_lit")
 
     def __init__(self) -> None:
         self._left = 0
         self._strike: Callable[[], None] | None = None
+        # Looked at before every callback and disk operation, to call nothing where nothing is to strike.
+        self.is_lit = False
 
     def light(self, count: int, strike: Callable[[], None]) -> None:
         self._left = count
         self._strike = strike
+        self.is_lit = True
 
     def burn(self) -> None:
         if self._strike is None:
@@ -42,6 +45,7 @@ class Fuse:
         self._left -= 1
         if self._left <= 0:
             strike, self._strike = self._strike, None
+            self.is_lit = False
             strike()
 
 
@@ -70,13 +74,14 @@ class Process(Runnable):
         return self.scheduler.now + self._overtime
 
     def run(self, turn: Turn) -> None:
-        self.turn_fuse.burn()
-        if not self.is_alive:
-            return
-        callback, context = turn.callback, turn.context
+        if self.turn_fuse.is_lit:
+            self.turn_fuse.burn()
+            if not self.is_alive:
+                return
+        callback, context, scheduler = turn.callback, turn.context, self.scheduler
         assert callback is not None
         assert context is not None
-        self.scheduler.running = self
+        scheduler.running = self
         asyncio._set_running_loop(self.loop)
         try:
             context.run(callback, *turn.args)
@@ -86,7 +91,7 @@ class Process(Runnable):
             self.loop.call_exception_handler({"message": "error in a callback", "exception": error})
         finally:
             asyncio._set_running_loop(None)
-            self.scheduler.running = None
+            scheduler.running = None
             if self._overtime:
                 self.busy_until = max(self.busy_until, self.now)
                 self._overtime = 0.0

@@ -83,7 +83,7 @@ class Scheduler:
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Turn:
         """For the world itself: a segment that arrives, a fault that strikes."""
         turn = Turn(None, when, callback, args)
-        self.at(max(when, self.now), turn)
+        heappush(self._timers, (when if when > self.now else self.now, next(self._order), turn))
         return turn
 
     def call_after(self, seconds: float, callback: Callable[..., object], *args: Any) -> Turn:
@@ -93,13 +93,26 @@ class Scheduler:
         """Lets things happen up to a time, or until `finished`; returns whether it is. The time is then `until`,
         unless it finished before."""
         ready, timers = self._ready, self._timers
+        next_ready = ready.popleft
         at_this_instant = 0
         while True:
             while ready:
-                self._take(ready.popleft())
+                turn = next_ready()
                 at_this_instant += 1
                 if at_this_instant > TURNS_AT_ONE_INSTANT_MAX:
                     raise Livelock(f"{at_this_instant} callbacks at {self.now:.6f} s")
+                callback = turn.callback
+                if callback is None:
+                    continue
+                process = turn.process
+                if process is None:
+                    callback(*turn.args)
+                elif process.is_alive:
+                    if process.busy_until > self.now or process.deferred:
+                        self._defer(process, turn)
+                    else:
+                        self.turns += 1
+                        process.run(turn)
             if finished():
                 return True
             if not timers or timers[0][0] > until:
@@ -116,20 +129,6 @@ class Scheduler:
         """Nothing of all that will happen."""
         self._ready.clear()
         self._timers.clear()
-
-    def _take(self, turn: Turn) -> None:
-        callback = turn.callback
-        if callback is None:
-            return
-        process = turn.process
-        if process is None:
-            callback(*turn.args)
-        elif process.is_alive:
-            if process.busy_until > self.now or process.deferred:
-                self._defer(process, turn)
-            else:
-                self.turns += 1
-                process.run(turn)
 
     def _defer(self, process: Runnable, turn: Turn) -> None:
         if not process.deferred:

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from odradek.sim.scheduler import Scheduler
 
+_LINES_AT_ONCE: Final = 200
+
 
 class Event(NamedTuple):
     seconds: float
@@ -24,6 +26,8 @@ class Trace:
     def __init__(self, scheduler: Scheduler, *, keep: bool = False) -> None:
         self._scheduler: Final = scheduler
         self._hash: Final = blake2b(digest_size=16)
+        # Not hashed yet: many small pieces take longer than a large one.
+        self._lines: Final[list[str]] = []
         self.events: Final[list[Event] | None] = [] if keep else None
 
     def minor(self, who: str, what: str) -> None:
@@ -35,9 +39,16 @@ class Trace:
     def _note(self, who: str, what: str, is_major: bool) -> None:
         scheduler = self._scheduler
         # The number of callbacks so far makes every difference in scheduling a difference in the hash.
-        self._hash.update(f"{scheduler.now!r} {scheduler.turns} {who} {what}\n".encode())
+        self._lines.append(f"{scheduler.now!r} {scheduler.turns} {who} {what}\n")
+        if len(self._lines) >= _LINES_AT_ONCE:
+            self._hash_lines()
         if self.events is not None:
             self.events.append(Event(scheduler.now, who, what, is_major))
 
     def hash(self) -> str:
+        self._hash_lines()
         return self._hash.hexdigest()
+
+    def _hash_lines(self) -> None:
+        self._hash.update("".join(self._lines).encode())
+        self._lines.clear()
