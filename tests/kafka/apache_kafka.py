@@ -144,6 +144,9 @@ class KafkaTools:
     def metadata_shell(self, snapshot: Path, *command: str) -> str:
         return self.run("org.apache.kafka.shell.MetadataShell", "--snapshot", str(snapshot), *command)
 
+    def reassign_partitions(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", *self._server(), *arguments)
+
     def transactions(self, *arguments: str) -> str:
         return self.run("org.apache.kafka.tools.TransactionsCommand", *self._server(), *arguments)
 

@@ -23,11 +23,15 @@ from odradek.client.placement import PlacedPartition, Skew, loads_of, skew_of
 from odradek.client.reassignment_plan import CannotPlan, Move, Purpose, plan_moves
 from odradek.client.reassignments import Reassignment, Reassignments
 from odradek.client.survey import Survey, survey
+from odradek.client.throttles import ReplicationThrottles
 
 app = typer.Typer(help="Move partitions between brokers: plan, apply, watch, cancel.", no_args_is_help=True)
 
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this one; may be repeated.")
+]
+PreserveThrottles = Annotated[
+    bool, typer.Option("--preserve-throttles", help="Leave replication throttles as they are.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -100,16 +104,15 @@ def apply(
         Path, typer.Argument(metavar="FILE", show_default=False, help="A plan, as `plan --out` writes it.")
     ],
     yes: Yes = False,
-    throttle: Annotated[int | None, typer.Option("--throttle", min=1, metavar="BYTES/S", hidden=True)] = None,
+    throttle: Annotated[
+        int | None,
+        typer.Option("--throttle", min=1, metavar="BYTES/S", help="Let every broker copy no faster than this."),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Begin the moves of a plan, or of a file of kafka-reassign-partitions."""
-    if throttle is not None:
-        raise UserError(
-            "--throttle: the brokers do not serve replication throttles yet; leave it out to move unthrottled"
-        )
+    """Begin the moves of a plan, or of a file of kafka-reassign-partitions. Once more changes their --throttle."""
     wanted = read_plan(file)
     with open_cluster(bootstrap, timeout) as cluster:
         moves = _moves_to(wanted, _survey(cluster), file)
@@ -119,9 +122,12 @@ def apply(
         _refuse_while_moving(under_way, {move.partition for move in moves})
         if moves and format is OutputFormat.TABLE:
             _print_moves(moves)
-            say(_cost(moves, None))
+            say(_cost(moves, throttle))
         if moves and not yes and is_terminal(sys.stdin):
             typer.confirm(f"Move {_counted(len(moves))}?", abort=True, err=True)
+        if throttle is not None:
+            on_the_way = [_as_move(one) for one in under_way if one.partition in wanted]
+            ReplicationThrottles(cluster).limit([*moves, *on_the_way], throttle)
         with progress("beginning", len(moves), unit="partitions") as advance:
             refusals = Reassignments(cluster).begin({move.partition: move.after for move in moves}, on_answer=advance)
     if format is OutputFormat.JSON:
@@ -136,19 +142,26 @@ def apply(
 @app.command()
 def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Until everything has arrived.")] = False,
+    preserve_throttles: PreserveThrottles = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show what is on its way, how much is copied, and how long the rest will take."""
+    """Show what is on its way, how much is copied, and how long the rest will take.
+
+    Once everything has arrived, replication throttles are taken off.
+    """
     with open_cluster(bootstrap, timeout) as cluster:
-        show_status(cluster, watch=watch, as_json=format is OutputFormat.JSON)
+        is_over = show_status(cluster, watch=watch, as_json=format is OutputFormat.JSON)
+        if is_over and not preserve_throttles:
+            _clear_throttles(cluster)
 
 
 @app.command()
 def cancel(
     topic: Topics = None,
     yes: Yes = False,
+    preserve_throttles: PreserveThrottles = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
@@ -163,10 +176,17 @@ def cancel(
             typer.confirm(f"Call off moving {_counted(len(called_off))}?", abort=True, err=True)
         with progress("cancelling", len(called_off), unit="partitions") as advance:
             refusals = moves.cancel([one.partition for one in called_off], on_answer=advance)
+        if called_off and not preserve_throttles and not moves.ongoing():
+            _clear_throttles(cluster)
     if format is OutputFormat.JSON:
         print_json({"cancelled": [str(one.partition) for one in called_off if one.partition not in refusals]})
     _raise_refusals(refusals, len(called_off))
     say(f"{_counted(len(called_off))}: called off" if called_off else "nothing is being moved")
+
+
+def _clear_throttles(cluster: Cluster) -> None:
+    if ReplicationThrottles(cluster).clear():
+        say("replication throttles are taken off")
 
 
 def _survey(cluster: Cluster) -> Survey:
@@ -220,6 +240,11 @@ def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey, f
             size_bytes = found.size_of(partition, layout)
             moves.append(Move(partition=partition, before=layout.replicas, after=replicas, size_bytes=size_bytes))
     return moves
+
+
+def _as_move(under_way: Reassignment) -> Move:
+    before = tuple(broker for broker in under_way.replicas if broker not in under_way.adding)
+    return Move(partition=under_way.partition, before=before, after=under_way.target, size_bytes=0)
 
 
 def _skews(placed: Sequence[PlacedPartition], moves: Sequence[Move], brokers: frozenset[int]) -> tuple[Skew, Skew]:

@@ -19,12 +19,13 @@ _INTERVAL_S: Final = 1.0
 _TOLD_EVERY_S: Final = 10.0
 
 
-def show_status(cluster: Cluster, *, watch: bool, as_json: bool) -> None:
+def show_status(cluster: Cluster, *, watch: bool, as_json: bool) -> bool:
+    """Returns whether nothing is being moved any more."""
     meter = ProgressMeter()
     seen = meter.look(_states(cluster), time.monotonic())
     if watch:
         _watch(cluster, meter, seen, as_json)
-        return
+        return True
     if seen.states:
         # A rate takes two looks; those that arrive in between are shown as arrived.
         time.sleep(_INTERVAL_S)
@@ -35,6 +36,7 @@ def show_status(cluster: Cluster, *, watch: bool, as_json: bool) -> None:
         say("nothing is being moved")
     else:
         _print(seen)
+    return not seen.states
 
 
 def _watch(cluster: Cluster, meter: ProgressMeter, seen: Progress, as_json: bool) -> None:

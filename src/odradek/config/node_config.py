@@ -60,8 +60,10 @@ class NodeConfig:
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
+    follower_replication_throttled_rate: int
     initial_broker_registration_timeout_ms: int
     leader_imbalance_check_interval_seconds: int
+    leader_replication_throttled_rate: int
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_enable: bool
@@ -90,6 +92,7 @@ class NodeConfig:
     num_recovery_threads_per_data_dir: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
     replica_fetch_backoff_ms: int
     replica_fetch_max_bytes: int
     replica_fetch_min_bytes: int
@@ -98,6 +101,8 @@ class NodeConfig:
     replica_high_watermark_checkpoint_interval_ms: int
     replica_lag_time_max_ms: int
     replica_selector_class: str | None
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
     socket_connection_setup_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int

@@ -25,8 +25,11 @@ def collect(properties: Iterable[Property], overrides: Mapping[str, str], proble
     problems.locate(lines)
     for key, earlier in repeated:
         problems.warn(key, f"{key} stands at line {earlier} too: the last one counts")
-    for key in given:
+    for key in list(given):
         _look_at_name(key, given, problems)
+        if key in BROKER_CONFIGS and BROKER_CONFIGS[key].update_mode is UpdateMode.DYNAMIC_ONLY:
+            problems.warn(key, f"{key} has no effect here: it is set while the cluster runs (odradek config set)")
+            del given[key]
     return given
 
 

@@ -30,9 +30,9 @@ class TopicConfig:
     file_delete_delay_ms: int
     flush_messages: int
     flush_ms: int
-    follower_replication_throttled_replicas: tuple[str, ...]
+    follower_replication_throttled_replicas: frozenset[str]
     index_interval_bytes: int
-    leader_replication_throttled_replicas: tuple[str, ...]
+    leader_replication_throttled_replicas: frozenset[str]
     local_retention_bytes: int
     local_retention_ms: int
     max_compaction_lag_ms: int
@@ -125,6 +125,9 @@ def _fields_of(values: Mapping[str, ConfigValue]) -> dict[str, Any]:
     if "cleanup.policy" in values:
         policy = frozenset(arguments["cleanup_policy"])
         arguments |= {"cleanup_policy": policy, "compact": "compact" in policy, "delete": "delete" in policy}
+    for field in ("follower_replication_throttled_replicas", "leader_replication_throttled_replicas"):
+        if field in arguments:
+            arguments[field] = frozenset(text.strip() for text in arguments[field])
     # Kafka's tests and ours need segments below the public minimum of 1 MiB.
     internal_segment_bytes = arguments.pop("internal_segment_bytes", None)
     if internal_segment_bytes is not None:

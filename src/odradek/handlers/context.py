@@ -11,6 +11,7 @@ from odradek.metadata.image import ClusterImage
 from odradek.partition.moves import ReplicaMoves
 from odradek.partition.partition import Partition
 from odradek.protocol.schemas import Message, Schema
+from odradek.replication.throttle import ReplicationThrottle
 from odradek.waiting.fetch_sessions import FetchSessions
 
 
@@ -111,6 +112,10 @@ class BrokerPort(NodePort, Protocol):
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def leader_throttle(self) -> ReplicationThrottle:
+        """Of what followers fetch here."""
 
     def partition(self, topic: str, index: int) -> Partition | None: ...
 

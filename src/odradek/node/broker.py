@@ -31,6 +31,7 @@ from odradek.node.vanished_leaders import VanishedLeaders
 from odradek.partition.moves import ReplicaMoves
 from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
+from odradek.replication.throttle import ReplicationThrottle
 from odradek.waiting.fetch_sessions import FetchSessions
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,9 @@ class Broker:
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
+        self.leader_throttle: Final = _new_throttle(config)
+        self._follower_throttle: Final = _new_throttle(config)
+        self._move_throttle: Final = _new_throttle(config)
         self._producer_ids: Final = ProducerIds(controller, config.node_id, self._broker_epoch)
         self._assignments: Final = DirectoryAssignments(controller, config.node_id, self._broker_epoch)
         self.moves: Final = ReplicaMoves(
@@ -74,7 +78,7 @@ class Broker:
             clock=clock,
             assign=self._assignments.assign,
             pace_of=self._pace_of,
-            bytes_per_second_max=self._move_bytes_per_second_max,
+            throttle=self._move_throttle,
             disk_failed=self.fail_log_dir,
         )
         self._roles: Final = Roles(
@@ -82,6 +86,7 @@ class Broker:
             controller,
             image=lambda: self._image,
             broker_epoch=self._broker_epoch,
+            throttle=self._follower_throttle,
             clock=clock,
             disk_failed=self.fail_log_dir,
             leader_lost=lambda leader: self._vanished.connection_lost(leader.broker_id, leader.host, leader.port),
@@ -275,11 +280,6 @@ class Broker:
     def _pace_of(self, log_dir: str) -> AppendPace:
         return self._paces.setdefault(log_dir, AppendPace())
 
-    def _move_bytes_per_second_max(self) -> int:
-        limit = self.config.effective("replica.alter.log.dirs.io.max.bytes.per.second")
-        assert isinstance(limit, int)
-        return limit
-
     def _add(self, held: _Held, log: PartitionLog) -> None:
         name, topic_id, state = held
         log_dir = self.log_dirs.dir_of(log)
@@ -328,6 +328,7 @@ class Broker:
                     self._image.broker_config(self.node_id),
                     self._image.default_broker_config(),
                 )
+                self._set_throttles()
                 for listener in self._config_listeners:
                     listener(self.config)
                 topics.update(topic for topic, _ in self._partitions)
@@ -335,6 +336,19 @@ class Broker:
             if topic in topics:
                 self._roles.update_config(partition, self.topic_config(topic))
 
+    def _set_throttles(self) -> None:
+        config = self.config
+        self.leader_throttle.bytes_per_second_max = config.leader_replication_throttled_rate
+        self._follower_throttle.bytes_per_second_max = config.follower_replication_throttled_rate
+        self._move_throttle.bytes_per_second_max = config.replica_alter_log_dirs_io_max_bytes_per_second
+
     def _broker_epoch(self) -> int:
         registration = self._image.brokers.get(self.node_id)
         return -1 if registration is None else registration.epoch
+
+
+def _new_throttle(config: NodeConfig) -> ReplicationThrottle:
+    return ReplicationThrottle(
+        window_count=config.replication_quota_window_num,
+        window_seconds=config.replication_quota_window_size_seconds,
+    )

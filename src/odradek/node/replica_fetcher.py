@@ -30,6 +30,7 @@ from odradek.replication.actions import (
 )
 from odradek.replication.epochs import EpochEnd
 from odradek.replication.follower import FetchAnswer, FetchPosition, FollowerState
+from odradek.replication.throttle import ReplicationThrottle, names_replica
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class ReplicaFetcher:
         config: NodeConfig,
         *,
         broker_epoch: Callable[[], int],
+        throttle: ReplicationThrottle,
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
         leader_lost: Callable[[LeaderEndpoint], None],
@@ -64,6 +66,7 @@ class ReplicaFetcher:
         self.leader: Final = leader
         self._config: Final = config
         self._broker_epoch: Final = broker_epoch
+        self._throttle: Final = throttle
         self._clock: Final = clock
         self._disk_failed: Final = disk_failed
         self._leader_lost: Final = leader_lost
@@ -135,9 +138,20 @@ class ReplicaFetcher:
         for key, partition in self._partitions.items():
             following = partition.following
             position = None if following is None else following.position(partition.log, now)
-            if position is not None:
+            if position is not None and not self._is_held_back(partition, now):
                 positions[key] = position
         return positions
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        throttled = partition.log.config.follower_replication_throttled_replicas
+        return names_replica(throttled, partition.name.partition, self._config.node_id)
+
+    def _is_held_back(self, partition: Partition, now: float) -> bool:
+        """Whoever has all that is committed is not: it would fall out of sync, and come back, without end."""
+        following = partition.following
+        if following is None or not self._is_throttled(partition) or following.has_all_committed(partition.log):
+            return False
+        return self._throttle.is_exceeded(now)
 
     async def _sync_what_must_be(self) -> None:
         """Asking acknowledges: where a topic syncs before that, so does this."""
@@ -159,6 +173,10 @@ class ReplicaFetcher:
             for partition in self._partitions.values()
             if (following := partition.following) is not None and following.fetches_from is not None
         ]
+        if any(self._is_held_back(partition, now) for partition in self._partitions.values()):
+            # Before that the limit may be another.
+            latest = now + self._config.replica_fetch_backoff_ms / 1000
+            times = [time for time in times if time > now] + [min(self._throttle.frees_at(now), latest)]
         pause = min(times, default=None)
         try:
             async with asyncio.timeout(None if pause is None else max(0.001, pause - now)):
@@ -290,6 +308,8 @@ class ReplicaFetcher:
                 if restart_at is not None:
                     await self._truncate(partition, following, epoch, TruncateFullyTo(restart_at))
                 if not batches or await partition.replicate(epoch, records, batches):
+                    if batches and self._is_throttled(partition):
+                        self._throttle.count(len(records), self._clock.monotonic())
                     await self._appended(partition, following, epoch, answer)
             case TruncateTo() | TruncateFullyTo():
                 await self._truncate(partition, following, epoch, action)

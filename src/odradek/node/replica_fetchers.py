@@ -9,6 +9,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.metadata.image import ClusterImage
 from odradek.node.replica_fetcher import LeaderEndpoint, ReplicaFetcher
 from odradek.partition.partition import Partition
+from odradek.replication.throttle import ReplicationThrottle
 
 
 class ReplicaFetchers:
@@ -18,6 +19,7 @@ class ReplicaFetchers:
         *,
         image: Callable[[], ClusterImage],
         broker_epoch: Callable[[], int],
+        throttle: ReplicationThrottle,
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
         leader_lost: Callable[[LeaderEndpoint], None],
@@ -25,6 +27,7 @@ class ReplicaFetchers:
         self._config: Final = config
         self._image: Final = image
         self._broker_epoch: Final = broker_epoch
+        self._throttle: Final = throttle
         self._clock: Final = clock
         self._disk_failed: Final = disk_failed
         self._leader_lost: Final = leader_lost
@@ -85,6 +88,7 @@ class ReplicaFetchers:
                 endpoint,
                 self._config,
                 broker_epoch=self._broker_epoch,
+                throttle=self._throttle,
                 clock=self._clock,
                 disk_failed=self._disk_failed,
                 leader_lost=self._leader_lost,

@@ -13,6 +13,7 @@ from odradek.node.replica_fetchers import ReplicaFetchers
 from odradek.partition.partition import Partition
 from odradek.replication.follower import FollowerState
 from odradek.replication.leader import LeaderState
+from odradek.replication.throttle import ReplicationThrottle
 
 
 class Roles:
@@ -23,6 +24,7 @@ class Roles:
         *,
         image: Callable[[], ClusterImage],
         broker_epoch: Callable[[], int],
+        throttle: ReplicationThrottle,
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
         leader_lost: Callable[[LeaderEndpoint], None],
@@ -36,6 +38,7 @@ class Roles:
             config,
             image=image,
             broker_epoch=broker_epoch,
+            throttle=throttle,
             clock=clock,
             disk_failed=disk_failed,
             leader_lost=leader_lost,

@@ -20,8 +20,12 @@ from odradek.log.log_dirs import LogDirs
 from odradek.log.partition_log import PartitionLog
 from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
+from odradek.replication.throttle import ReplicationThrottle
 
 logger = logging.getLogger(__name__)
+
+THROTTLED_SECONDS_MAX: Final = 0.5
+"""Then a limit that was changed is noticed."""
 
 
 class _Move:
@@ -45,7 +49,7 @@ class ReplicaMoves:
         clock: Clock,
         assign: Callable[[Partition, UUID], Awaitable[None]],
         pace_of: Callable[[str], AppendPace],
-        bytes_per_second_max: Callable[[], int],
+        throttle: ReplicationThrottle,
         disk_failed: Callable[[str, OSError], None],
     ) -> None:
         """`assign` tells the controller in which directory a replica lives, and raises KafkaError if it refuses."""
@@ -54,7 +58,7 @@ class ReplicaMoves:
         self._clock: Final = clock
         self._assign: Final = assign
         self._pace_of: Final = pace_of
-        self._bytes_per_second_max: Final = bytes_per_second_max
+        self._throttle: Final = throttle
         self._disk_failed: Final = disk_failed
         self._moves: Final[dict[TopicPartition, _Move]] = {}
         # As many at a time as there are dirs, as Kafka does it by default.
@@ -154,10 +158,20 @@ class ReplicaMoves:
         """Whether the copy is so close behind that writers may wait for the rest."""
         while not self._is_over(move):
             copied_bytes, caught_up = await self._executor.run(lambda: copy.advance(self._clock.wall_ms()))
+            self._throttle.count(copied_bytes, self._clock.monotonic())
             if caught_up:
                 return True
-            await asyncio.sleep(copied_bytes / max(1, self._bytes_per_second_max()))
+            await self._until_there_is_room(move)
         return False
+
+    async def _until_there_is_room(self, move: _Move) -> None:
+        """All moves together keep to the limit, which may change meanwhile."""
+        while True:
+            now = self._clock.monotonic()
+            seconds = self._throttle.frees_at(now) - now
+            await asyncio.sleep(min(seconds, THROTTLED_SECONDS_MAX))
+            if seconds <= 0 or self._is_over(move):
+                return
 
     async def _reassign(self, move: _Move, copy: LogCopy) -> bool:
         """The controller knows first: if this node's disk fails a moment later, it looks in the right dir."""

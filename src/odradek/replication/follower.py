@@ -209,6 +209,10 @@ class FollowerState:
         """The log was cut: nothing is committed here beyond its end, and nothing is missing before its start."""
         self.high_watermark = max(min(self.high_watermark, log.log_end_offset), log.log_start_offset)
 
+    def has_all_committed(self, log: ReplicaLog) -> bool:
+        """As far as the leader has told: in sync, or about to be."""
+        return self.leader_high_watermark != UNDEFINED and log.log_end_offset >= self.leader_high_watermark
+
     @property
     def lag(self) -> int | None:
         """Records that are committed but not here as such. None: the leader has not told yet."""

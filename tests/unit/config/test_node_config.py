@@ -224,6 +224,13 @@ def test_a_replica_selector_is_one_of_kafkas_own() -> None:
     assert error.startswith("server.properties:6: replica.selector.class: com.example.Nearest is a Java class")
 
 
+def test_what_is_set_while_the_cluster_runs_has_no_effect_in_the_file() -> None:
+    config = load("leader.replication.throttled.rate=100\n")
+    assert config.leader_replication_throttled_rate == 2**63 - 1
+    (warning,) = config.warnings
+    assert warning.startswith("server.properties:6: leader.replication.throttled.rate has no effect here")
+
+
 def test_configs_of_parts_to_come_are_taken_silently() -> None:
     assert load("offsets.topic.replication.factor=1\ntransaction.state.log.min.isr=1").warnings == ()
 

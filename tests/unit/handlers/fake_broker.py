@@ -35,6 +35,7 @@ from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
 from odradek.protocol.schemas import schema
 from odradek.records.batch import parse_batches
+from odradek.replication.throttle import ReplicationThrottle
 from tests import raw_wire
 from tests.record_batches import TestRecord, batch
 
@@ -165,6 +166,7 @@ class FakeBroker:
             new_id=chain(DIRECTORY_IDS, repeat(UUID(int=2000))).__next__,
         )
         self.image = ClusterImage(brokers={NODE_ID: broker_image(NODE_ID)})
+        self.leader_throttle = ReplicationThrottle(window_count=11, window_seconds=1.0)
         self.failed_log_dirs: list[tuple[str, OSError]] = []
         self.producer_ids = iter(range(1000))
         self.vanished: set[int] = set()

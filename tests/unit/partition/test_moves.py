@@ -21,6 +21,7 @@ from odradek.partition.moves import ReplicaMoves
 from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
 from odradek.records.batch import parse_batches
+from odradek.replication.throttle import ReplicationThrottle
 from tests.record_batches import TestRecord, batch
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Bench:
         self.refuse: ErrorCode | None = None
         self.before_assignment: Callable[[], Awaitable[None]] | None = None
         self.failed: list[str] = []
-        self.bytes_per_second_max = 2**62
+        self.throttle = ReplicationThrottle(window_count=11, window_seconds=0.01)
 
     async def open(self) -> "Bench":
         self.log_dirs = LogDirs.open(
@@ -57,7 +58,7 @@ class Bench:
             clock=self.clock,
             assign=self._assign,
             pace_of=lambda _: AppendPace(),
-            bytes_per_second_max=lambda: self.bytes_per_second_max,
+            throttle=self.throttle,
             disk_failed=lambda directory, _: self.fail(directory),
         )
         self.moves.settle(lambda _: self.assigned[-1] if self.assigned else None)
@@ -243,7 +244,7 @@ def test_a_stopped_node_goes_on_after_its_restart(tmp_path: Path, monkeypatch: p
     async def first_run(bench: Bench) -> bytes:
         for _ in range(50):
             await bench.append(b"x" * 100)
-        bench.bytes_per_second_max = 20_000
+        bench.throttle.bytes_per_second_max = 20_000
         await bench.moves.begin(bench.partition, bench.second)
         await bench.moves.stop()
         assert bench.kinds(bench.second) == ["orders-0-future"]
@@ -350,7 +351,7 @@ def test_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     async def test(bench: Bench) -> float:
         for _ in range(10):
             await bench.append(b"x" * 900)
-        bench.bytes_per_second_max = 40_000
+        bench.throttle.bytes_per_second_max = 40_000
         started = bench.clock.monotonic()
         await bench.moves.begin(bench.partition, bench.second)
         await bench.done()

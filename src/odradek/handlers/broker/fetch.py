@@ -7,7 +7,7 @@ Differences from Kafka: none known.
 """
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
@@ -39,6 +39,8 @@ from odradek.protocol.fetch_codec import (
 from odradek.protocol.schemas import Message
 from odradek.waiting.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget, PartitionKey
 from odradek.waiting.fetch_wait import FetchWait
+
+LEAST_PAUSE_SECONDS: Final = 0.001
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any:
@@ -123,10 +125,14 @@ class _LongPoll(LateAnswer):
                 self._only = partitions[0] if is_simple else None
                 # What was read is read again: it must not lie in memory as long as a client cares to wait.
                 self._wait = wait
-                wait.begin(remaining)
+                wait.begin(min(remaining, self._held_back_seconds()) if found.is_held_back else remaining)
                 return
             # Something came between the reading and this.
             found = self._read_cached()
+
+    def _held_back_seconds(self) -> float:
+        now = self._broker.clock.monotonic()
+        return max(LEAST_PAUSE_SECONDS, self._broker.leader_throttle.frees_at(now) - now)
 
     def _read_cached(self) -> Found:
         return read_all(self._fetch, self._reader, self._context, self._broker, read_cached)
@@ -240,6 +246,8 @@ def _respond(
 ) -> list[bytes]:
     for log_dir, error in found.broken_disks:
         broker.fail_log_dir(log_dir, error)
+    if found.throttled_bytes:
+        broker.leader_throttle.count(found.throttled_bytes, broker.clock.monotonic())
     answered: list[PartitionKey] = []
     topics: list[FetchedTopic] = []
     for target, fetched in found.results:

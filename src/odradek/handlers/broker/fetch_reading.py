@@ -24,6 +24,7 @@ from odradek.protocol.schemas import Message
 from odradek.replication.epochs import EpochEnd, divergence
 from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.replication.read_replica import preferred_read_replica
+from odradek.replication.throttle import names_replica
 from odradek.waiting.fetch_sessions import FetchContext, FetchTarget
 
 # More than this is read in a thread, even if all of it is in memory: copying it would hold up the loop.
@@ -59,6 +60,10 @@ class Found(NamedTuple):
     broken_disks: tuple[tuple[str, OSError], ...] = ()
     # Of all partitions, before they were read: see `FetchWait`.
     revision: int = 0
+    # What counts for the leader's throttle once it is sent.
+    throttled_bytes: int = 0
+    # Some had more, and give it when the throttle allows.
+    is_held_back: bool = False
 
 
 UNCACHED: Final = Found([], 0, is_urgent=False, uncached=True)
@@ -95,8 +100,8 @@ def read_all(fetch: FetchContext, reader: Reader, context: RequestContext, broke
     results: list[tuple[FetchTarget, FetchedPartition]] = []
     broken: list[tuple[str, OSError]] = []
     left = reader.max_bytes
-    total = revision = 0
-    is_urgent = False
+    total = revision = throttled_bytes = 0
+    is_urgent = is_held_back = False
     for target in fetch.targets:
         partition = find(target, broker, by_id=fetch.uses_topic_ids)
         if isinstance(partition, ErrorCode):
@@ -111,13 +116,20 @@ def read_all(fetch: FetchContext, reader: Reader, context: RequestContext, broke
             else:
                 partition.check_replica(target.leader_epoch)
             nearer = _nearer_replica(partition, target, reader, context, broker) if reader.rack else None
-            if nearer is None:
+            is_throttled = reader.follower is not None and _is_throttled(partition, broker)
+            if is_throttled and _is_held_back(partition, reader, broker):
+                # All but the records, at any size.
+                is_held_back = True
+                fetched = _read_partition(partition, target, 0, False, reader, read)
+            elif nearer is None:
                 fetched = _read_partition(partition, target, min(target.max_bytes, left), total == 0, reader, read)
             else:
                 is_urgent = True
                 fetched = _told(partition, target, preferred_read_replica=nearer)
             if fetched is None:
                 return UNCACHED
+            if is_throttled:
+                throttled_bytes += len(fetched.records)
         except KafkaError as error:
             is_urgent = True
             fetched = FetchedPartition(
@@ -135,7 +147,15 @@ def read_all(fetch: FetchContext, reader: Reader, context: RequestContext, broke
         left = max(0, left - len(fetched.records))
         if total > ON_LOOP_BYTES_MAX and read is read_cached:
             return UNCACHED
-    return Found(results, total, is_urgent, broken_disks=tuple(broken), revision=revision)
+    return Found(
+        results,
+        total,
+        is_urgent,
+        broken_disks=tuple(broken),
+        revision=revision,
+        throttled_bytes=throttled_bytes,
+        is_held_back=is_held_back,
+    )
 
 
 def find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition | ErrorCode:
@@ -242,6 +262,18 @@ def _nearer_replica(
         return registered.rack
 
     return preferred_read_replica(replication, target.fetch_offset, reader.rack, rack_of)
+
+
+def _is_throttled(partition: Partition, broker: BrokerPort) -> bool:
+    throttled = partition.log.config.leader_replication_throttled_replicas
+    return names_replica(throttled, partition.name.partition, broker.node_id)
+
+
+def _is_held_back(partition: Partition, reader: Reader, broker: BrokerPort) -> bool:
+    """Whoever is in sync is not: it would fall out of it, and come back, without end."""
+    if reader.follower is None or not broker.leader_throttle.is_exceeded(broker.clock.monotonic()):
+        return False
+    return partition.replication is not None and reader.follower.replica_id not in partition.replication.isr
 
 
 def _whom_to_ask(code: ErrorCode, partition: Partition, context: RequestContext) -> CurrentLeader | None:

@@ -1,0 +1,85 @@
+"""How fast chosen replicas may be copied: a rate measured over the last few windows, and the limit it is held against.
+
+What is over the limit already is not undone: whoever copies stops until the rate has fallen. So a single large answer
+may pass, and is waited for afterwards.
+
+It must not know partitions or requests. Times are seconds of a monotonic clock.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+ALL_REPLICAS: Final = "*"
+
+
+def names_replica(throttled: frozenset[str], partition: int, broker_id: int) -> bool:
+    """Whether `leader.` or `follower.replication.throttled.replicas` of a topic means this replica."""
+    return bool(throttled) and (f"{partition}:{broker_id}" in throttled or ALL_REPLICAS in throttled)
+
+
+@dataclass(slots=True, eq=False)
+class _Sample:
+    began_at: float
+    last_event_at: float
+    total: int
+
+
+class SampledRate:
+    """As Kafka's SimpleRate: what was counted in the windows that are remembered, by the time since the oldest began,
+    which counts as one window at least."""
+
+    def __init__(self, window_count: int, window_seconds: float) -> None:
+        self._window_count: Final = window_count
+        self._window_seconds: Final = window_seconds
+        self._samples: Final[deque[_Sample]] = deque(maxlen=window_count + 1)
+
+    def count(self, amount: int, now: float) -> None:
+        samples = self._samples
+        if not samples or now - samples[-1].began_at >= self._window_seconds:
+            samples.append(_Sample(now, now, 0))
+        samples[-1].total += amount
+        samples[-1].last_event_at = now
+
+    def per_second(self, now: float) -> float:
+        self._forget(now)
+        if not self._samples:
+            return 0.0
+        return self._total() / max(now - self._samples[0].began_at, self._window_seconds)
+
+    def falls_to(self, limit: float, now: float) -> float:
+        """When the rate is no higher than this, if nothing more is counted."""
+        if self.per_second(now) <= limit:
+            return now
+        # What is forgotten before that only makes it earlier, and then it is all forgotten at some time.
+        all_forgotten_at = self._samples[-1].last_event_at + self._window_count * self._window_seconds
+        if limit <= 0:
+            return all_forgotten_at
+        return min(all_forgotten_at, self._samples[0].began_at + self._total() / limit)
+
+    def _total(self) -> int:
+        return sum(sample.total for sample in self._samples)
+
+    def _forget(self, now: float) -> None:
+        remembered_since = now - self._window_count * self._window_seconds
+        while self._samples and self._samples[0].last_event_at <= remembered_since:
+            self._samples.popleft()
+
+
+class ReplicationThrottle:
+    def __init__(self, *, window_count: int, window_seconds: float) -> None:
+        self._rate: Final = SampledRate(window_count, window_seconds)
+        self.bytes_per_second_max: float = inf
+
+    def count(self, size_bytes: int, now: float) -> None:
+        """All that is copied of a throttled replica, whether or not it is over the limit."""
+        if size_bytes:
+            self._rate.count(size_bytes, now)
+
+    def is_exceeded(self, now: float) -> bool:
+        return self._rate.per_second(now) > self.bytes_per_second_max
+
+    def frees_at(self, now: float) -> float:
+        """When copying may go on, if it has to stop now; else now."""
+        return self._rate.falls_to(self.bytes_per_second_max, now)

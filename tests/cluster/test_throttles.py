@@ -1,0 +1,146 @@
+"""Replication throttles: a move takes the time that its rate says, with Kafka's own tool and with Odradek's."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import Admin, Resource, ResourceType
+from odradek.client.reassignments import Reassignments
+from odradek.client.throttles import FOLLOWERS, LEADERS, RATES
+from tests.cluster.real_cluster import COMBINED, RealCluster, real_cluster, wait_for
+from tests.kafka.apache_kafka import KafkaTools
+from tests.wire.up_process import call
+
+MEGABYTE = 1 << 20
+SIZE_BYTES = 4 * MEGABYTE
+BYTES_PER_S = MEGABYTE
+SECONDS = SIZE_BYTES / BYTES_PER_S
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    # Small answers: what passes at once, before anybody is held back, is to be small beside the whole. And few windows:
+    # one test is not to profit from the pause after another.
+    with real_cluster(
+        tmp_path_factory.mktemp("throttled"),
+        dict.fromkeys((1, 2), COMBINED),
+        properties={"replica.fetch.max.bytes": "65536", "replication.quota.window.num": "2"},
+    ) as started:
+        yield started
+
+
+def bootstrap(cluster: RealCluster) -> str:
+    return ",".join(f"{node.host}:{node.port}" for node in cluster.brokers)
+
+
+def filled_topic(cluster: RealCluster, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap(cluster)})
+    admin.create_topics([NewTopic(topic, 1, replica_assignment=[[1]])])[topic].result(20)
+    producer = Producer({"bootstrap.servers": bootstrap(cluster), "batch.size": 16384, "compression.type": "none"})
+    for _ in range(SIZE_BYTES // 4096):
+        producer.produce(topic, b"x" * 4000, partition=0)
+        producer.poll(0)
+    assert producer.flush(20) == 0
+
+
+def plan_file(directory: Path, topic: str) -> str:
+    file = directory / "plan.json"
+    file.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [2]}]}))
+    return str(file)
+
+
+class MoveWatch(threading.Thread):
+    """Sees a move begin and end, whoever begins it."""
+
+    def __init__(self, cluster: RealCluster) -> None:
+        super().__init__(daemon=True)
+        self._cluster = cluster
+        self._seconds: float | None = None
+        self.start()
+
+    def run(self) -> None:
+        with self._cluster.client() as client:
+            moves = Reassignments(client)
+            wait_for("a move", lambda: bool(moves.ongoing()))
+            self._seconds = wait_for("its end", lambda: not moves.ongoing())
+
+    def seconds(self) -> float:
+        self.join()
+        assert self._seconds is not None, "it never began, or never ended"
+        return self._seconds
+
+
+def throttles(cluster: RealCluster, topic: str) -> set[str | None]:
+    """What the configs say that throttles are made of, defaults aside."""
+    with cluster.client() as client:
+        admin = Admin(client)
+        values = admin.configs(Resource(ResourceType.TOPIC, topic), (LEADERS, FOLLOWERS))
+        for broker in ("1", "2"):
+            values += admin.configs(Resource(ResourceType.BROKER, broker), RATES)
+        return {one.value for one in values if not one.is_default}
+
+
+@pytest.mark.kafka
+def test_kafkas_own_tool_throttles_and_takes_it_off(
+    cluster: RealCluster, tmp_path: Path, apache_kafka_libs: Path
+) -> None:
+    filled_topic(cluster, "by-kafka")
+    file = plan_file(tmp_path, "by-kafka")
+    tools = KafkaTools(apache_kafka_libs, bootstrap(cluster))
+    watch = MoveWatch(cluster)
+    tools.reassign_partitions("--reassignment-json-file", file, "--execute", "--throttle", str(BYTES_PER_S))
+    assert throttles(cluster, "by-kafka") == {"0:1", "0:2", str(BYTES_PER_S)}
+    assert watch.seconds() == pytest.approx(SECONDS, rel=0.2)
+    verified = tools.reassign_partitions("--reassignment-json-file", file, "--verify")
+    assert "Clearing topic-level throttles on topic by-kafka" in verified
+    assert throttles(cluster, "by-kafka") == set()
+
+
+def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, tmp_path: Path) -> None:
+    filled_topic(cluster, "by-odradek")
+    command = ("reassign", "apply", plan_file(tmp_path, "by-odradek"), "-y", "-b", bootstrap(cluster))
+    watch = MoveWatch(cluster)
+    applied = call(*command, "--throttle", str(BYTES_PER_S))
+    assert applied.returncode == 0, applied
+    assert throttles(cluster, "by-odradek") == {"0:1", "0:2", str(BYTES_PER_S)}
+    assert watch.seconds() == pytest.approx(SECONDS, rel=0.2)
+    over = call("reassign", "status", "-b", bootstrap(cluster))
+    assert "replication throttles are taken off" in over.stderr
+    assert throttles(cluster, "by-odradek") == set()
+
+
+def test_a_throttle_can_be_changed_under_way(cluster: RealCluster, tmp_path: Path) -> None:
+    filled_topic(cluster, "changed")
+    command = ("reassign", "apply", plan_file(tmp_path, "changed"), "-y", "-b", bootstrap(cluster))
+    watch = MoveWatch(cluster)
+    assert call(*command, "--throttle", "10000").returncode == 0
+    time.sleep(0.5)
+    assert watch.is_alive()
+    assert call(*command, "--throttle", str(100 * MEGABYTE)).returncode == 0
+    assert watch.seconds() < 20, "the first limit would have taken minutes"
+    assert call("reassign", "status", "-b", bootstrap(cluster)).returncode == 0
+    assert throttles(cluster, "changed") == set()
+
+
+@pytest.mark.parametrize(("broker", "side"), [("1", "leader"), ("2", "follower")])
+def test_each_side_keeps_to_its_own_limit(cluster: RealCluster, broker: str, side: str) -> None:
+    topic = f"limited-by-{side}"
+    filled_topic(cluster, topic)
+    watch = MoveWatch(cluster)
+    with cluster.client() as client:
+        admin = Admin(client)
+        admin.alter_configs(
+            Resource(ResourceType.TOPIC, topic), changes={f"{side}.replication.throttled.replicas": "*"}
+        )
+        rate = {f"{side}.replication.throttled.rate": str(2 * BYTES_PER_S)}
+        admin.alter_configs(Resource(ResourceType.BROKER, broker), changes=rate)
+        assert not Reassignments(client).begin({TopicPartition(topic, 0): (2,)})
+        assert watch.seconds() == pytest.approx(SECONDS / 2, rel=0.2, abs=0.5)
+        admin.alter_configs(Resource(ResourceType.BROKER, broker), changes={}, removals=rate)
