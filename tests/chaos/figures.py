@@ -30,6 +30,8 @@ class Figures:
     """Between two acknowledgements of one partition, to whomever."""
     longest_gap_s_of: Mapping[str, float]
     """The same, to one producer."""
+    longest_stall_s: float
+    """For how long this machine let nobody work, the test included."""
     tracebacks: int
     """In the logs of the nodes."""
     missing: Sequence[str]
@@ -77,6 +79,7 @@ def as_table(figures: Figures, anomalies: Sequence[Anomaly]) -> str:
         ("longest recovery", f"{figures.longest_recovery_s:.1f} s"),
         ("longest gap of acknowledgements", f"{figures.longest_gap_s:.2f} s"),
         *((f"  to {name}", f"{gap_s:.2f} s") for name, gap_s in figures.longest_gap_s_of.items()),
+        ("longest stall of the machine", f"{figures.longest_stall_s:.2f} s"),
         ("tracebacks in logs", str(figures.tracebacks)),
         *(("not done", what) for what in figures.missing),
         ("anomalies", str(len(anomalies))),

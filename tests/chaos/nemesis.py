@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -33,10 +33,11 @@ class Nemesis:
         self.tally: Final = Counter(dict.fromkeys((KILLS, PAUSES, CUTS, FULL_DISKS, RESTARTS, MOVES, ELECTIONS), 0))
         self.longest_recovery_s = 0.0
         self._acts: Final[dict[Act, Callable[[Strike], None]]] = {
-            Act.KILL: lambda strike: self._kill(strike.node, strike.seconds),
-            Act.KILL_CONTROLLER: lambda strike: self._kill(self._controller(strike), strike.seconds),
-            Act.KILL_LEADER: lambda strike: self._kill(self._leader(strike), strike.seconds),
-            Act.KILL_ALL: self._kill_all,
+            Act.KILL: lambda strike: self._kill((strike.node,), strike.seconds),
+            Act.KILL_CONTROLLER: lambda strike: self._kill((self._controller(strike),), strike.seconds),
+            Act.KILL_LEADER: lambda strike: self._kill((self._leader(strike),), strike.seconds),
+            Act.KILL_TWO: lambda strike: self._kill((strike.node, strike.other), strike.seconds),
+            Act.KILL_ALL: lambda strike: self._kill(tuple(cluster.nodes), strike.seconds),
             Act.PAUSE: self._pause,
             Act.CUT: lambda strike: self._cut(strike, lambda network: network.isolate(strike.node)),
             Act.MUTE: lambda strike: self._cut(strike, lambda network: _mute(network, strike.node)),
@@ -53,28 +54,24 @@ class Nemesis:
         """Raises Unhealed."""
         self._acts[strike.act](strike)
         self._cluster.wait_until_moved()
+        self.wait_until_healthy()
+
+    def wait_until_healthy(self) -> None:
         self.longest_recovery_s = max(self.longest_recovery_s, self._cluster.wait_until_healthy())
 
-    def kill_and_start(self, strike: Strike) -> None:
-        """And does not wait until it has caught up: the next one may have to do without it."""
-        self._kill(strike.node, strike.seconds)
+    def carry_out_in_a_row(self, strike: Strike) -> None:
+        """And does not wait until the cluster is whole: the next one may hit those that the others wait for."""
+        self._acts[strike.act](strike)
         self._cluster.check_that_all_run()
 
     # Processes
 
-    def _kill(self, number: int, down_s: float) -> None:
-        node = self._cluster.nodes[number]
-        node.kill()
-        self.tally[KILLS] += 1
-        time.sleep(down_s)
-        node.start()
-
-    def _kill_all(self, strike: Strike) -> None:
-        nodes = self._cluster.nodes.values()
+    def _kill(self, numbers: Sequence[int], down_s: float) -> None:
+        nodes = [self._cluster.nodes[number] for number in numbers]
         for node in nodes:
             node.kill()
-        self.tally[KILLS] += len(nodes)
-        time.sleep(strike.seconds)
+            self.tally[KILLS] += 1
+        time.sleep(down_s)
         for node in nodes:
             node.spawn()
         for node in nodes:
@@ -133,7 +130,7 @@ class Nemesis:
 
     def _move_and_kill(self, strike: Strike) -> None:
         with self._moving(strike):
-            self._kill(strike.moves[0][1][0], strike.seconds)
+            self._kill(strike.moves[0][1][:1], strike.seconds)
 
     @contextmanager
     def _moving(self, strike: Strike) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """What the nemesis will do, decided by a seed alone: the same seed, the same strikes in the same order.
 
-Pure. Damage is capped so that recovery stays possible: one strike at a time, each harming one broker, or killing all at
-once, which loses nothing that processes have written.
+Pure. Damage is capped so that recovery stays possible: one strike at a time, each harming one broker, or killing two or
+all at once, which loses nothing that processes have written.
 """
 
 import random
@@ -17,6 +17,8 @@ class Act(StrEnum):
     """kill -9, and a new start."""
     KILL_CONTROLLER = "kill the controller"
     KILL_LEADER = "kill a leader"
+    KILL_TWO = "kill two"
+    """At once."""
     KILL_ALL = "kill all"
     PAUSE = "pause"
     """SIGSTOP until its session is over."""
@@ -63,7 +65,7 @@ class Strike:
 
     def _whom(self) -> str:
         match self.act:
-            case Act.SEVER:
+            case Act.SEVER | Act.KILL_TWO:
                 return f"{self.node} and {self.other}"
             case Act.MOVE | Act.MOVE_AND_KILL:
                 return ", ".join(f"{partition} to {list(replicas)}" for partition, replicas in self.moves)
@@ -93,10 +95,12 @@ class Plan:
             yield from [self._strike(dice, act) for act in dice.sample(acts, len(acts))]
 
     def kills(self) -> Iterator[Strike]:
-        """Without end: kills and nothing else, one after the other, of all nodes alike."""
+        """Without end: kills and nothing else, mostly of one node at a time, and of all alike."""
         dice = random.Random(self.seed)
         while True:
-            yield Strike(Act.KILL, dice.choice(self.brokers), 0, round(dice.uniform(0, 0.6), 2))
+            (act,) = dice.choices((Act.KILL, Act.KILL_TWO, Act.KILL_ALL), (12, 2, 1))
+            node, other = dice.sample(self.brokers, 2)
+            yield Strike(act, node, other, round(dice.uniform(0, 0.6), 2))
 
     def first(self, count: int) -> list[Strike]:
         return list(islice(self.strikes(), count))

@@ -25,8 +25,8 @@ PROGRESS_S: Final = 5.0
 REST_S: Final = 0.7
 """Between two strikes: the cluster is whole, and clients are at work."""
 KILL_INTERVAL_S: Final = 1.5
-KILLS_UNTIL_HEALTHY: Final = 20
-"""After that many kills in a row everything is let to catch up once."""
+STRIKES_UNTIL_HEALTHY: Final = 15
+"""After that many in a row everything is let to catch up once."""
 FIRST_ANSWERS_S_MAX: Final = 90.0
 READ_S_MAX: Final = 120.0
 
@@ -78,6 +78,7 @@ class _Course:
         self._nemesis: Final = Nemesis(cluster)
         self._clients: Final = self._new_clients()
         self._began_at = time.monotonic()
+        self._longest_stall_s = 0.0
         self._doing = "start"
         self.strikes: Final[list[str]] = []
         self._plan: Final = Plan(settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), cluster.without)
@@ -129,11 +130,11 @@ class _Course:
         strikes = self._plan.kills()
         while self._nemesis.tally[KILLS] < wanted:
             struck_at = time.monotonic()
-            self._carry_out(next(strikes), self._nemesis.kill_and_start)
-            if self._nemesis.tally[KILLS] % KILLS_UNTIL_HEALTHY == 0:
-                self._cluster.wait_until_healthy()
+            self._carry_out(next(strikes), self._nemesis.carry_out_in_a_row)
+            if len(self.strikes) % STRIKES_UNTIL_HEALTHY == 0:
+                self._nemesis.wait_until_healthy()
             time.sleep(max(0.0, KILL_INTERVAL_S - (time.monotonic() - struck_at)))
-        self._cluster.wait_until_healthy()
+        self._nemesis.wait_until_healthy()
 
     def _carry_out(self, strike: Strike, how: Callable[[Strike], None]) -> None:
         self._doing = f"{time.monotonic() - self._began_at:.1f} s: {strike}"
@@ -171,7 +172,7 @@ class _Course:
 
         def tell() -> None:
             before = self._history.acknowledged
-            while not enough.wait(PROGRESS_S):
+            while not self._wait_and_time(enough):
                 now = self._history.acknowledged
                 tally = ", ".join(f"{count} {name}" for name, count in self._nemesis.tally.items() if count)
                 seconds = time.monotonic() - self._began_at
@@ -189,6 +190,13 @@ class _Course:
             enough.set()
             thread.join()
 
+    def _wait_and_time(self, enough: threading.Event) -> bool:
+        """Whoever wakes up late knows for how long this machine did nothing: no cluster is to blame for that."""
+        began_at = time.monotonic()
+        is_enough = enough.wait(PROGRESS_S)
+        self._longest_stall_s = max(self._longest_stall_s, time.monotonic() - began_at - PROGRESS_S)
+        return is_enough
+
     def figures(self, anomalies: Sequence[Anomaly]) -> Figures:
         history = self._history
         return Figures(
@@ -201,6 +209,7 @@ class _Course:
             longest_recovery_s=self._nemesis.longest_recovery_s,
             longest_gap_s=longest_gap_s(history),
             longest_gap_s_of={name: longest_gap_s(history, number) for number, name in enumerate(history.producers)},
+            longest_stall_s=self._longest_stall_s,
             tracebacks=sum(_count(file, b"Traceback (most recent call last)") for file in self._cluster.log_files),
             missing=[*self._settings.missing, *self._cluster.missing],
         )

@@ -26,6 +26,12 @@ def test_what_cannot_be_done_is_left_out() -> None:
     assert acts == set(Act) - NETWORK_ACTS - DISK_ACTS
 
 
+def test_kills_in_a_row_hit_all_and_now_and_then_several_at_once() -> None:
+    strikes = [strike for strike, _ in zip(Plan(7, BROKERS, 6).kills(), range(200), strict=False)]
+    assert {strike.act for strike in strikes} == {Act.KILL, Act.KILL_TWO, Act.KILL_ALL}
+    assert {strike.node for strike in strikes} == set(BROKERS)
+
+
 def test_moves_go_to_three_different_brokers() -> None:
     for strike in Plan(7, BROKERS, 6).first(200):
         for _, replicas in strike.moves:
