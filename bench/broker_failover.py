@@ -1,0 +1,237 @@
+"""`python -m bench.broker_failover`: kill -9 of a partition's leader among three combined nodes, beside Apache Kafka.
+
+A partition for each broker to lead, three replicas, `min.insync.replicas=2`, acks=all. Counted from the signal: when
+the new leader acknowledges a record that it is sent on a connection of its own; and for three producers that write all
+the time, how long none of their records is acknowledged. Every other time it is the active controller that is killed.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.gaps import QUICK_SETTINGS, ConfluentGaps, GapMeter, JavaGaps
+from bench.page import BROKER_FAILOVER_SECTION, replace_section
+from bench.results import describe_machine
+from odradek.base.errors import ErrorCode
+from odradek.client.admin import Admin
+from odradek.client.connection import Connection
+from odradek.client.reassignments import Reassignments
+from odradek.protocol.schemas import Message, Schema
+from tests.apis import Api
+from tests.cluster.real_cluster import KafkaMember, Member, OdradekMember, RealCluster, real_cluster, roles_of, wait_for
+from tests.components import ROOT, ComponentMissing
+from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS, kafka_libs
+from tests.record_batches import TestRecord, batch
+
+PRODUCTS = {"kafka": "Apache Kafka", "odradek": "Odradek"}
+NODES = (1, 2, 3)
+TOPIC = "watched"
+KILLS = {"kafka": 4, "odradek": 20}
+SERVES, QUICK, DEFAULT, JAVA = "leader serves", "confluent-kafka, quick", "confluent-kafka, default", "Java, default"
+MEASURES = (SERVES, QUICK, DEFAULT, JAVA)
+# With the leader alone, and with the active controller.
+BARS_S = {SERVES: (0.6, 1.2), QUICK: (1.0, 1.5)}
+WAIT_S_MAX = 120.0
+CALM_S = 2.0
+RETRY_S = 0.005
+# Later ones name topics by their ids.
+LAST_PRODUCE_VERSION_WITH_NAMES = 12
+RESULTS = ROOT / "bench-results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+# One kill: whether the active controller died with it, and the seconds of every measure.
+Kill = tuple[bool, dict[str, float]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.broker_failover", description=__doc__)
+    for product, count in KILLS.items():
+        parser.add_argument(f"--{product}-kills", type=int, default=count, help=f"{count} unless said")
+    parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md")
+    options = parser.parse_args()
+    console = Console(width=max(Console().width, 110))
+    try:
+        libs = kafka_libs()
+    except ComponentMissing as problem:
+        console.print(f"the benchmark needs Apache Kafka beside it: {problem}")
+        return 2
+    kills: dict[str, list[Kill]] = {}
+    for product in PRODUCTS:
+        count = getattr(options, f"{product}_kills")
+        if count:
+            kills[product] = _measure(product, libs, count, console)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "broker-failover.json").write_text(json.dumps(kills, indent=2) + "\n")
+    for row in _rows(kills):
+        console.print(row)
+    if options.docs:
+        text = _SECTION.format(rows="\n".join(_rows(kills)), **describe_machine())
+        replace_section(PAGE, BROKER_FAILOVER_SECTION, text)
+    return 0 if all(_is_met(kill) for kill in kills.get("odradek", [])) else 1
+
+
+def _measure(product: str, libs: Path, kills: int, console: Console) -> list[Kill]:
+    new_member = (
+        partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == "kafka" else partial(OdradekMember)
+    )
+    measured: list[Kill] = []
+    with (
+        tempfile.TemporaryDirectory(prefix=f"bench-{product}-", ignore_cleanup_errors=True) as directory,
+        real_cluster(Path(directory), roles_of(combined=NODES), new_member=new_member) as cluster,
+    ):
+        with cluster.client() as client:
+            settings = {"min.insync.replicas": "2"}
+            Admin(client).create_topic(TOPIC, partitions=len(NODES), replication_factor=len(NODES), configs=settings)
+        with _producers(cluster, libs) as meters:
+            for number in range(kills):
+                kill = _kill(cluster, meters, with_controller=number % 2 == 1)
+                measured.append(kill)
+                seconds = ", ".join(f"{name} {value:.2f} s" for name, value in kill[1].items())
+                also = ", the active controller too" if kill[0] else ""
+                console.print(f"{PRODUCTS[product]}, kill {number + 1} of {kills}{also}: {seconds}")
+    return measured
+
+
+@contextmanager
+def _producers(cluster: RealCluster, libs: Path) -> Iterator[dict[str, GapMeter]]:
+    meters: dict[str, GapMeter] = {
+        QUICK: ConfluentGaps(cluster.bootstrap, TOPIC, len(NODES), **QUICK_SETTINGS),
+        DEFAULT: ConfluentGaps(cluster.bootstrap, TOPIC, len(NODES)),
+        JAVA: JavaGaps(libs, cluster.bootstrap, TOPIC, len(NODES)),
+    }
+    try:
+        yield meters
+    finally:
+        for meter in meters.values():
+            meter.stop()
+
+
+def _kill(cluster: RealCluster, meters: dict[str, GapMeter], *, with_controller: bool) -> Kill:
+    controller = cluster.active_controller()
+    victim = controller if with_controller else next(node for node in cluster.running if node is not controller)
+    partition = next(index for index, leader in _leaders(cluster).items() if leader == victim.node_id)
+    _until_calm(meters)
+    for meter in meters.values():
+        meter.reset()
+    began_at = time.monotonic()
+    victim.kill()
+    serves = _until_another_serves(cluster, victim, partition) - began_at
+    _until_calm(meters)
+    gaps = {name: meter.gap_s(partition) for name, meter in meters.items()}
+    victim.start()
+    cluster.wait_until_whole(WAIT_S_MAX)
+    wait_for("every leader at home", lambda: _send_leaders_home(cluster), WAIT_S_MAX)
+    return with_controller, {SERVES: serves, **gaps}
+
+
+def _until_calm(meters: dict[str, GapMeter]) -> None:
+    """Every producer has been acknowledged all along for a while."""
+    began_at = calm_since = time.monotonic()
+    while time.monotonic() - calm_since < CALM_S:
+        assert time.monotonic() - began_at < WAIT_S_MAX, "the producers are not acknowledged any more"
+        time.sleep(0.05)
+        if any(meter.waiting_s() > 0.5 for meter in meters.values()):
+            calm_since = time.monotonic()
+
+
+def _leaders(cluster: RealCluster) -> dict[int, int]:
+    with cluster.client() as client:
+        return {one.id: one.leader for one in client.topics([TOPIC])[TOPIC].partitions}
+
+
+def _send_leaders_home(cluster: RealCluster) -> bool:
+    """Once everybody is in sync; a broker leads one partition each again."""
+    with cluster.client() as client:
+        if any(len(one.isr) < len(NODES) for one in client.topics([TOPIC])[TOPIC].partitions):
+            return False
+        Reassignments(client).elect_preferred(None)
+    return set(_leaders(cluster).values()) == set(NODES)
+
+
+def _until_another_serves(cluster: RealCluster, victim: Member, partition: int) -> float:
+    """When one of the others has acknowledged a record of this partition. Both are asked again and again."""
+    data = batch(TestRecord(b"x" * 100), timestamp=int(time.time() * 1000))
+    deadline = time.monotonic() + WAIT_S_MAX
+    connections = [
+        Connection(node.address, client_id="asks-everybody", timeout_s=WAIT_S_MAX)
+        for node in cluster.running
+        if node is not victim
+    ]
+
+    def build(chosen: Schema) -> Message:
+        records = chosen.new("PartitionProduceData", index=partition, records=data)
+        topic = chosen.new("TopicProduceData", name=TOPIC, partition_data=(records,))
+        return chosen.new(
+            "ProduceRequest", transactional_id=None, acks=-1, timeout=timedelta(seconds=5), topic_data=(topic,)
+        )
+
+    try:
+        while time.monotonic() < deadline:
+            for connection in connections:
+                response = connection.ask(
+                    Api.PRODUCE, build, timeout_s=WAIT_S_MAX, highest=LAST_PRODUCE_VERSION_WITH_NAMES
+                )
+                if response.responses[0].partition_responses[0].error_code is ErrorCode.none:
+                    return time.monotonic()
+            time.sleep(RETRY_S)
+    finally:
+        for connection in connections:
+            connection.close()
+    raise AssertionError("nobody serves the partition any more")
+
+
+def _is_met(kill: Kill) -> bool:
+    with_controller, seconds = kill
+    return all(seconds[name] <= bars[with_controller] for name, bars in BARS_S.items())
+
+
+def _rows(kills: dict[str, list[Kill]]) -> Iterator[str]:
+    for with_controller, what in ((False, "a broker"), (True, "a broker that is the active controller")):
+        for name in MEASURES:
+            cells = [f"{what}: {name}"]
+            for product in PRODUCTS:
+                seconds = [values[name] for also, values in kills.get(product, []) if also is with_controller]
+                cells.append(_text(seconds))
+            bars = BARS_S.get(name)
+            cells.append("" if bars is None else f"≤ {bars[with_controller]:g} s every time")
+            yield f"| {' | '.join(cells)} |"
+
+
+def _text(seconds: list[float]) -> str:
+    if not seconds:
+        return "not measured"
+    return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f}–{max(seconds):.2f}, {len(seconds)} times)"
+
+
+_SECTION = """
+Three combined nodes in their default configuration, a topic with three replicas and `min.insync.replicas=2`, acks=all,
+and kill -9 of the broker that leads a partition. {cores} cores, {memory}, Python {python}, Java {java}, Apache Kafka
+{kafka} with a heap of 1 GiB and G1. Commit {commit}. This section is written by
+`python -m bench.broker_failover --docs`.
+
+| killed, and what is measured | Apache Kafka | Odradek | bar |
+|---|---|---|---|
+{rows}
+
+- *Leader serves*: from the signal until one of the brokers that are left acknowledges a record of the partition; both
+  are asked all the time on connections of their own.
+- The others: the longest time in which a producer sees no record of the partition acknowledged. *Quick* is
+  confluent-kafka with `retry.backoff.ms=20`, `retry.backoff.max.ms=50`, `reconnect.backoff.ms=20` and
+  `reconnect.backoff.max.ms=100`. Medians, lowest and highest in brackets.
+- A killed process refuses connections, and that is taken for what it is (`broker.disconnect.grace.ms`). A machine that
+  loses its power or its cable refuses nothing: there `broker.session.timeout.ms` holds, as with Apache Kafka.
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
