@@ -6,7 +6,8 @@ THREE_BROKERS_SECTION = "## Three brokers"
 METADATA_SECTION = "## Metadata of a million partitions"
 FAILOVER_SECTION = "## Without an active controller"
 BROKER_FAILOVER_SECTION = "## Without a leader"
-OWN_SECTIONS = (THREE_BROKERS_SECTION, METADATA_SECTION, FAILOVER_SECTION, BROKER_FAILOVER_SECTION)
+REPLICAS_SECTION = "## Thousands of replicas"
+OWN_SECTIONS = (THREE_BROKERS_SECTION, METADATA_SECTION, FAILOVER_SECTION, BROKER_FAILOVER_SECTION, REPLICAS_SECTION)
 """Written by benchmarks of their own, and kept when the rest of the page is written anew."""
 
 
