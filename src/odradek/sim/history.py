@@ -91,6 +91,27 @@ class OutOfRange:
     leader_epoch: int = UNKNOWN_EPOCH
 
 
+@dataclass(slots=True, kw_only=True)
+class InSyncView:
+    """What the leader of a partition said itself of who is in sync with it."""
+
+    partition: TopicPartition
+    leader_epoch: int
+    isr: tuple[int, ...]
+    ended: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Deletion:
+    """Of everything below an offset. Not answered: some of it may be gone."""
+
+    partition: TopicPartition
+    offset: int
+    ended: float | None = None
+    leader_epoch: int = UNKNOWN_EPOCH
+    """It was not done in a later one."""
+
+
 class ChangeKind(Enum):
     CREATE = "create"
     DELETE = "delete"
@@ -209,6 +230,13 @@ class History:
     reads: Final[list[Read]] = field(default_factory=list)
     end_offsets: Final[list[EndOffset]] = field(default_factory=list)
     out_of_range: Final[list[OutOfRange]] = field(default_factory=list)
+    in_sync_views: Final[list[InSyncView]] = field(default_factory=list)
+    deletions: Final[list[Deletion]] = field(default_factory=list)
+
+    def may_be_deleted(self, partition: TopicPartition) -> int:
+        """What lies below this offset may be gone, and rightly so."""
+        return max((one.offset for one in self.deletions if one.partition == partition), default=0)
+
     # Of each topic by one author.
     changes: Final[list[Change | View]] = field(default_factory=list)
     producer_ids: Final[list[tuple[str, int]]] = field(default_factory=list)

@@ -8,7 +8,8 @@ from odradek.controller.assignment import Assignment
 from odradek.controller.brokers import Brokers
 from odradek.controller.isr_changes import IsrChanges
 from odradek.controller.partition_change import PartitionChange
-from odradek.handlers.broker import fetch_reading, list_offsets
+from odradek.handlers.broker import fetch, fetch_reading, list_offsets
+from odradek.log.partition_log import PartitionLog
 from odradek.log.producer_state import Origin, StagedProducers
 from odradek.metadata.records import MetadataRecord
 from odradek.node.replica_fetcher import ReplicaFetcher
@@ -16,11 +17,16 @@ from odradek.node.roles import Roles
 from odradek.partition.partition import Partition
 from odradek.replication.actions import TruncateTo
 from odradek.replication.follower import FetchPosition, FollowerState, Progress
-from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.replication.leader import LeaderState
 from odradek.replication.progress import FollowerProgress
 from odradek.sim.planted_bug import Breaks, PlantedBug
-from odradek.sim.scenarios import REPLICAS_CRASH, REPLICAS_FLUSHED, REPLICAS_POWER_LOSS, Scenario
+from odradek.sim.scenarios import (
+    REPLICAS_APART,
+    REPLICAS_CRASH,
+    REPLICAS_FLUSHED,
+    REPLICAS_POWER_LOSS,
+    Scenario,
+)
 
 
 def _always(value: object) -> Breaks:
@@ -80,20 +86,19 @@ def _admit_at_once(sound: Any) -> Any:
     return admit
 
 
-def _admit_any_life(sound: Any) -> Any:
-    def is_eligible(leader: LeaderState, follower: FollowerProgress) -> bool:
-        broker = leader._brokers(follower.broker_id)
-        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+def _admit_from_memory(sound: Any) -> Any:
+    """Who was here in a former life, and is back, is in sync: by the epoch of that life."""
 
-    return is_eligible
+    def tick(leader: LeaderState, now: float) -> bool:
+        for follower in leader.followers.values():
+            broker = leader._brokers(follower.broker_id)
+            is_back = broker is not None and not broker.fenced and follower.broker_epoch not in (None, broker.epoch)
+            if is_back and follower.broker_id not in leader.isr and leader._pending is None:
+                leader._propose((*leader.isr, follower.broker_id), added=follower.broker_id)
+        moved: bool = sound(leader, now)
+        return moved
 
-
-def _believe_any_life(sound: Any) -> Any:
-    def check_follower(leader: LeaderState, replica_id: int, broker_epoch: int) -> None:
-        if replica_id not in leader.followers:
-            raise KafkaError(ErrorCode.unknown_leader_epoch)
-
-    return check_follower
+    return tick
 
 
 def _acknowledge_on_leaving(sound: Any) -> Any:
@@ -111,15 +116,11 @@ def _serve_without_leading(sound: Any) -> Any:
     return check_leader
 
 
-def _serve_any_epoch(sound: Any) -> Any:
-    return lambda partition, *epoch: sound(partition)
-
-
 def _read_to_the_end(sound: Any) -> Any:
-    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> Any:
-        return sound(partition, offset, max_bytes, partition.log.log_end_offset, min_one)
+    def read_cached(log: PartitionLog, offset: int, max_bytes: int, **limits: Any) -> Any:
+        return sound(log, offset, max_bytes, **(limits | {"end_offset_exclusive": log.log_end_offset}))
 
-    return read
+    return read_cached
 
 
 # ---- followers
@@ -140,10 +141,6 @@ def _cut_at_high_watermark(sound: Any) -> Any:
         return TruncateTo(min(state.high_watermark, log.log_end_offset), loses_committed=False)
 
     return diverged
-
-
-def _never_diverge(sound: Any) -> Any:
-    return lambda partition, target: None
 
 
 def _claim_more(sound: Any) -> Any:
@@ -268,6 +265,7 @@ REPLICATION_BUGS: Final = (
         LeaderState,
         "_advance",
         _advance_below_min_isr,
+        scenario=REPLICAS_APART,
     ),
     _bug(
         "min-isr-not-checked",
@@ -289,6 +287,7 @@ REPLICATION_BUGS: Final = (
         LeaderState,
         "_admit",
         _admit_before_epoch_start,
+        scenario=REPLICAS_APART,
     ),
     _bug(
         "in-sync-at-once",
@@ -303,30 +302,13 @@ REPLICATION_BUGS: Final = (
         IsrChanges,
         "_is_eligible",
         lambda sound: lambda changes, broker_id, broker_epoch: changes._state.is_active(broker_id),
-        (LeaderState, "_is_eligible", _admit_any_life),
-        (LeaderState, "check_follower", _believe_any_life),
+        (LeaderState, "tick", _admit_from_memory),
         scenario=REPLICAS_POWER_LOSS,
-    ),
-    _bug(
-        "unknown-broker-epochs",
-        "changes of who is in sync do not say for which lives they are meant",
-        LeaderState,
-        "_broker_epoch_of",
-        _always(UNKNOWN_BROKER_EPOCH),
-        (LeaderState, "_is_eligible", _admit_any_life),
-        scenario=REPLICAS_POWER_LOSS,
-    ),
-    _bug(
-        "no-epoch-fence",
-        "leaders answer followers and clients of any epoch",
-        Partition,
-        "check_leader",
-        _serve_any_epoch,
     ),
     _bug(
         "read-beyond-the-high-watermark",
         "consumers are given what is not committed",
-        fetch_reading,
+        PartitionLog,
         "read_cached",
         _read_to_the_end,
     ),
@@ -356,7 +338,8 @@ REPLICATION_BUGS: Final = (
         "a leader gives records to followers whose logs part from its own",
         fetch_reading,
         "diverging_of",
-        _never_diverge,
+        _always(None),
+        (fetch, "diverging_of", _always(None)),
     ),
     _bug(
         "follower-claims-more",

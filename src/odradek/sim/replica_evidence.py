@@ -17,6 +17,7 @@ from odradek.sim.replica_history import CommittedRecord, Copies, MetadataEnd, Re
 from odradek.sim.stored_log import StoredBatch, StoredLog
 from odradek.sim.world import World
 
+_INTERVAL_SECONDS: Final = 0.01
 _HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 _CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
@@ -40,6 +41,7 @@ class ReplicaEvidence:
             for broker_id, node in self._brokers.items()
             for partition in self._partitions
         }
+        self._seen_end = MetadataEnd(-1, 0)
         for node in self._brokers.values():
             node.when_ended(lambda node=node: self._ended(node))  # type: ignore[misc]
 
@@ -49,6 +51,15 @@ class ReplicaEvidence:
         """A producer was answered."""
         if send.outcome is Outcome.DONE:
             self._look_at(send.partition, is_thorough=False)
+
+    def keep_looking(self) -> None:
+        """Often enough to see who may lead soon after that has changed."""
+        end = self._metadata_end()
+        if end != self._seen_end:
+            self._seen_end = end
+            for partition in self._partitions:
+                self._look_at(partition, is_thorough=False)
+        self._world.scheduler.call_after(_INTERVAL_SECONDS, self.keep_looking)
 
     def _ended(self, node: NodeHost) -> None:
         process = node.machine.process

@@ -124,7 +124,7 @@ class _Run:
             )
         ]
         if self._replicas is not None:
-            found += check_replicas(self._replicas.history, self.workload.history.sends)
+            found += check_replicas(self._replicas.history, self.workload.history)
         found += check_metadata(self.workload.history)
         found += check_quorum(self.workload.history, is_whole=self._is_verified)
         found += stuck
@@ -140,6 +140,8 @@ class _Run:
         if not world.run_for(_START_SECONDS_MAX, lambda: workload.is_finished):
             return [self._stuck("the cluster does not serve")]
         workload.begin()
+        if self._replicas is not None:
+            self._replicas.keep_looking()
         schedule(self._striking, self._cluster)
         world.run_for(self._scenario.fault_seconds)
         world.trace.major("fault", "everything is healed")

@@ -6,7 +6,9 @@ from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.admin import Admin
+from odradek.sim.clients.chatter import Chatter
 from odradek.sim.clients.cluster_client import LOWEST_VERSION, LOWEST_VERSION_WITH_EPOCHS, ClusterClient
+from odradek.sim.clients.deleter import Deleter
 from odradek.sim.clients.inspector import Inspector
 from odradek.sim.clients.mover import Mover
 from odradek.sim.clients.onlooker import Onlooker
@@ -15,6 +17,7 @@ from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.rearranger import Rearranger
 from odradek.sim.clients.spoiler import Spoiler
 from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.clients.witness import Witness
 from odradek.sim.history import History
 from odradek.sim.layout import CLIENT_PORT, Plan
 from odradek.sim.machine import Ports
@@ -70,6 +73,12 @@ class Workload:
             self._works["mover"] = self._mover(log_dirs)
         if self.is_replicated:
             self._works["rearranger"] = self._rearranger()
+            for number, partition in enumerate(self.partitions):
+                self._works[f"witness{number}"] = self._witness(partition)
+            if self._random.random() < 0.5:
+                self._works["chatter"] = self._chatter(self._random.choice(self.partitions))
+            if self._random.random() < 0.5:
+                self._works["deleter"] = self._deleter(self._random.choice(self.partitions))
             return
         for name, topics in _ADMIN_TOPICS.items():
             self._works[name] = self._administrator(topics)
@@ -201,6 +210,24 @@ class Workload:
     def _mover(self, log_dirs: Mapping[str, Sequence[str]]) -> Work:
         async def work(client: ClusterClient) -> None:
             await Mover(client, self.partitions, log_dirs).run(1.0)
+
+        return work
+
+    def _witness(self, partition: TopicPartition) -> Work:
+        async def work(client: ClusterClient) -> None:
+            await Witness(client, self.history, partition).run(0.3)
+
+        return work
+
+    def _chatter(self, partition: TopicPartition) -> Work:
+        async def work(client: ClusterClient) -> None:
+            await Chatter(client, self.history, partition).run(0.2)
+
+        return work
+
+    def _deleter(self, partition: TopicPartition) -> Work:
+        async def work(client: ClusterClient) -> None:
+            await Deleter(client, self.history, partition).run(1.0)
 
         return work
 

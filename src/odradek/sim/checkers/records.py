@@ -6,11 +6,12 @@ from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.history import EndOffset, History, Outcome, Read, Send
+from odradek.sim.history import Deletion, EndOffset, History, Outcome, Read, Send
 
 ACKNOWLEDGED: Final = "1 acknowledged is readable"
 ONE_VALUE: Final = "2 one value for one offset"
 READ_STAYS: Final = "2 what was read stays"
+STAYS_DELETED: Final = "1 deleted stays deleted"
 INTACT: Final = "2 the same bytes"
 NEVER_APPEARS: Final = "3 refused never appears"
 AT_MOST_ONCE: Final = "3 unknown appears at most once"
@@ -35,9 +36,10 @@ def check_records(history: History, final_reader: str | None, *, is_replicated: 
         reads_of[read.partition].append(read)
     for partition in sorted({*sends_of, *reads_of}):
         sends, reads = sends_of[partition], reads_of[partition]
+        start_offset = history.may_be_deleted(partition)
         if final_reader is not None:
             final = {offset: value for one in reads if one.reader == final_reader for offset, value in one.records}
-            yield from check_acknowledged(partition, sends, final)
+            yield from check_acknowledged(partition, sends, final, start_offset)
         yield from check_one_value(partition, sends, reads)
         yield from check_appearances(partition, sends, reads)
         yield from check_real_time(partition, sends)
@@ -48,19 +50,20 @@ def check_records(history: History, final_reader: str | None, *, is_replicated: 
         else:
             yield from check_end_offsets(partition, sends, reads, ends)
         if final_reader is not None:
-            yield from check_read_stays(partition, reads, final)
+            yield from check_read_stays(partition, reads, final, start_offset)
+        yield from check_deleted(partition, history.deletions, reads)
     yield from check_out_of_range(history)
     yield from check_producer_ids(history)
 
 
 def check_acknowledged(
-    partition: TopicPartition, sends: Iterable[Send], final: Mapping[int, bytes]
+    partition: TopicPartition, sends: Iterable[Send], final: Mapping[int, bytes], start_offset: int = 0
 ) -> Iterator[Violation]:
     for send in sends:
         if send.outcome is Outcome.DONE:
             assert send.ended is not None
             for offset, value in enumerate(send.values, send.offset):
-                if final.get(offset) != value:
+                if offset >= start_offset and final.get(offset) != value:
                     found = "nothing" if offset not in final else _text(final[offset])
                     yield Violation(
                         ACKNOWLEDGED,
@@ -228,16 +231,30 @@ def _check_high_watermarks(partition: TopicPartition, reads: Iterable[Read]) -> 
 
 
 def check_read_stays(
-    partition: TopicPartition, reads: Iterable[Read], final: Mapping[int, bytes]
+    partition: TopicPartition, reads: Iterable[Read], final: Mapping[int, bytes], start_offset: int = 0
 ) -> Iterator[Violation]:
     """What one reader was given, all others find."""
     for read in reads:
         for offset, value in read.records:
-            if final.get(offset) != value:
+            if offset >= start_offset and final.get(offset) != value:
                 found = "nothing" if offset not in final else _text(final[offset])
                 what = f"{partition} {offset}: {read.reader} read {_text(value)}, and now there is {found}"
                 yield Violation(READ_STAYS, what, read.ended)
                 break
+
+
+def check_deleted(
+    partition: TopicPartition, deletions: Iterable[Deletion], reads: Iterable[Read]
+) -> Iterator[Violation]:
+    """What was deleted stays so; a leader that was deposed before may not have heard of it."""
+    done = [one for one in deletions if one.partition == partition and one.ended is not None]
+    for read in reads:
+        for one in done:
+            is_later = one.ended is not None and read.began > one.ended and read.leader_epoch >= one.leader_epoch
+            if is_later and read.records and read.asked_offset < one.offset:
+                what = f"{partition} {read.asked_offset}: {read.reader} reads what was deleted below {one.offset}"
+                yield Violation(STAYS_DELETED, what, read.ended)
+                return
 
 
 def check_out_of_range(history: History) -> Iterator[Violation]:
@@ -249,6 +266,7 @@ def check_out_of_range(history: History) -> Iterator[Violation]:
             and end.ended < refusal.began
             and end.offset >= refusal.asked_offset
             and end.leader_epoch <= refusal.leader_epoch
+            and refusal.asked_offset >= history.may_be_deleted(refusal.partition)
         ]
         if known:
             what = (

@@ -9,25 +9,28 @@ from odradek.base.ids import NO_LEADER, TopicPartition
 from odradek.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.history import Outcome, Send
+from odradek.sim.history import History, Outcome, Send
 from odradek.sim.replica_history import CommittedRecord, Copies, ReplicaHistory, UncleanEnd
 from odradek.sim.stored_log import StoredBatch
 
 HAS_EVERYTHING: Final = "16 who may lead has everything that was acknowledged"
 LOGS_AGREE: Final = "16 logs agree below the lowest high watermark"
 WHO_IS_IN_SYNC: Final = "17 who is in sync, and who is eligible"
+STANDS_STILL: Final = "17 below min ISR the high watermark stands still"
 WHO_MAY_LEAD: Final = "18 only who has everything is elected"
 UNCLEAN_IS_OUT: Final = "18 after an unclean stop nobody is in sync"
 _LATEST_SENDS: Final = 20
 _Key = tuple[UUID, int]
 
 
-def check_replicas(history: ReplicaHistory, sends: Sequence[Send]) -> Iterator[Violation]:
+def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation]:
+    """`seen` by clients."""
     yield from check_same_prefix(history.copies)
     seconds = history.copies[-1].seconds if history.copies else 0.0
     states = _States(history.metadata)
     yield from check_metadata_log(history.metadata, history.unclean_ends, seconds)
-    yield from check_copies(history, states, sends)
+    yield from check_copies(history, states, seen.sends)
+    yield from check_stands_still(history.metadata, seen)
 
 
 # ---- the metadata log
@@ -86,8 +89,8 @@ def _wrong_election(before: PartitionModel, after: PartitionModel, returning: in
         return None
     if not {*before.isr, *before.elr} - {returning} and before.last_known_leader == (leader,):
         return None
-    if leader in before.adding and before.leader not in after.replicas:
-        # The former leader's last word: a newcomer is in sync, and so the partition's move is over.
+    if before.leader in before.removing and before.leader not in after.replicas:
+        # The former leader's last word: another one is in sync, and so the partition's move is over.
         return None
     return f"is given to {leader}, with {before}"
 
@@ -129,6 +132,51 @@ class _States:
             self._model.take(self._records[self._taken])
             self._taken += 1
         return self._model
+
+
+# ---- too few in sync
+
+
+def check_stands_still(records: Sequence[CommittedRecord], seen: History) -> Iterator[Violation]:
+    """A leader that says itself that too few are in sync, and has not had enough since then, commits nothing."""
+    short_of = _short_sets(records)
+    for view in seen.in_sync_views:
+        if frozenset(view.isr) not in short_of.get((view.partition, view.leader_epoch), ()):
+            continue
+        marks = {
+            read.high_watermark
+            for read in seen.reads
+            if (read.partition, read.leader_epoch) == (view.partition, view.leader_epoch) and read.began > view.ended
+        }
+        marks |= {
+            end.offset
+            for end in seen.end_offsets
+            if (end.partition, end.leader_epoch) == (view.partition, view.leader_epoch) and end.began > view.ended
+        }
+        if len(marks) > 1:
+            what = f"{view.partition}: only {list(view.isr)} in sync in epoch {view.leader_epoch}, and {sorted(marks)}"
+            yield Violation(STANDS_STILL, what, view.ended)
+            return
+
+
+def _short_sets(records: Sequence[CommittedRecord]) -> dict[tuple[TopicPartition, int], set[frozenset[int]]]:
+    """By partition and leader epoch: the sets that are too few, in the time since there were enough for the last time,
+    unless there was the same one before."""
+    model = ClusterModel()
+    found: dict[tuple[TopicPartition, int], set[frozenset[int]]] = defaultdict(set)
+    earlier: dict[tuple[TopicPartition, int], set[frozenset[int]]] = defaultdict(set)
+    for one in records:
+        changed = model.take(one)
+        min_isr = None if changed is None else model.min_isr(changed)
+        if changed is None or min_isr is None:
+            continue
+        state = model.partitions[changed]
+        key = (model.name(changed), state.leader_epoch)
+        if len(state.isr) >= min_isr:
+            earlier[key] |= found.pop(key, set())
+        elif (isr := frozenset(state.isr)) not in earlier[key]:
+            found[key].add(isr)
+    return found
 
 
 # ---- disks

@@ -201,9 +201,11 @@ class Producer:
         return _Batch(send, data)
 
 
-def produce_request(chosen: Schema, partition: TopicPartition, topic_id: object, data: bytes) -> Message:
+def produce_request(
+    chosen: Schema, partition: TopicPartition, topic_id: object, data: bytes, *, acks: int = ACKS_ALL
+) -> Message:
     records = chosen.new("PartitionProduceData", index=partition.partition, records=data)
     topic = chosen.new("TopicProduceData", name=partition.topic, topic_id=topic_id, partition_data=(records,))
     return chosen.new(
-        "ProduceRequest", transactional_id=None, acks=ACKS_ALL, timeout=milliseconds(1500), topic_data=(topic,)
+        "ProduceRequest", transactional_id=None, acks=acks, timeout=milliseconds(1500), topic_data=(topic,)
     )

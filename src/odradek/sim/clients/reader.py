@@ -14,7 +14,7 @@ from odradek.sim.history import UNKNOWN_EPOCH, EndOffset, History, OutOfRange, R
 
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2
-LATEST: Final = -1
+LATEST, EARLIEST = -1, -2
 _WAIT_MS: Final = 300
 
 
@@ -31,11 +31,16 @@ class Reader:
         self._session_id = 0
         self._session_epoch = 0
         self.position = 0
+        self._is_out_of_range = False
 
     async def follow(self) -> None:
         """From offset 0 on, for ever."""
         while True:
             try:
+                if self._is_out_of_range:
+                    # What it wanted to read may have been deleted.
+                    self.position = max(self.position, await self._ask_offset(EARLIEST))
+                    self._is_out_of_range = False
                 records = await self._read(self.position)
                 if records:
                     self.position = records[-1][0] + 1
@@ -59,7 +64,7 @@ class Reader:
         """Once, from offset 0 to what is now the end. Raises ConnectionLost."""
         try:
             end_offset = await self.end_offset()
-            self.position = 0
+            self.position = await self._ask_offset(EARLIEST)
             while self.position < end_offset:
                 records = await self._read(self.position)
                 if records:
@@ -71,6 +76,9 @@ class Reader:
     # ---- asking
 
     async def end_offset(self) -> int:
+        return await self._ask_offset(LATEST)
+
+    async def _ask_offset(self, timestamp: int) -> int:
         client = self._client
         leader = await client.leader(self._partition)
         wire = await client.wire(leader.host, leader.port)
@@ -80,7 +88,7 @@ class Reader:
                 "ListOffsetsPartition",
                 partition_index=self._partition.partition,
                 current_leader_epoch=leader.epoch,
-                timestamp=LATEST,
+                timestamp=timestamp,
             )
             topic = chosen.new("ListOffsetsTopic", name=self._partition.topic, partitions=(asked,))
             return chosen.new(
@@ -95,16 +103,17 @@ class Reader:
         response = await client.ask(wire, LIST_OFFSETS, build)
         answer = response.topics[0].partitions[0]
         if answer.error_code is not ErrorCode.none:
-            raise ConnectionLost(f"no end offset: {answer.error_code.name}")
-        self._history.end_offsets.append(
-            EndOffset(
-                partition=self._partition,
-                began=began,
-                ended=client.now,
-                offset=answer.offset,
-                leader_epoch=getattr(answer, "leader_epoch", UNKNOWN_EPOCH),
+            raise ConnectionLost(f"no offset: {answer.error_code.name}")
+        if timestamp == LATEST:
+            self._history.end_offsets.append(
+                EndOffset(
+                    partition=self._partition,
+                    began=began,
+                    ended=client.now,
+                    offset=answer.offset,
+                    leader_epoch=getattr(answer, "leader_epoch", UNKNOWN_EPOCH),
+                )
             )
-        )
         return int(answer.offset)
 
     async def _read(self, offset: int) -> list[tuple[int, bytes]]:
@@ -135,6 +144,7 @@ class Reader:
         if answer.error_code is not ErrorCode.none:
             self._forget_session()
             if answer.error_code is ErrorCode.offset_out_of_range:
+                self._is_out_of_range = True
                 self._history.out_of_range.append(
                     OutOfRange(
                         partition=self._partition,

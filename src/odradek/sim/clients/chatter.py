@@ -1,0 +1,53 @@
+"""Sends with acks=1 and never again: whatever becomes of its records, none of them may come and go."""
+
+import asyncio
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.records.builder import build_batch
+from odradek.records.record import Record
+from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.producer import PRODUCE, produce_request
+from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.history import History, Send
+
+_ACKS_LEADER: Final = 1
+
+
+class Chatter:
+    def __init__(self, client: ClusterClient, history: History, partition: TopicPartition) -> None:
+        self._client: Final = client
+        self._history: Final = history
+        self._partition: Final = partition
+        self._count = 0
+
+    async def run(self, interval_seconds: float) -> None:
+        while True:
+            await asyncio.sleep(self._client.random.expovariate(1 / interval_seconds))
+            try:
+                await self._send()
+            except ConnectionLost:
+                self._client.forget_leader(self._partition)
+
+    async def _send(self) -> None:
+        client = self._client
+        leader = await client.leader(self._partition)
+        wire = await client.wire(leader.host, leader.port)
+        value = f"{client.name}:{self._count}|".encode() + b"x" * 50
+        self._count += 1
+        data = build_batch([Record(None, value, client.clock.wall_ms())])
+        send = Send(
+            producer=client.name,
+            is_idempotent=False,
+            partition=self._partition,
+            values=(value,),
+            began=client.now,
+        )
+        self._history.sends.append(send)
+        answer = await client.ask(
+            wire,
+            PRODUCE,
+            lambda chosen: produce_request(chosen, self._partition, leader.topic_id, data, acks=_ACKS_LEADER),
+        )
+        result = answer.responses[0].partition_responses[0]
+        client.note(f"hears of {send}: {result.error_code.name} at {result.base_offset}")

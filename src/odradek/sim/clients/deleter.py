@@ -1,0 +1,57 @@
+"""Deletes the beginning of a partition now and then: what is gone must not come back with the next leader."""
+
+import asyncio
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.protocol.schemas import Message, Schema
+from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.reader import Reader
+from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.history import Deletion, History
+
+DELETE_RECORDS: Final = 21
+
+
+class Deleter:
+    def __init__(self, client: ClusterClient, history: History, partition: TopicPartition) -> None:
+        self._client: Final = client
+        self._history: Final = history
+        self._partition: Final = partition
+        self._reader: Final = Reader(client, history, partition, uses_session=False)
+
+    async def run(self, interval_seconds: float) -> None:
+        random = self._client.random
+        while True:
+            await asyncio.sleep(random.expovariate(1 / interval_seconds))
+            try:
+                end_offset = await self._reader.end_offset()
+                if end_offset:
+                    await self._delete(random.randrange(end_offset))
+            except ConnectionLost as lost:
+                self._client.note(f"does not know what became of {self._partition}: {lost}")
+                self._client.forget_leader(self._partition)
+
+    async def _delete(self, offset: int) -> None:
+        client = self._client
+        leader = await client.leader(self._partition)
+        wire = await client.wire(leader.host, leader.port)
+        deletion = Deletion(partition=self._partition, offset=offset)
+        self._history.deletions.append(deletion)
+        client.note(f"asks to delete {self._partition} below {offset}")
+        response = await client.ask(wire, DELETE_RECORDS, lambda chosen: self._request(chosen, offset))
+        result = response.topics[0].partitions[0]
+        client.note(f"hears of {self._partition} below {offset}: {result.error_code.name}")
+        if result.error_code is not ErrorCode.none:
+            return
+        heard = client.now
+        # In which epoch it was done, the answer does not say: not in a later one than the leader knows of now.
+        await client.describe([self._partition.topic], wire)
+        deletion.leader_epoch = (await client.leader(self._partition)).epoch
+        deletion.ended = heard
+
+    def _request(self, chosen: Schema, offset: int) -> Message:
+        partition = chosen.new("DeleteRecordsPartition", partition_index=self._partition.partition, offset=offset)
+        topic = chosen.new("DeleteRecordsTopic", name=self._partition.topic, partitions=(partition,))
+        return chosen.new("DeleteRecordsRequest", topics=(topic,), timeout=milliseconds(1500))

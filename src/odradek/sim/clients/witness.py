@@ -1,0 +1,45 @@
+"""Asks a partition's leader who is in sync with it, and how far it has come: what it says of both has to fit."""
+
+import asyncio
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.sim.clients.cluster_client import ClusterClient
+from odradek.sim.clients.reader import Reader
+from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.history import History, InSyncView
+
+
+class Witness:
+    def __init__(self, client: ClusterClient, history: History, partition: TopicPartition) -> None:
+        self._client: Final = client
+        self._history: Final = history
+        self._partition: Final = partition
+        self._reader: Final = Reader(client, history, partition, uses_session=False)
+
+    async def run(self, interval_seconds: float) -> None:
+        while True:
+            await asyncio.sleep(self._client.random.expovariate(1 / interval_seconds))
+            try:
+                await self._ask_leader()
+                await self._reader.end_offset()
+            except ConnectionLost:
+                self._client.forget_leader(self._partition)
+
+    async def _ask_leader(self) -> None:
+        client = self._client
+        asked = await client.leader(self._partition)
+        wire = await client.wire(asked.host, asked.port)
+        topic = (await client.describe([self._partition.topic], wire))[self._partition.topic]
+        leader = await client.leader(self._partition)
+        if (leader.host, leader.port) != (asked.host, asked.port):
+            return
+        for partition in topic.partitions:
+            if partition.partition_index == self._partition.partition:
+                view = InSyncView(
+                    partition=self._partition,
+                    leader_epoch=partition.leader_epoch,
+                    isr=tuple(partition.isr_nodes),
+                    ended=client.now,
+                )
+                self._history.in_sync_views.append(view)
