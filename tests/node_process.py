@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
+from tests.patience import Patience
+
 CLUSTER_ID = "odradek-test-cluster-1"
 NODE_ID = 1
 START_TIMEOUT_S = 60.0
@@ -135,10 +137,11 @@ class NodeProcess(ABC):
 
     def wait_until_ready(self) -> Self:
         assert self.process is not None, "the node was not started"
+        patience = Patience(START_TIMEOUT_S)
         while not self.is_ready():
             if self.process.poll() is not None:
                 raise NodeFailed(f"{self.name} ended with {self.process.returncode}\n{self._last_output()}")
-            if time.monotonic() - self._spawned_at > START_TIMEOUT_S:
+            if patience.is_over():
                 self.kill()
                 raise NodeFailed(f"{self.name} did not answer in {START_TIMEOUT_S:.0f} s\n{self._last_output()}")
             time.sleep(POLL_INTERVAL_S)

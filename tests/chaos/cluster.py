@@ -22,6 +22,7 @@ from tests.chaos.small_disk import SmallDisk, find_small_disks
 from tests.cluster.networks import Network, find_namespaces
 from tests.cluster.real_cluster import Member, RealCluster, roles_of
 from tests.components import ComponentMissing
+from tests.patience import Patience
 
 TOPIC: Final = "chaos"
 PARTITIONS: Final = 6
@@ -141,10 +142,10 @@ class ChaosCluster:
 
     def wait_until_healthy(self, seconds_max: float = HEALTHY_S_MAX) -> float:
         """Until every node runs, all know each other, and all replicas are in sync. Raises Unhealed."""
-        began_at = time.monotonic()
+        began_at, patience = time.monotonic(), Patience(seconds_max)
         while missing := what_is_missing({number: node.address for number, node in self.nodes.items()}):
             self.check_that_all_run()
-            if time.monotonic() - began_at > seconds_max:
+            if patience.is_over():
                 raise Unhealed(f"{seconds_max:g} s after the last fault: {missing}")
             time.sleep(_POLL_S)
         return time.monotonic() - began_at
@@ -156,9 +157,9 @@ class ChaosCluster:
                 raise Unhealed(f"node {number} has ended by itself, with exit code {code}: see {node.output_file}")
 
     def wait_until_moved(self, seconds_max: float = HEALTHY_S_MAX) -> None:
-        deadline = time.monotonic() + seconds_max
+        patience = Patience(seconds_max)
         while ongoing := self._ongoing_moves():
-            if time.monotonic() > deadline:
+            if patience.is_over():
                 raise Unhealed(f"after {seconds_max:g} s still under way: {ongoing}")
             time.sleep(_POLL_S)
 

@@ -17,6 +17,7 @@ from tests.chaos.load import (
     RECORDS_PER_INTERVAL,
     VALUE_BYTES,
 )
+from tests.patience import Patience
 
 QUIET: Final = {"log_level": 0}
 # What an outage piles up must not become a batch that is too large; a record may, and the broker is to refuse it.
@@ -150,9 +151,9 @@ class _Consumer(threading.Thread):
 def read_finally(bootstrap: str, topic: str, history: History, ends: Mapping[int, int], seconds_max: float) -> None:
     """By a new consumer, to the offsets in `ends` or as far as it comes in that time."""
     consumer = _assigned(topic, history.partitions, {"bootstrap.servers": bootstrap, **QUIET})
-    deadline = time.monotonic() + seconds_max
+    patience = Patience(seconds_max)
     position = dict.fromkeys(ends, 0)
-    while any(position[one] < end for one, end in ends.items()) and time.monotonic() < deadline:
+    while any(position[one] < end for one, end in ends.items()) and not patience.is_over():
         for partition, offset, value in _next_records(consumer, history.complaints.append):
             history.read_finally(partition, offset, value)
             position[partition] = offset + 1

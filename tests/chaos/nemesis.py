@@ -13,6 +13,7 @@ from tests.chaos.cluster import SESSION_S, TOPIC, ChaosCluster, Unhealed
 from tests.chaos.plan import Act, Strike
 from tests.cluster.networks import Network
 from tests.cluster.real_cluster import Member
+from tests.patience import Patience
 
 KILLS, PAUSES, CUTS, FULL_DISKS, RESTARTS, MOVES, ELECTIONS = (
     "kills",
@@ -167,8 +168,8 @@ def _sever(network: Network, number: int, other: int) -> None:
 
 
 def _wait_for_end(node: Member) -> None:
-    deadline = time.monotonic() + _FULL_S_MAX
+    patience = Patience(_FULL_S_MAX)
     while node.is_running:
-        if time.monotonic() > deadline:
+        if patience.is_over():
             raise Unhealed(f"node {node.node_id} goes on with a full disk after {_FULL_S_MAX:g} s")
         time.sleep(0.05)

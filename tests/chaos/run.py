@@ -20,6 +20,7 @@ from tests.chaos.load import ANSWERS_S_MAX, Clients
 from tests.chaos.nemesis import KILLS, Nemesis
 from tests.chaos.plan import Plan, Strike
 from tests.node_process import NodeFailed
+from tests.patience import Patience
 
 PROGRESS_S: Final = 5.0
 REST_S: Final = 0.7
@@ -144,9 +145,9 @@ class _Course:
     # The beginning and the end
 
     def _wait_for_first_answers(self) -> None:
-        deadline = time.monotonic() + FIRST_ANSWERS_S_MAX
+        patience = Patience(FIRST_ANSWERS_S_MAX)
         while any(not self._has_answers(number) for number in range(len(self._history.producers))):
-            if time.monotonic() > deadline:
+            if patience.is_over():
                 raise Unhealed(f"not every producer has an acknowledgement after {FIRST_ANSWERS_S_MAX:g} s")
             time.sleep(0.05)
 
@@ -158,8 +159,8 @@ class _Course:
         bootstrap, history = self._cluster.bootstrap, self._history
         ends = end_offsets(bootstrap, TOPIC, PARTITIONS)
         read_finally(bootstrap, TOPIC, history, ends, READ_S_MAX)
-        deadline = time.monotonic() + ANSWERS_S_MAX
-        while time.monotonic() < deadline and any(
+        patience = Patience(ANSWERS_S_MAX)
+        while not patience.is_over() and any(
             len(reads) < len(history.final[partition]) for (_, partition), reads in history.reads.items()
         ):
             time.sleep(0.1)

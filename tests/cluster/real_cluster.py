@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from odradek.client.quorum import QuorumAdmin, QuorumStatus
 from tests.kafka.apache_kafka import ApacheKafka
 from tests.node_process import NodeProcess, free_ports
 from tests.odradek_process import OdradekProcess
+from tests.patience import Patience
 
 BROKER, CONTROLLER = "broker", "controller"
 COMBINED = (BROKER, CONTROLLER)
@@ -151,8 +153,9 @@ class RealCluster:
 
     def start(self) -> None:
         """`started_in_s` then says how long it took until all serve; the formatting is not counted."""
-        for node in self.nodes.values():
-            node.prepare()
+        # Each formats its directories by a process of its own, and these take their time.
+        with ThreadPoolExecutor(len(self.nodes)) as threads:
+            list(threads.map(Member.prepare, self.nodes.values()))
         began_at = time.monotonic()
         for node in self.nodes.values():
             node.spawn()
@@ -235,6 +238,12 @@ class RealCluster:
         status = self.quorum_status()
         return all(voter.log_end_offset >= committed for voter in status.voters if voter.id in node_ids)
 
+    def start_the_dead(self) -> None:
+        for node in self.nodes.values():
+            if not node.is_running:
+                node.start()
+        self.wait_until_whole()
+
     def logs(self, lines: int = 60) -> str:
         return "\n".join(
             f"--- node {node.node_id}\n" + "\n".join(node.output.splitlines()[-lines:]) for node in self.nodes.values()
@@ -268,7 +277,8 @@ def real_cluster(directory: Path, roles: Mapping[int, Sequence[str]], **options:
 def wait_for(what: str, condition: Callable[[], bool], seconds_max: float = WAIT_S) -> float:
     """Returns after how many seconds it was so."""
     began_at = time.monotonic()
+    patience = Patience(seconds_max)
     while not condition():
-        assert time.monotonic() - began_at < seconds_max, f"waited {seconds_max:g} s in vain for {what}"
+        assert not patience.is_over(), f"waited {seconds_max:g} s in vain for {what}"
         time.sleep(WAIT_INTERVAL_S)
     return time.monotonic() - began_at

@@ -18,24 +18,32 @@ PARTITIONS = 6
 RACKS = {1: "a", 2: "b", 3: "c", 4: "c"}
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[RealCluster]:
+@pytest.fixture(scope="module")
+def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     roles: dict[int, Sequence[str]] = {1: COMBINED, 2: COMBINED, 3: COMBINED, 4: (BROKER,)}
-    started = RealCluster(tmp_path, roles)
+    started = RealCluster(tmp_path_factory.mktemp("racks"), roles)
     for node_id, rack in RACKS.items():
         started.nodes[node_id].properties = {**started.nodes[node_id].properties, "broker.rack": rack}
     try:
         started.start()
-        assignment = [[1 + (number + step) % 3 for step in range(3)] for number in range(PARTITIONS)]
-        topic = NewTopic(TOPIC, PARTITIONS, replica_assignment=assignment, config={"min.insync.replicas": "2"})
-        admin = AdminClient({"bootstrap.servers": bootstrap(started)})
-        admin.create_topics([topic])[TOPIC].result(20)
         yield started
     except BaseException:
         print(started.logs())
         raise
     finally:
         started.remove()
+
+
+@pytest.fixture
+def cluster(four_nodes: RealCluster) -> Iterator[RealCluster]:
+    """Whole, and with a topic that no other test has touched."""
+    assignment = [[1 + (number + step) % 3 for step in range(3)] for number in range(PARTITIONS)]
+    topic = NewTopic(TOPIC, PARTITIONS, replica_assignment=assignment, config={"min.insync.replicas": "2"})
+    admin = AdminClient({"bootstrap.servers": bootstrap(four_nodes)})
+    admin.create_topics([topic])[TOPIC].result(20)
+    yield four_nodes
+    four_nodes.start_the_dead()
+    admin.delete_topics([TOPIC])[TOPIC].result(20)
 
 
 def bootstrap(cluster: RealCluster) -> str:

@@ -12,7 +12,7 @@ from tests.cluster.real_cluster import Member, RealCluster, real_cluster, roles_
 
 LAYOUT = roles_of(controllers=(1,), brokers=(2, 3, 4))
 WITNESS = 2
-SESSION_S = 4.0
+SESSION_S = 3.0
 HEARTBEAT_S = 0.5
 SETTINGS = {
     "broker.session.timeout.ms": str(int(SESSION_S * 1000)),

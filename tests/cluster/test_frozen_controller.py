@@ -17,7 +17,7 @@ from tests.cluster.metadata_load import MetadataLoad
 from tests.cluster.metadata_views import assert_equal_everywhere, assert_holds
 from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of, wait_for
 
-FROZEN_S = float(os.environ.get("ODRADEK_FROZEN_SECONDS", "5"))
+FROZEN_S = float(os.environ.get("ODRADEK_FROZEN_SECONDS", "3"))
 NEW_LEADER_S_MAX = 15.0
 """The fetch timeout (2 s), an election or two, and a busy machine."""
 

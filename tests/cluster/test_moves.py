@@ -17,14 +17,22 @@ TOPIC = "orders"
 PREFERRED = 0
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[RealCluster]:
+@pytest.fixture(scope="module")
+def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     roles: dict[int, Sequence[str]] = {1: COMBINED, 2: COMBINED, 3: COMBINED, 4: (BROKER,)}
-    with real_cluster(tmp_path, roles) as started:
-        topic = NewTopic(TOPIC, 1, replica_assignment=[[1, 2, 3]], config={"min.insync.replicas": "2"})
-        admin = AdminClient({"bootstrap.servers": bootstrap(started)})
-        admin.create_topics([topic])[TOPIC].result(20)
+    with real_cluster(tmp_path_factory.mktemp("moves"), roles) as started:
         yield started
+
+
+@pytest.fixture
+def cluster(four_nodes: RealCluster) -> Iterator[RealCluster]:
+    """Whole, and with a topic that no other test has touched."""
+    topic = NewTopic(TOPIC, 1, replica_assignment=[[1, 2, 3]], config={"min.insync.replicas": "2"})
+    admin = AdminClient({"bootstrap.servers": bootstrap(four_nodes)})
+    admin.create_topics([topic])[TOPIC].result(20)
+    yield four_nodes
+    four_nodes.start_the_dead()
+    admin.delete_topics([TOPIC])[TOPIC].result(20)
 
 
 def bootstrap(cluster: RealCluster) -> str:

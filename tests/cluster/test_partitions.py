@@ -19,7 +19,7 @@ from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of, wait
 
 NODES = (1, 2, 3)
 FETCH_TIMEOUT_S = 1.0
-SESSION_S = 5.0
+SESSION_S = 4.0
 SETTINGS = {
     "controller.quorum.fetch.timeout.ms": str(int(FETCH_TIMEOUT_S * 1000)),
     "controller.quorum.election.timeout.ms": "500",
@@ -118,7 +118,7 @@ def test_a_voter_that_has_lost_only_the_leader_deposes_nobody(cluster: RealClust
     network.cut(leader.node_id, cut_off)
     network.cut(cut_off, leader.node_id)
     with MetadataLoad([leader.address, cluster.nodes[third].address]) as load:
-        time.sleep(3 * FETCH_TIMEOUT_S)
+        time.sleep(2.5 * FETCH_TIMEOUT_S)
     status = cluster.quorum_status(third)
     assert (status.leader_id, status.leader_epoch) == (before.leader_id, before.leader_epoch)
     assert load.acknowledged > 10
