@@ -44,7 +44,7 @@ class IsrChanges:
         _check_epochs(broker_id, partition, wanted)
         _check_isr(partition, wanted)
         for member, epoch in wanted.isr:
-            if not self._is_eligible(member, epoch):
+            if not self._is_eligible(member, epoch, partition):
                 raise KafkaError(ErrorCode.ineligible_replica)
         change = self._elections.change(topic, wanted.partition, partition, tuple(member for member, _ in wanted.isr))
         change.leader_recovery_state = wanted.leader_recovery_state
@@ -57,8 +57,12 @@ class IsrChanges:
             raise KafkaError(ErrorCode.new_leader_elected)
         return changed
 
-    def _is_eligible(self, broker_id: int, broker_epoch: int) -> bool:
+    def _is_eligible(self, broker_id: int, broker_epoch: int, partition: PartitionImage) -> bool:
         if not self._state.is_active(broker_id):
+            return False
+        # Nobody comes into sync on a disk that is gone. Apache Kafka trusts that nobody without one fetches.
+        is_new = broker_id not in partition.isr
+        if is_new and not self._state.has_online_directory(broker_id, partition.directory_of(broker_id)):
             return False
         return broker_epoch in (NO_BROKER_EPOCH, self._state.image.brokers[broker_id].epoch)
 

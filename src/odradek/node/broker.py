@@ -134,6 +134,7 @@ class Broker:
             return
         for partition in self._partitions.values():
             if partition.log_dir == directory and partition.unavailable is None:
+                self._roles.leave(partition)
                 partition.withdraw(ErrorCode.kafka_storage_error)
         for told in self._failure_listeners:
             told(directory)
@@ -212,7 +213,8 @@ class Broker:
                 await self._create_missing(some, are_new=are_new)
                 for name, _, state in some:
                     partition = self._partitions.get(name)
-                    if partition is not None:
+                    # Without its disk it is nothing, whatever the image has yet to hear: neither leader nor follower.
+                    if partition is not None and partition.unavailable is None:
                         await self._take_role(partition, state)
                         self._report_directory(partition, state)
                 await asyncio.sleep(0)

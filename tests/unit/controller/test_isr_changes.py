@@ -267,3 +267,22 @@ def test_a_leader_whose_directory_is_gone_is_replaced_by_the_change_itself(clust
     (record,) = decision.records
     assert isinstance(record, PartitionChangeRecord)
     assert (record.leader, record.isr) == (2, (1, 2))
+
+
+def test_nobody_comes_into_sync_on_a_directory_that_is_gone(cluster: Cluster) -> None:
+    of_third = next(place for place, one in enumerate(cluster.partition(ORDERS).replicas) if one == 3)
+    directories = list(cluster.partition(ORDERS).directories)
+    directories[of_third] = LOST
+    cluster.replay(
+        (
+            PartitionChangeRecord(
+                partition_id=0,
+                topic_id=cluster.image.topics_by_name[ORDERS].id,
+                isr=(1, 2),
+                directories=tuple(directories),
+            ),
+        )
+    )
+    decision = cluster.controller.alter_partitions(1, cluster.image.brokers[1].epoch, [change_of(cluster, 1, 2, 3)])
+    assert code_of(decision.response[0]) is ErrorCode.ineligible_replica
+    assert not decision.records

@@ -96,8 +96,17 @@ def test_asked_for_dir_is_taken(tmp_path: Path) -> None:
     for path, directory_id in node.dirs.directory_ids.items():
         name = TopicPartition("t", directory_id.int)
         assert node.dirs.dir_of(node.create(name, directory_id=directory_id)) == path
+
+
+def test_a_dir_whose_disk_was_replaced_is_not_waited_for(tmp_path: Path) -> None:
+    node = Node(tmp_path, 2)
+    assert node.dirs.dir_of(node.create(TopicPartition("t", 9), directory_id=UUID(int=424242))) in node.paths
+    lost, left = node.paths
+    lost_id = node.dirs.directory_ids[lost]
+    node.dirs.fail(lost, OSError(errno.EIO, "Input/output error"))
     with pytest.raises(LogDirOffline):
-        node.create(TopicPartition("t", 9), directory_id=UUID(int=424242))
+        node.create(TopicPartition("t", 8), directory_id=lost_id)
+    assert node.dirs.dir_of(node.create(TopicPartition("t", 7), directory_id=UUID(int=424242))) == left
 
 
 def test_clean_stop_and_start(tmp_path: Path) -> None:

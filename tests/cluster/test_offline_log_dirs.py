@@ -1,0 +1,166 @@
+"""A log dir of one broker fails: others lead what was in it, its other dir goes on, and a mended or new disk is filled.
+
+The disk is taken away under the running node, by another name for its directory: whatever opens a file there fails.
+"""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.base.errors import ErrorCode
+from tests.cluster.real_cluster import COMBINED, OdradekMember, RealCluster, real_cluster, wait_for
+from tests.raw_wire import RawConnection
+
+TOPIC, PARTITIONS = "spread", 6
+# With a single replica on the broker whose dir fails, and something to write down in each of its dirs.
+TRIGGER, TRIGGER_PARTITIONS = "trigger", 6
+ALL = {1, 2, 3}
+PRODUCE = 0
+
+
+def new_member(directory: Path) -> OdradekMember:
+    return OdradekMember(directory, log_dirs=[directory / "metadata", directory / "first", directory / "second"])
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[RealCluster]:
+    # A dir that is gone is noticed by whoever writes a checkpoint into it.
+    quick = {"replica.high.watermark.checkpoint.interval.ms": "100", "replica.lag.time.max.ms": "3000"}
+    with real_cluster(tmp_path, dict.fromkeys(ALL, COMBINED), properties=quick, new_member=new_member) as started:
+        admin = AdminClient({"bootstrap.servers": bootstrap(started)})
+        config = {"min.insync.replicas": "2"}
+        assignment = [[1 + (number + step) % 3 for step in range(3)] for number in range(PARTITIONS)]
+        topics = [
+            NewTopic(TOPIC, PARTITIONS, replica_assignment=assignment, config=config),
+            NewTopic(TRIGGER, TRIGGER_PARTITIONS, replica_assignment=[[2]] * TRIGGER_PARTITIONS),
+        ]
+        for created in admin.create_topics(topics).values():
+            created.result(20)
+        yield started
+
+
+def bootstrap(cluster: RealCluster) -> str:
+    return ",".join(f"{node.host}:{node.port}" for node in cluster.brokers)
+
+
+def states(cluster: RealCluster) -> dict[int, tuple[int, set[int]]]:
+    """Leader and in-sync replicas of every partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap(cluster), "log_level": 0})
+    partitions = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
+    return {number: (one.leader, set(one.isrs)) for number, one in partitions.items()}
+
+
+def write(cluster: RealCluster, name: str) -> list[bytes]:
+    producer = Producer({"bootstrap.servers": bootstrap(cluster), "acks": "all", "log_level": 0})
+    failures = []
+    values = [f"{name} {number}".encode() for number in range(60)]
+    for number, value in enumerate(values):
+        producer.produce(
+            TOPIC, value, partition=number % PARTITIONS, on_delivery=lambda error, _: error and failures.append(error)
+        )
+    assert producer.flush(30) == 0
+    assert not failures
+    return values
+
+
+def touch_every_dir(cluster: RealCluster) -> None:
+    producer = Producer(
+        {"bootstrap.servers": bootstrap(cluster), "acks": 1, "message.timeout.ms": 2000, "log_level": 0}
+    )
+    for number in range(TRIGGER_PARTITIONS):
+        producer.produce(TRIGGER, b"", partition=number)
+    producer.flush(5)
+
+
+def read_all(cluster: RealCluster, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": "none", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
+    found: list[bytes] = []
+
+    def is_read() -> bool:
+        found.extend(message.value() or b"" for message in consumer.consume(1000, timeout=0.2))
+        return len(found) >= count
+
+    wait_for(f"{count} records", is_read)
+    consumer.close()
+    return found
+
+
+def partitions_in(log_dir: Path) -> set[int]:
+    names = (path.name.removeprefix(f"{TOPIC}-") for path in log_dir.glob(f"{TOPIC}-*"))
+    return {int(name) for name in names if name.isdecimal()}
+
+
+def log_bytes(log_dir: Path, number: int) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((log_dir / f"{TOPIC}-{number}").glob("*.log")))
+
+
+def copies(cluster: RealCluster, number: int) -> list[bytes]:
+    return [
+        log_bytes(log_dir, number)
+        for node in cluster.brokers
+        for log_dir in node.log_dirs
+        if number in partitions_in(log_dir)
+    ]
+
+
+@pytest.mark.parametrize("is_emptied", [False, True], ids=["mended", "replaced"])
+def test_a_log_dir_fails_and_comes_back(cluster: RealCluster, is_emptied: bool) -> None:
+    written = write(cluster, "before")
+    victim = cluster.nodes[2]
+    log_dir = victim.log_dirs[2]
+    lost = partitions_in(log_dir)
+    kept = set(range(PARTITIONS)) - lost
+    led_there = {number for number, (leader, _) in states(cluster).items() if leader == 2 and number in lost}
+    assert lost and kept, "both dirs have some"
+    log_dir.rename(log_dir.with_name("gone"))
+    touch_every_dir(cluster)
+
+    def others_took_over() -> bool:
+        now = states(cluster)
+        return all(now[number][0] != 2 and now[number][1] == ALL - {2} for number in lost)
+
+    wait_for("the other replicas of what was lost", others_took_over)
+    assert all(isr == ALL for number, (_, isr) in states(cluster).items() if number in kept), "the other dir goes on"
+    if led_there:
+        with RawConnection(victim.port) as connection:
+            refused = produce_to(connection, min(led_there))
+            assert refused in (ErrorCode.kafka_storage_error, ErrorCode.not_leader_or_follower)
+    # As long as somebody takes to come back who has everything.
+    time.sleep(0.5)
+    assert others_took_over(), "a replica without a disk is in sync"
+    written += write(cluster, "without it")
+
+    victim.kill()
+    if is_emptied:
+        log_dir.mkdir()
+    else:
+        log_dir.with_name("gone").rename(log_dir)
+    victim.start()
+    wait_for("all in sync", lambda: all(isr == ALL for _, isr in states(cluster).values()))
+    written += write(cluster, "after")
+    assert sorted(read_all(cluster, len(written))) == sorted(written)
+    for number in range(PARTITIONS):
+        wait_for(f"equal copies of {number}", lambda number=number: len(set(copies(cluster, number))) == 1)  # type: ignore[misc]
+        assert len(copies(cluster, number)) == 3
+    shutil.rmtree(log_dir.with_name("gone"), ignore_errors=True)
+
+
+def produce_to(connection: RawConnection, number: int) -> ErrorCode:
+    response = connection.ask(
+        PRODUCE,
+        9,
+        {
+            "acks": -1,
+            "timeout": 5000,
+            "topic_data": [{"name": TOPIC, "partition_data": [{"index": number, "records": b""}]}],
+        },
+    )
+    code = response.responses[0].partition_responses[0].error_code
+    assert isinstance(code, ErrorCode)
+    return code
