@@ -7,6 +7,7 @@ Nothing is tried a second time here: only the caller knows whether its request m
 import asyncio
 import struct
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from kio.schema.index import api_key_map, schema_name_map
@@ -215,8 +216,15 @@ class Peer:
         served = self.served.get(api_key)
         if served is None:
             raise NotServed(self._place, f"it does not serve {name}")
-        known = schema_name_map[name]
-        version = min(served[1], max(known) if highest is None else highest)
-        if version < max(served[0], min(known)):
+        lowest_known, highest_known = _known_versions(name)
+        version = min(served[1], highest_known if highest is None else highest)
+        if version < max(served[0], lowest_known):
             raise NotServed(self._place, f"it serves {name} in versions {served[0]} to {served[1]} only")
         return schema(api_key, version)
+
+
+@cache
+def _known_versions(name: str) -> VersionRange:
+    """The lowest and the highest version of an API that can be read and written here."""
+    versions = schema_name_map[name]
+    return min(versions), max(versions)

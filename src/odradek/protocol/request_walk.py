@@ -162,7 +162,9 @@ def _boolean(data: bytes, position: int, repairs: Findings) -> int:
 def _length(data: bytes, position: int, repairs: Findings, prefix: struct.Struct | None, nullable: bool) -> int:
     """A length or count, -1 for null. A prefix of None is the compact form, whose numbers are one higher."""
     if prefix is None:
-        length = read_unsigned_varint(data, position)[0] - 1
+        length = data[position] - 1
+        if length >= 0x7F:
+            length = read_unsigned_varint(data, position)[0] - 1
     else:
         (length,) = prefix.unpack_from(data, position)
         if length < -1 and nullable:
@@ -176,7 +178,9 @@ def _length(data: bytes, position: int, repairs: Findings, prefix: struct.Struct
 
 
 def _behind_length(data: bytes, position: int, prefix: struct.Struct | None) -> int:
-    return position + prefix.size if prefix is not None else read_unsigned_varint(data, position)[1]
+    if prefix is not None:
+        return position + prefix.size
+    return position + 1 if data[position] < 0x80 else read_unsigned_varint(data, position)[1]
 
 
 def _string(flexible: bool, nullable: bool) -> Step:
@@ -254,7 +258,9 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
         if data[position] == 0:
             return position + 1
         counted_at = position
-        count, position = read_unsigned_varint(data, position)
+        count, position = (
+            (data[position], position + 1) if data[position] < 0x80 else read_unsigned_varint(data, position)
+        )
         if count > len(data) - position:
             raise UnreadableMessage("more tagged fields than bytes")
         inside: list[Repair] = []
@@ -262,8 +268,12 @@ def _tagged_fields(known: dict[int, Step]) -> Step:
         behind_count = position
         for _ in range(count):
             field_start = position
-            tag, position = read_unsigned_varint(data, position)
-            size, position = read_unsigned_varint(data, position)
+            tag, size = data[position], data[position + 1]
+            if tag < 0x80 and size < 0x80:
+                position += 2
+            else:
+                tag, position = read_unsigned_varint(data, position)
+                size, position = read_unsigned_varint(data, position)
             end = position + size
             if end > len(data):
                 raise UnreadableMessage("a tagged field longer than the request")
