@@ -58,6 +58,7 @@ class Network:
         self._links: Final[dict[tuple[str, str], Link]] = {}
         self._ends: Final[dict[SocketEnd, None]] = {}
         self._ports: Final = count(_FIRST_EPHEMERAL_PORT)
+        self.note: Final = trace.minor
         # Who wants to see the requests of an API, and the answers.
         self.watchers: Final[dict[int, Watcher]] = {}
 
@@ -195,11 +196,13 @@ class Network:
     def forget(self, end: SocketEnd) -> None:
         self._ends.pop(end, None)
 
-    def note(self, who: str, what: str) -> None:
-        self._trace.minor(who, what)
-
     def address_of(self, host: str) -> str:
         return self.host(host).address
+
+    def clear(self) -> None:
+        """Nobody is connected, nobody watches, and there is nobody any more."""
+        for known in (self._ends, self._links, self._hosts, self._by_address, self.watchers):
+            known.clear()
 
 
 class _ConnectionRequest:

@@ -50,18 +50,23 @@ def run_seed(
 ) -> Result:
     """`only_faults` are the places, in the list of those drawn, of the faults that may strike; None: all."""
     with simulated_world(seed, keep_trace=keep_trace) as world:
-        run = _Run(world, scenario, only_faults)
-        violations = run.violations()
-        return Result(
-            seed=seed,
-            scenario=scenario.name,
-            faults=tuple(run.faults),
-            violations=tuple(violations),
-            trace_hash=world.trace.hash(),
-            simulated_seconds=world.now,
-            operations=len(run.workload.history.sends) + len(run.workload.history.changes),
-            events=tuple(world.trace.events or ()),
-        )
+        # Of the run itself nothing may be held here: what it leaves is collected when the world ends.
+        return _run_in(world, scenario, only_faults)
+
+
+def _run_in(world: World, scenario: Scenario, only_faults: Collection[int] | None) -> Result:
+    run = _Run(world, scenario, only_faults)
+    violations = run.violations()
+    return Result(
+        seed=world.seed,
+        scenario=scenario.name,
+        faults=tuple(run.faults),
+        violations=tuple(violations),
+        trace_hash=world.trace.hash(),
+        simulated_seconds=world.now,
+        operations=len(run.workload.history.sends) + len(run.workload.history.changes),
+        events=tuple(world.trace.events or ()),
+    )
 
 
 class _Run:

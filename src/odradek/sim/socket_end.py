@@ -101,6 +101,7 @@ class SocketEnd:
         self.process: Final = process
         self.link: Final = link
         self.host: Final = host
+        self._machine: Final = network.host(host)
         self.port: Final = port
         self.remote_host: Final = remote_host
         self.remote_port: Final = remote_port
@@ -190,7 +191,7 @@ class SocketEnd:
     # ---- receiving
 
     def arrive(self, piece: bytes | None) -> None:
-        if not self._network.host(self.host).is_on:
+        if not self._machine.is_on:
             self.was_addressed = True
             return
         if self._state is _State.CLOSED and piece is not None:
@@ -201,7 +202,8 @@ class SocketEnd:
         if piece is None:
             self._eof_received = True
         else:
-            self.note(f"gets {len(piece)} bytes {crc32(piece):08x} from {self.remote}")
+            note = f"gets {len(piece)} bytes {crc32(piece):08x} from {self.remote_host}:{self.remote_port}"
+            self._network.note(self.host, note)
             self._received.append(piece)
         self.tell_reader()
 
@@ -212,7 +214,7 @@ class SocketEnd:
             self.process.scheduler.call_at(when, self.peer.receive_reset)
 
     def receive_reset(self) -> None:
-        if self._state is _State.RESET or not self._network.host(self.host).is_on:
+        if self._state is _State.RESET or not self._machine.is_on:
             return
         was_open = self._state is _State.OPEN
         self._forget(_State.RESET)

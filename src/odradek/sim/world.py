@@ -52,11 +52,14 @@ class World:
         ]
 
     def close(self) -> None:
+        """Ends everything, and lets go of it: whoever still holds the world holds nothing else."""
         for machine in self.machines.values():
             for process in machine.past_processes:
                 process.kill()
                 process.bury()
         self.scheduler.clear()
+        self.network.clear()
+        self.machines.clear()
 
 
 class _TraceHandler(logging.Handler):
