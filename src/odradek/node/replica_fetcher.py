@@ -274,7 +274,7 @@ class ReplicaFetcher:
         now = self._clock.monotonic()
         records = bytes(result.records or b"")
         try:
-            batches = _checked_batches(records)
+            records, batches = checked_batches(records)
         except CorruptBatch as error:
             self._report(partition, following.append_failed(asked, f"a batch cannot be read: {error}", now))
             return
@@ -385,12 +385,16 @@ def _id_of(partition: Partition) -> PartitionId:
     return PartitionId(partition.topic_id, partition.name.partition)
 
 
-def _checked_batches(records: bytes) -> list[BatchHeader]:
-    """Nothing of a leader's is taken unseen: what is damaged here would be served from here. Raises CorruptBatch."""
+def checked_batches(records: bytes) -> tuple[bytes, list[BatchHeader]]:
+    """Nothing of a leader's is taken unseen: what is damaged here would be served from here. Raises CorruptBatch.
+
+    Only whole batches are taken: Apache Kafka cuts an answer off where it has become long enough.
+    """
     batches = parse_batches(records, allow_partial_tail=True) if records else []
     for batch in batches:
         check_crc(records, batch)
-    return batches
+    end = batches[-1].position + batches[-1].size if batches else 0
+    return records[:end], batches
 
 
 def _diverging(result: Message) -> EpochEnd | None:

@@ -72,16 +72,19 @@ class Workload:
         if any(len(dirs) > 1 for dirs in log_dirs.values()):
             self._works["mover"] = self._mover(log_dirs)
         if self.is_replicated:
-            self._works["rearranger"] = self._rearranger()
-            for number, partition in enumerate(self.partitions):
-                self._works[f"witness{number}"] = self._witness(partition)
-            if self._random.random() < 0.5:
-                self._works["chatter"] = self._chatter(self._random.choice(self.partitions))
-            if self._random.random() < 0.5:
-                self._works["deleter"] = self._deleter(self._random.choice(self.partitions))
+            self._add_users_of_replicas()
             return
         for name, topics in _ADMIN_TOPICS.items():
             self._works[name] = self._administrator(topics)
+
+    def _add_users_of_replicas(self) -> None:
+        self._works["rearranger"] = self._rearranger()
+        for number, partition in enumerate(self.partitions):
+            self._works[f"witness{number}"] = self._witness(partition)
+        if self._random.random() < 0.5:
+            self._works["chatter"] = self._chatter(self._random.choice(self.partitions))
+        if self._random.random() < 0.5:
+            self._works["deleter"] = self._deleter(self._random.choice(self.partitions))
 
     @property
     def is_replicated(self) -> bool:
