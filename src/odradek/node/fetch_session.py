@@ -1,6 +1,6 @@
 """A follower's side of a fetch session (KIP-227): what its leader remembers, and what has to be said anew."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -32,11 +32,20 @@ class FollowerSession:
         self._known: dict[PartitionId, FetchPosition] = {}
         """What the leader has been told, the request on its way included."""
 
-    def next(self, wanted: Mapping[PartitionId, FetchPosition]) -> Wanted:
-        """For a Fetch of exactly these."""
-        changed = {key: position for key, position in wanted.items() if self._known.get(key) != position}
-        forgotten = [key for key in self._known if key not in wanted] if self._id != NO_SESSION else []
-        self._known = dict(wanted)
+    def next(self, wanted: Mapping[PartitionId, FetchPosition], touched: Iterable[PartitionId]) -> Wanted:
+        """For a Fetch of exactly these. The others are wanted, or not, as they were the last time."""
+        if self._id == NO_SESSION:
+            self._known = dict(wanted)
+            return Wanted(self._id, self._epoch, dict(wanted), [])
+        changed, forgotten = {}, []
+        for key in touched:
+            position, known = wanted.get(key), self._known.get(key)
+            if position is None:
+                if known is not None:
+                    del self._known[key]
+                    forgotten.append(key)
+            elif position != known:
+                self._known[key] = changed[key] = position
         return Wanted(self._id, self._epoch, changed, forgotten)
 
     def answered(self, session_id: int) -> None:

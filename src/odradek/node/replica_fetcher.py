@@ -2,7 +2,8 @@
 
 What each answer means is for `replication/follower.py`; this file has the connection and carries out what is wanted.
 A partition that has to wait is left out of the Fetch until its time comes; one that joins does not wait for the long
-poll of the others, which is broken off.
+poll of the others, which is broken off. A round costs what has changed since the last: most partitions do nothing most
+of the time.
 """
 
 import asyncio
@@ -42,6 +43,8 @@ EARLIEST, LATEST = -2, -1
 READ_UNCOMMITTED: Final = 0
 REQUEST_SECONDS_MAX: Final = 30.0
 AFTER_FAULT_SECONDS: Final = 1.0
+# What changes by itself, where a log starts for one, is seen then.
+LOOK_AT_ALL_SECONDS: Final = 5.0
 
 
 class LeaderEndpoint(NamedTuple):
@@ -71,6 +74,13 @@ class ReplicaFetcher:
         self._disk_failed: Final = disk_failed
         self._leader_lost: Final = leader_lost
         self._partitions: Final[dict[PartitionId, Partition]] = {}
+        self._positions: Final[dict[PartitionId, FetchPosition]] = {}
+        """What is to be asked for, as of the last look."""
+        self._touched: set[PartitionId] = set()
+        """Those to be looked at before the next Fetch."""
+        self._restless: Final[set[PartitionId]] = set()
+        """Those to be looked at before every Fetch: they wait for their time, or are throttled."""
+        self._look_at_all_at = clock.monotonic() + LOOK_AT_ALL_SECONDS
         self._session = FollowerSession()
         self._peer = self._new_peer()
         self._is_polling = False
@@ -83,6 +93,7 @@ class ReplicaFetcher:
 
     def add(self, partition: Partition) -> None:
         self._partitions[_id_of(partition)] = partition
+        self._touched.add(_id_of(partition))
         self._wake.set()
         if self._is_polling:
             # The leader answers a connection's requests in turn: the new one would wait behind the long poll.
@@ -91,6 +102,7 @@ class ReplicaFetcher:
     def remove(self, partition: Partition) -> None:
         if self._partitions.get(_id_of(partition)) is partition:
             del self._partitions[_id_of(partition)]
+            self._touched.add(_id_of(partition))
 
     async def stop(self) -> None:
         self._working.cancel()
@@ -121,26 +133,47 @@ class ReplicaFetcher:
                 # A fault of ours with one answer must not end the following of all: they are asked for again.
                 logger.exception("following leader %d failed", self.leader.broker_id)
                 self._begin_anew()
+                self._touched.update(self._partitions)
                 await asyncio.sleep(AFTER_FAULT_SECONDS)
 
     async def _work_once(self) -> None:
         await self._sync_what_must_be()
         self._wake.clear()
-        wanted = self._positions()
-        if wanted:
-            await self._fetch(wanted)
+        touched = self._look()
+        if self._positions:
+            await self._fetch(dict(self._positions), touched)
         else:
+            # The leader is not to believe that what it was last asked for is still wanted.
+            self._session.reset()
             await self._wait()
 
-    def _positions(self) -> dict[PartitionId, FetchPosition]:
+    def _look(self) -> set[PartitionId]:
+        """What is to be asked for of those that may have changed, which are returned."""
         now = self._clock.monotonic()
-        positions = {}
-        for key, partition in self._partitions.items():
-            following = partition.following
-            position = None if following is None else following.position(partition.log, now)
-            if position is not None and not self._is_held_back(partition, now):
-                positions[key] = position
-        return positions
+        touched, self._touched = self._touched, set()
+        touched |= self._restless
+        touched.update(key for key, partition in self._partitions.items() if partition.following is None)
+        if now >= self._look_at_all_at:
+            self._look_at_all_at = now + LOOK_AT_ALL_SECONDS
+            touched.update(self._partitions)
+        self._restless.clear()
+        for key in touched:
+            partition = self._partitions.get(key)
+            position = None if partition is None else self._position(key, partition, now)
+            if position is None:
+                self._positions.pop(key, None)
+            else:
+                self._positions[key] = position
+        return touched
+
+    def _position(self, key: PartitionId, partition: Partition, now: float) -> FetchPosition | None:
+        following = partition.following
+        if following is None:
+            return None
+        position = following.position(partition.log, now)
+        if position is None or self._is_throttled(partition):
+            self._restless.add(key)
+        return None if self._is_held_back(partition, now) else position
 
     def _is_throttled(self, partition: Partition) -> bool:
         throttled = partition.log.config.follower_replication_throttled_replicas
@@ -155,7 +188,8 @@ class ReplicaFetcher:
 
     async def _sync_what_must_be(self) -> None:
         """Asking acknowledges: where a topic syncs before that, so does this."""
-        unsynced = [one for one in self._partitions.values() if one.needs_sync() and one.unavailable is None]
+        touched = [partition for key in self._touched if (partition := self._partitions.get(key)) is not None]
+        unsynced = [partition for partition in touched if partition.needs_sync() and partition.unavailable is None]
         if not unsynced:
             return
         results = await asyncio.gather(*(one.flush() for one in unsynced), return_exceptions=True)
@@ -186,8 +220,8 @@ class ReplicaFetcher:
 
     # One Fetch
 
-    async def _fetch(self, positions: dict[PartitionId, FetchPosition]) -> None:
-        asked = self._session.next(positions)
+    async def _fetch(self, positions: dict[PartitionId, FetchPosition], touched: set[PartitionId]) -> None:
+        asked = self._session.next(positions, touched)
         peer = self._peer
         self._is_polling = True
         try:
@@ -213,11 +247,13 @@ class ReplicaFetcher:
                 key = PartitionId(topic.topic_id, result.partition_index)
                 partition, position = self._partitions.get(key), positions.get(key)
                 if partition is not None and position is not None:
+                    self._touched.add(key)
                     await self._take(partition, position, result)
 
     def _failed(self, positions: dict[PartitionId, FetchPosition], error: PeerError) -> None:
         logger.debug("no answer from leader %d: %s", self.leader.broker_id, error)
         self._session.reset()
+        self._touched.update(self._partitions)
         now = self._clock.monotonic()
         for key, position in positions.items():
             partition = self._partitions.get(key)

@@ -163,6 +163,11 @@ class LeaderState:
             self._admit(follower)
         return fetch_offset != former_end_offset and self._advance(now)
 
+    def fetched_again(self, replica_id: int, now: float) -> None:
+        """A follower asks for what it asked for the last time, which is what comes after the end."""
+        follower = self.followers[replica_id]
+        follower.last_fetch = follower.last_caught_up = now
+
     def tick(self, now: float) -> bool:
         """Time has passed: who has not kept up is to leave the in-sync replicas."""
         if self._pending is None:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, Random
+from odradek.partition.partition import Partition
 
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -41,6 +42,9 @@ class FetchTarget:
     topic: str = ""
     sent_high_watermark: int = -1
     sent_log_start_offset: int = -1
+    settled: Partition | None = None
+    """Where a follower stood at the end when it was last read for it: as long as nothing changes there is nothing to
+    read."""
 
     def take_over(self, newer: "FetchTarget") -> None:
         self.fetch_offset = newer.fetch_offset
@@ -48,6 +52,7 @@ class FetchTarget:
         self.leader_epoch = newer.leader_epoch
         self.last_fetched_epoch = newer.last_fetched_epoch
         self.log_start_offset = newer.log_start_offset
+        self.settled = None
 
 
 @dataclass(slots=True, eq=False)

@@ -19,6 +19,8 @@ from odradek.handlers.broker.fetch_reading import (
     diverging_of,
     find,
     follower_of,
+    is_current,
+    is_settled,
     read_all,
     read_cached,
     read_waiting,
@@ -112,7 +114,8 @@ class _LongPoll(LateAnswer):
                 self.give(_respond(self._fetch, found, self._reader, self._context, self._broker))
                 return
             targets = self._fetch.targets
-            partitions = [p for t in targets if (p := self._broker.partition(t.topic, t.key.partition)) is not None]
+            found_here = (one.settled or self._broker.partition(one.topic, one.key.partition) for one in targets)
+            partitions = [partition for partition in found_here if partition is not None]
             follows = self._reader.follower is not None
             wait = FetchWait(partitions, self._reader.min_bytes - found.bytes, self._look_again, for_end=follows)
             if wait.revision == found.revision:
@@ -185,7 +188,13 @@ class _LongPoll(LateAnswer):
 
 def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerPort) -> None:
     """What a Fetch acknowledges that agrees with the log of its leader; for any other the reading finds the answer."""
+    now = broker.clock.monotonic()
+    may_be_settled = fetch.incremental and is_current(follower, broker)
     for target in fetch.targets:
+        if may_be_settled and (settled := target.settled) is not None and is_settled(settled, target, follower):
+            assert settled.replication is not None
+            settled.replication.fetched_again(follower.replica_id, now)
+            continue
         partition = find(target, broker, by_id=fetch.uses_topic_ids)
         if isinstance(partition, ErrorCode):
             continue
