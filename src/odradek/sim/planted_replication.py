@@ -15,7 +15,6 @@ from odradek.metadata.records import MetadataRecord
 from odradek.node.replica_fetcher import ReplicaFetcher
 from odradek.node.roles import Roles
 from odradek.partition.partition import Partition
-from odradek.replication.actions import TruncateTo
 from odradek.replication.follower import FetchPosition, FollowerState, Progress
 from odradek.replication.leader import LeaderState
 from odradek.replication.progress import FollowerProgress
@@ -133,14 +132,6 @@ def _cut_when_following(sound: Any) -> Any:
         sound(roles, partition, state)
 
     return follow
-
-
-def _cut_at_high_watermark(sound: Any) -> Any:
-    def diverged(state: FollowerState, log: Any, leader: Any, now: float) -> TruncateTo:
-        state._go_on()
-        return TruncateTo(min(state.high_watermark, log.log_end_offset), loses_committed=False)
-
-    return diverged
 
 
 def _claim_more(sound: Any) -> Any:
@@ -318,6 +309,7 @@ REPLICATION_BUGS: Final = (
         list_offsets,
         "_check_watermark_known",
         _always(None),
+        scenario=REPLICAS_APART,
     ),
     _bug(
         "cut-at-the-high-watermark",
@@ -325,13 +317,6 @@ REPLICATION_BUGS: Final = (
         Roles,
         "_follow",
         _cut_when_following,
-    ),
-    _bug(
-        "divergence-cut-at-the-high-watermark",
-        "a follower whose log diverges cuts it at its high watermark, not where the epochs part",
-        FollowerState,
-        "_diverged",
-        _cut_at_high_watermark,
     ),
     _bug(
         "divergence-not-looked-for",
@@ -354,6 +339,7 @@ REPLICATION_BUGS: Final = (
         FollowerState,
         "answered",
         _believe_former_leaders,
+        (Partition, "_follows_in", lambda sound: lambda partition, leader_epoch: partition.following is not None),
     ),
     _bug(
         "follower-fetches-before-the-sync",

@@ -1,0 +1,231 @@
+"""Checkers of replicas, fed with small histories: what is right passes, what is wrong is named."""
+
+from uuid import UUID
+
+from odradek.base.ids import TopicPartition
+from odradek.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
+)
+from odradek.sim.checkers.records import check_deleted, check_ends_of_epochs, check_read_stays
+from odradek.sim.checkers.replicas import (
+    HAS_EVERYTHING,
+    LOGS_AGREE,
+    STANDS_STILL,
+    UNCLEAN_IS_OUT,
+    WHO_IS_IN_SYNC,
+    WHO_MAY_LEAD,
+    check_replicas,
+    check_same_prefix,
+)
+from odradek.sim.history import Deletion, EndOffset, History, InSyncView, Outcome, Read, Send
+from odradek.sim.replica_history import CommittedRecord, Copies, MetadataEnd, ReplicaHistory, UncleanEnd
+from odradek.sim.stored_log import StoredBatch
+
+ORDERS = TopicPartition("orders0", 0)
+TOPIC_ID = UUID(int=7)
+
+
+def registered(broker_id: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker_id,
+        incarnation_id=UUID(int=broker_id),
+        broker_epoch=broker_id,
+        end_points=(),
+        features=(),
+        rack=None,
+    )
+
+
+def changed(**fields: object) -> PartitionChangeRecord:
+    return PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, **fields)  # type: ignore[arg-type]
+
+
+def unfenced(broker_id: int) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_id, fenced=-1)
+
+
+def fenced(broker_id: int) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_id, fenced=1)
+
+
+BEGIN: tuple[MetadataRecord, ...] = (
+    *(registered(broker_id) for broker_id in (1, 2, 3)),
+    *(unfenced(broker_id) for broker_id in (1, 2, 3)),
+    TopicRecord(name="orders0", topic_id=TOPIC_ID),
+    ConfigRecord(resource_type=2, resource_name="orders0", name="min.insync.replicas", value="2"),
+    PartitionRecord(
+        partition_id=0,
+        topic_id=TOPIC_ID,
+        replicas=(1, 2, 3),
+        isr=(1, 2, 3),
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+    ),
+)
+END = MetadataEnd(1, len(BEGIN))
+
+
+def told_by(*more: MetadataRecord) -> ReplicaHistory:
+    history = ReplicaHistory()
+    records = (*BEGIN, *more)
+    history.metadata = tuple(CommittedRecord(offset, 1, record) for offset, record in enumerate(records))
+    history.metadata_batches = tuple(StoredBatch(offset, offset, 1, 0) for offset in range(len(records)))
+    return history
+
+
+def rules(history: ReplicaHistory, seen: History | None = None) -> list[str]:
+    return [violation.rule for violation in check_replicas(history, seen or History())]
+
+
+def test_what_a_sound_controller_writes_is_right() -> None:
+    history = told_by(
+        changed(isr=(2, 3), leader=2),
+        fenced(1),
+        changed(isr=(2,), eligible_leader_replicas=(3,)),
+        fenced(3),
+        changed(isr=(), leader=-1, eligible_leader_replicas=(2, 3), last_known_elr=(2,)),
+        fenced(2),
+        unfenced(3),
+        changed(isr=(3,), leader=3, eligible_leader_replicas=(2,), last_known_elr=()),
+    )
+    assert rules(history) == []
+
+
+def test_in_sync_and_eligible_exclude_each_other() -> None:
+    assert rules(told_by(changed(isr=(1,), eligible_leader_replicas=(1, 2)))) == [WHO_IS_IN_SYNC]
+    assert rules(told_by(changed(isr=(1, 2), eligible_leader_replicas=(3,)))) == [WHO_IS_IN_SYNC]
+    assert rules(told_by(fenced(3))) == [WHO_IS_IN_SYNC]
+    assert rules(told_by(changed(isr=(2, 3)))) == [WHO_IS_IN_SYNC]
+
+
+def test_only_who_has_everything_is_elected() -> None:
+    alone = changed(isr=(1,), eligible_leader_replicas=())
+    assert rules(told_by(alone, changed(isr=(2,), leader=2))) == [WHO_MAY_LEAD]
+    gone = changed(isr=(), leader=-1, last_known_elr=(1,))
+    assert rules(told_by(alone, gone, changed(isr=(1,), leader=1))) == []
+    assert rules(told_by(alone, gone, changed(isr=(3,), leader=3))) == [WHO_MAY_LEAD]
+
+
+def test_who_lost_its_memory_is_not_in_sync_when_it_is_back() -> None:
+    for isr, expected in (((1, 2), []), ((1, 2, 3), [WHO_IS_IN_SYNC, UNCLEAN_IS_OUT])):
+        history = told_by(changed(isr=isr), registered(3))
+        history.unclean_ends.append(UncleanEnd(3, 1.0, END))
+        assert sorted(set(rules(history))) == sorted(expected)
+
+
+def send(offset: int, checksum: int, ended: float = 1.0) -> Send:
+    return Send(
+        producer="producer",
+        is_idempotent=True,
+        partition=ORDERS,
+        values=(b"value",),
+        began=0.0,
+        ended=ended,
+        outcome=Outcome.DONE,
+        offset=offset,
+        checksum=checksum,
+    )
+
+
+def copies(logs: dict[int, tuple[StoredBatch, ...]], **marks: int) -> Copies:
+    return Copies(
+        seconds=2.0,
+        partition=ORDERS,
+        metadata=END,
+        logs=logs,
+        high_watermarks={int(name[1:]): mark for name, mark in marks.items()},
+        is_thorough=True,
+    )
+
+
+def test_who_may_lead_has_what_was_acknowledged() -> None:
+    batch, other = StoredBatch(0, 0, 0, 11), StoredBatch(0, 0, 0, 12)
+    for logs, expected in (
+        ({1: (batch,), 2: (batch,), 3: (batch,)}, []),
+        ({1: (batch,), 2: (batch,)}, [HAS_EVERYTHING]),
+        ({1: (batch,), 2: (batch,), 3: (other,)}, [HAS_EVERYTHING]),
+    ):
+        history = told_by()
+        history.copies.append(copies(logs))
+        seen = History()
+        seen.sends.append(send(0, 11))
+        assert rules(history, seen) == expected
+        history.unclean_ends.append(UncleanEnd(3, 1.5, END))
+        assert rules(history, seen) == []
+
+
+def test_logs_agree_below_the_lowest_high_watermark() -> None:
+    one, other = StoredBatch(0, 0, 0, 11), StoredBatch(0, 0, 0, 12)
+    assert not list(check_same_prefix([copies({1: (one,), 2: (other,)}, b1=1, b2=0)]))
+    assert [found.rule for found in check_same_prefix([copies({1: (one,), 2: (other,)}, b1=1, b2=1)])] == [LOGS_AGREE]
+
+
+def read(began: float, high_watermark: int, epoch: int = 0, **fields: object) -> Read:
+    return Read(
+        reader="reader",
+        partition=ORDERS,
+        asked_offset=0,
+        began=began,
+        ended=began + 0.1,
+        records=fields.get("records", ()),  # type: ignore[arg-type]
+        high_watermark=high_watermark,
+        log_start_offset=0,
+        leader_epoch=epoch,
+    )
+
+
+def test_below_min_isr_the_high_watermark_stands_still() -> None:
+    short = (changed(isr=(1,), eligible_leader_replicas=(2, 3)),)
+    enough = (*short, changed(isr=(1, 2), eligible_leader_replicas=()))
+    for records, marks, expected in (
+        (short, (5, 5), []),
+        (short, (5, 6), [STANDS_STILL]),
+        (enough, (5, 6), []),
+    ):
+        seen = History()
+        seen.in_sync_views.append(InSyncView(partition=ORDERS, leader_epoch=0, isr=(1,), ended=1.0))
+        seen.reads.extend(read(began, mark) for began, mark in zip((2.0, 3.0), marks, strict=True))
+        assert rules(told_by(*records), seen) == expected
+
+
+def end(began: float, offset: int, epoch: int) -> EndOffset:
+    return EndOffset(partition=ORDERS, began=began, ended=began + 0.1, offset=offset, leader_epoch=epoch)
+
+
+def test_ends_never_fall_from_one_epoch_to_the_next() -> None:
+    def found(*ends: EndOffset, sends: tuple[Send, ...] = (), reads: tuple[Read, ...] = ()) -> int:
+        return len(list(check_ends_of_epochs(ORDERS, sends, reads, ends)))
+
+    assert found(end(1, 5, 0), end(2, 5, 1), end(3, 6, 1)) == 0
+    # A deposed leader may answer late, and with less.
+    assert found(end(1, 5, 1), end(2, 4, 0)) == 0
+    assert found(end(1, 5, 0), end(2, 4, 1)) == 1
+    assert found(end(1, 5, 0), end(2, 4, 0)) == 1
+    written = Read(**{**_fields(read(5, 9)), "records": ((5, b"value"),), "epochs": (1,)})
+    assert found(end(3, 5, 1), sends=(send(5, 0),), reads=(written,)) == 1
+    assert found(end(3, 5, 0), sends=(send(5, 0),), reads=(written,)) == 0
+    assert found(reads=(read(1, 5), read(2, 4))) == 1
+    assert found(reads=(read(1, 5), read(2, 4, epoch=1))) == 0
+
+
+def _fields(one: Read) -> dict[str, object]:
+    return {name: getattr(one, name) for name in Read.__slots__}
+
+
+def test_what_was_read_stays_and_what_was_deleted_does_not() -> None:
+    reads = [read(1, 2, records=((0, b"a"), (1, b"b")))]
+    assert not list(check_read_stays(ORDERS, reads, {0: b"a", 1: b"b"}))
+    assert len(list(check_read_stays(ORDERS, reads, {0: b"a"}))) == 1
+    assert not list(check_read_stays(ORDERS, reads, {1: b"b"}, start_offset=1))
+    deletion = Deletion(partition=ORDERS, offset=1, ended=0.5, leader_epoch=0)
+    assert len(list(check_deleted(ORDERS, [deletion], reads))) == 1
+    deletion.leader_epoch = 1
+    assert not list(check_deleted(ORDERS, [deletion], reads))
+    assert not list(check_deleted(ORDERS, [Deletion(partition=ORDERS, offset=1)], reads))
