@@ -16,11 +16,11 @@ from odradek.handlers.broker.fetch_reading import (
     READ_UNCOMMITTED,
     Found,
     Reader,
+    Unsettled,
     diverging_of,
     find,
+    find_unsettled,
     follower_of,
-    is_current,
-    is_settled,
     read_all,
     read_cached,
     read_waiting,
@@ -43,6 +43,8 @@ from odradek.waiting.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarge
 from odradek.waiting.fetch_wait import FetchWait
 
 LEAST_PAUSE_SECONDS: Final = 0.001
+NEVER: Final = -1
+NOTHING: Final = Found([], 0, is_urgent=False)
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any:
@@ -53,9 +55,8 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
     except KafkaError as error:
         return write_fetch_response([], context.version, error=error.code)
     reader = reader_of(request, context.version, broker)
-    if reader.follower is not None:
-        _note_progress(fetch, reader.follower, broker)
-    found = read_all(fetch, reader, context, broker, read_cached)
+    unsettled = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
+    found = read_all(fetch, reader, context, broker, read_cached, unsettled)
     if not found.uncached and (found.is_urgent or found.bytes >= reader.min_bytes or reader.max_wait_seconds <= 0):
         return _respond(fetch, found, reader, context, broker)
     if not fetch.targets:
@@ -78,6 +79,7 @@ class _LongPoll(LateAnswer):
         self._first: Found | None = found
         self._wait: FetchWait | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._settled_revision = NEVER
         # The partition, where the fetch names just one, and by its topic's id.
         self._only: Partition | None = None
 
@@ -98,10 +100,18 @@ class _LongPoll(LateAnswer):
             answer = self._answer_with_fresh()
             if answer is not None:
                 self.give(answer)
+            elif self._nothing_has_come:
+                self.give(_respond(self._fetch, NOTHING, self._reader, self._context, self._broker))
             else:
                 self._judge(self._read_cached())
         except Exception as error:  # noqa: BLE001 - whoever appends is not to hear of a reader's trouble
             self.break_off(error)
+
+    @property
+    def _nothing_has_come(self) -> bool:
+        """To a follower whose time is up. What it was told before this Fetch is all there is to tell."""
+        wait = self._wait
+        return wait is not None and self._settled_revision == wait.revision
 
     def _judge(self, found: Found) -> None:
         """Answers, or reads what is on the disk only, or waits."""
@@ -128,6 +138,8 @@ class _LongPoll(LateAnswer):
                 self._only = partitions[0] if is_simple else None
                 # What was read is read again: it must not lie in memory as long as a client cares to wait.
                 self._wait = wait
+                is_settled = follows and self._fetch.incremental and not found.results and not found.is_held_back
+                self._settled_revision = found.revision if is_settled else NEVER
                 wait.begin(min(remaining, self._held_back_seconds()) if found.is_held_back else remaining)
                 return
             # Something came between the reading and this.
@@ -186,15 +198,16 @@ class _LongPoll(LateAnswer):
             self.break_off(error)
 
 
-def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerPort) -> None:
+def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerPort) -> Unsettled:
     """What a Fetch acknowledges that agrees with the log of its leader; for any other the reading finds the answer."""
     now = broker.clock.monotonic()
-    may_be_settled = fetch.incremental and is_current(follower, broker)
-    for target in fetch.targets:
-        if may_be_settled and (settled := target.settled) is not None and is_settled(settled, target, follower):
-            assert settled.replication is not None
-            settled.replication.fetched_again(follower.replica_id, now)
-            continue
+
+    def asks_again(partition: Partition) -> None:
+        assert partition.replication is not None
+        partition.replication.fetched_again(follower.replica_id, now)
+
+    unsettled = find_unsettled(fetch, follower, broker, asks_again)
+    for target in unsettled.targets:
         partition = find(target, broker, by_id=fetch.uses_topic_ids)
         if isinstance(partition, ErrorCode):
             continue
@@ -209,6 +222,7 @@ def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerP
             # Found again by whoever reads the partition for this fetch, and told there.
             continue
         broker.in_sync_may_change(partition)
+    return unsettled
 
 
 def _open_session(request: Message, context: RequestContext, broker: BrokerPort) -> FetchContext:

@@ -95,19 +95,29 @@ def follower_of(request: Message) -> FollowerFetch | None:
     return None if state.replica_id < 0 else FollowerFetch(state.replica_id, state.replica_epoch)
 
 
-def read_all(fetch: FetchContext, reader: Reader, context: RequestContext, broker: BrokerPort, read: Read) -> Found:
-    """Partitions in the session's order, until the byte limit; the first record comes however large it is."""
+def read_all(
+    fetch: FetchContext,
+    reader: Reader,
+    context: RequestContext,
+    broker: BrokerPort,
+    read: Read,
+    unsettled: "Unsettled | None" = None,
+) -> Found:
+    """Partitions in the session's order, until the byte limit; the first record comes however large it is.
+
+    Of a follower's thousands hardly any has something new, and the others are not read: they need not be looked at
+    again if that was done just now.
+    """
+    if unsettled is None:
+        unsettled = find_unsettled(fetch, reader.follower, broker)
     results: list[tuple[FetchTarget, FetchedPartition]] = []
     broken: list[tuple[str, OSError]] = []
     left = reader.max_bytes
-    total = revision = throttled_bytes = 0
+    total = throttled_bytes = 0
+    revision = unsettled.revision_of_others
     is_urgent = is_held_back = False
     follower = reader.follower
-    may_be_settled = follower is not None and fetch.incremental and is_current(follower, broker)
-    for target in fetch.targets:
-        if may_be_settled and (settled := target.settled) is not None and is_settled(settled, target, follower):
-            revision += settled.revision
-            continue
+    for target in unsettled.targets:
         partition = find(target, broker, by_id=fetch.uses_topic_ids)
         if isinstance(partition, ErrorCode):
             is_urgent = True
@@ -181,19 +191,45 @@ def find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition |
     return partition
 
 
-def is_current(follower: FollowerFetch, broker: BrokerPort) -> bool:
-    """Not from a former life of the broker."""
+class Unsettled(NamedTuple):
+    """The partitions of a fetch that have to be read."""
+
+    targets: list[FetchTarget]
+    revision_of_others: int
+
+
+def find_unsettled(
+    fetch: FetchContext,
+    follower: FollowerFetch | None,
+    broker: BrokerPort,
+    told: Callable[[Partition], None] | None = None,
+) -> Unsettled:
+    """All, unless a follower asks again. `told` hears of the others."""
+    if follower is None or not fetch.incremental:
+        return Unsettled(fetch.targets, 0)
     registered = broker.image.brokers.get(follower.replica_id)
-    return registered is not None and registered.epoch <= follower.broker_epoch
+    if registered is None or registered.epoch > follower.broker_epoch:
+        # From a former life of the broker.
+        return Unsettled(fetch.targets, 0)
+    targets: list[FetchTarget] = []
+    revision = 0
+    for target in fetch.targets:
+        partition = target.settled
+        if partition is not None and _is_settled(partition, target, follower):
+            revision += partition.revision
+            if told is not None:
+                told(partition)
+        else:
+            targets.append(target)
+    return Unsettled(targets, revision)
 
 
-def is_settled(partition: Partition, target: FetchTarget, follower: FollowerFetch | None) -> bool:
+def _is_settled(partition: Partition, target: FetchTarget, follower: FollowerFetch) -> bool:
     """Whether a follower that stood at the end still does, and knows all there is to know. Asked of thousands."""
     replication = partition.replication
     log = partition.log
     return (
         replication is not None
-        and follower is not None
         and partition.leader_epoch == target.leader_epoch
         and log.log_end_offset == target.fetch_offset
         and log.log_start_offset == target.sent_log_start_offset
