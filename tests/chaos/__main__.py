@@ -3,6 +3,7 @@
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +25,8 @@ def main() -> int:
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.add_argument("--directory", type=Path, help="for data and logs; else a new one, removed if all is well")
     options = parser.parse_args()
+    # Whoever ends it, networks and disks of its own are taken down.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
     directory = options.directory or Path(tempfile.mkdtemp(prefix="odradek-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)

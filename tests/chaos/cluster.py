@@ -37,6 +37,8 @@ SETTINGS: Final = {
     "replica.lag.time.max.ms": "3000",
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.timeout.ms": "500",
+    # Nodes are started again once, and not by somebody who would do it twice.
+    "initial.broker.registration.timeout.ms": "300000",
 }
 TOPIC_SETTINGS: Final = {
     "min.insync.replicas": "2",

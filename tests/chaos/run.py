@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka import KafkaException
+
 from odradek.base.errors import KafkaError
 from odradek.client.errors import ClientError
 from tests.chaos.checker import Anomaly, Kind, check
@@ -31,7 +33,7 @@ STRIKES_UNTIL_HEALTHY: Final = 15
 FIRST_ANSWERS_S_MAX: Final = 90.0
 READ_S_MAX: Final = 120.0
 
-_BROKEN = (Unhealed, NodeFailed, ClientError, KafkaError)
+_BROKEN = (Unhealed, NodeFailed, ClientError, KafkaError, KafkaException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,10 @@ class _Course:
                 self._doing = "the end: answers are awaited, everything is read again"
                 for clients in self._clients:
                     clients.finish_producing()
-                self._read_all()
+                try:
+                    self._read_all()
+                except _BROKEN as error:
+                    broken.append(Anomaly(Kind.UNHEALED, f"the final read: {error}"))
         finally:
             for clients in self._clients:
                 clients.stop()
