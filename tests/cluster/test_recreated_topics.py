@@ -1,0 +1,136 @@
+"""A topic is deleted, and made again under its name, while a replica is away: of the former one nothing comes back."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster.real_cluster import COMBINED, Member, RealCluster, real_cluster, wait_for
+
+ALL = {1, 2, 3}
+AWAY = 3
+QUICK = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300", "replica.lag.time.max.ms": "2000"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    with real_cluster(tmp_path_factory.mktemp("recreated"), dict.fromkeys(ALL, COMBINED), properties=QUICK) as started:
+        yield started
+
+
+def bootstrap(cluster: RealCluster) -> str:
+    return ",".join(f"{node.host}:{node.port}" for node in cluster.brokers if node.node_id != AWAY)
+
+
+def admin(cluster: RealCluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap(cluster), "log_level": 0})
+
+
+def create(cluster: RealCluster, topic: str, replicas: list[int], configs: dict[str, str] | None = None) -> None:
+    new = NewTopic(topic, 1, replica_assignment=[replicas], config=configs or {})
+    asked = admin(cluster)
+    asked.create_topics([new])[topic].result(20)
+
+
+def delete(cluster: RealCluster, topic: str) -> None:
+    asked = admin(cluster)
+    asked.delete_topics([topic])[topic].result(20)
+
+
+def write(cluster: RealCluster, topic: str, name: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap(cluster), "acks": 1, "log_level": 0})
+    for number in range(count):
+        producer.produce(topic, f"{name} {number}".encode(), partition=0)
+    assert producer.flush(20) == 0
+
+
+def in_sync(cluster: RealCluster, topic: str) -> set[int]:
+    return set(admin(cluster).list_topics(topic, timeout=10).topics[topic].partitions[0].isrs)
+
+
+def copy_on(node: Member, topic: str) -> bytes:
+    (log_dir,) = node.log_dirs
+    return b"".join(path.read_bytes() for path in sorted((log_dir / f"{topic}-0").glob("*.log")))
+
+
+def kinds(node: Member, topic: str) -> set[str]:
+    """What there is of the topic on the disk: the replica itself, and what was put aside or is to be deleted."""
+    (log_dir,) = node.log_dirs
+    return {path.name.rpartition("-")[2] for path in log_dir.glob(f"{topic}-0*")}
+
+
+def kill(node: Member) -> Callable[[], object]:
+    node.kill()
+    return node.start
+
+
+def stop(node: Member) -> Callable[[], object]:
+    node.stop()
+    return node.start
+
+
+def freeze(node: Member) -> Callable[[], object]:
+    node.freeze()
+    return node.wake
+
+
+@pytest.mark.parametrize("leave", [kill, stop, freeze])
+def test_a_topic_made_again_while_a_replica_was_away(
+    cluster: RealCluster, leave: Callable[[Member], Callable[[], object]]
+) -> None:
+    topic = f"again-{leave.__name__}"
+    away, others = cluster.nodes[AWAY], [cluster.nodes[1], cluster.nodes[2]]
+    create(cluster, topic, [1, 2, AWAY])
+    write(cluster, topic, "former", 100)
+    wait_for("all to have it", lambda: len({copy_on(node, topic) for node in cluster.brokers}) == 1)
+    come_back = leave(away)
+    wait_for("the others to notice", lambda: AWAY in cluster.fenced(1, 2))
+    delete(cluster, topic)
+    create(cluster, topic, [1, 2, AWAY])
+    write(cluster, topic, "present", 10)
+    wait_for("the former to be gone", lambda: all(b"former" not in copy_on(node, topic) for node in others))
+    come_back()
+    wait_for("all in sync", lambda: in_sync(cluster, topic) == ALL)
+    write(cluster, topic, "later", 10)
+    wait_for("equal copies", lambda: len({copy_on(node, topic) for node in cluster.brokers}) == 1)
+    content = copy_on(away, topic)
+    assert b"former" not in content
+    assert content.count(b"present") == content.count(b"later") == 10
+    # Whoever was not there to delete it puts it aside, as Kafka does; nothing is thrown away unasked.
+    expected = {"0", "delete"} if leave is freeze else {"0", "stray"}
+    assert kinds(away, topic) <= expected
+    if leave is not freeze:
+        assert "stray" in kinds(away, topic)
+
+
+def test_a_topic_made_again_elsewhere_leaves_nothing_where_it_was(cluster: RealCluster) -> None:
+    topic = "elsewhere"
+    away = cluster.nodes[AWAY]
+    create(cluster, topic, [AWAY, 1])
+    write(cluster, topic, "former", 10)
+    away.kill()
+    wait_for("the others to notice", lambda: AWAY in cluster.fenced(1, 2))
+    delete(cluster, topic)
+    create(cluster, topic, [1, 2])
+    write(cluster, topic, "present", 10)
+    away.start()
+    cluster.wait_until_whole()
+    assert kinds(away, topic) == {"stray"}
+    assert in_sync(cluster, topic) == {1, 2}
+
+
+def test_a_topic_that_is_gone_is_put_aside(cluster: RealCluster) -> None:
+    topic = "gone"
+    away = cluster.nodes[AWAY]
+    create(cluster, topic, [AWAY, 1])
+    write(cluster, topic, "former", 10)
+    away.kill()
+    wait_for("the others to notice", lambda: AWAY in cluster.fenced(1, 2))
+    delete(cluster, topic)
+    away.start()
+    cluster.wait_until_whole()
+    assert kinds(away, topic) == {"stray"}
+    away.stop()
+    away.start()
+    assert kinds(away, topic) == {"stray"}, "what was put aside stays so"
