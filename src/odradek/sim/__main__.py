@@ -21,16 +21,21 @@ from odradek.sim.report import describe, replay_command
 from odradek.sim.run import Result, run_seed
 from odradek.sim.scenarios import DEFAULT_SCENARIOS, SCENARIOS, Scenario
 from odradek.sim.shrink import shrink
+from odradek.sim.speed import measure_busy, measure_idle
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 _REPORT_SECONDS: Final = 10.0
+_SPEED_SECONDS: Final = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.list:
         _list()
+        return EXIT_OK
+    if options.speed:
+        _measure()
         return EXIT_OK
     if options.seed is not None:
         return _repeat(options)
@@ -49,6 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes (default: %(default)s)")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first seed that fails")
     parser.add_argument("--hashes", action="store_true", help="print every seed's trace hash")
+    parser.add_argument("--speed", action="store_true", help="measure how fast time passes, and run no seed")
     parser.add_argument("--list", action="store_true", help="name scenarios and bugs that can be planted")
     return parser
 
@@ -60,6 +66,13 @@ def _list() -> None:
     print("bugs that can be planted:")
     for bug in BUGS.values():
         print(f"  {bug.name:32} {bug.what} ({bug.scenario.name})")
+
+
+def _measure() -> None:
+    idle, busy = measure_idle(_SPEED_SECONDS), measure_busy(_SPEED_SECONDS)
+    operations = f"{busy.operations_per_simulated_second:.0f} client operations per simulated second"
+    print(f"three idle nodes: {idle.simulated_per_real_second:.0f} simulated seconds per second of processor time")
+    print(f"three nodes with {operations}: {busy.simulated_per_real_second:.0f}")
 
 
 def scenario_of(seed: int, name: str | None, bug: str | None) -> Scenario:
@@ -131,22 +144,43 @@ def _explore(options: argparse.Namespace) -> int:
 
 
 def _results(seeds: Sequence[int], options: argparse.Namespace) -> Iterator[Result]:
-    """In the order in which they come; seeds are begun in their own."""
+    """In the order in which they come; seeds are begun in their own. Raises RunBroke."""
     run = partial(run_one, scenario_name=options.scenario, bug=options.plant)
     if options.jobs <= 1:
-        yield from map(run, seeds)
+        for seed in seeds:
+            with _named(seed, options):
+                result = run(seed)
+            yield result
         return
     waiting = iter(seeds)
     with ProcessPoolExecutor(options.jobs) as pool:
-        running: set[Future[Result]] = {pool.submit(run, seed) for seed in islice(waiting, options.jobs * 2)}
+        running: dict[Future[Result], int] = {}
         try:
-            while running:
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
-                running |= {pool.submit(run, seed) for seed in islice(waiting, len(finished))}
-                for future in finished:
-                    yield future.result()
+            while True:
+                for seed in islice(waiting, options.jobs * 2 - len(running)):
+                    running[pool.submit(run, seed)] = seed
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    with _named(running.pop(future), options):
+                        result = future.result()
+                    yield result
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+class RunBroke(Exception):
+    """The simulator itself failed, not the node: there is no result."""
+
+
+@contextmanager
+def _named(seed: int, options: argparse.Namespace) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        scenario = scenario_of(seed, options.scenario, options.plant)
+        again = replay_command(seed, scenario.name, None, options.plant)
+        raise RunBroke(f"seed {seed} cannot be run: {type(error).__name__}: {error}\nagain:  {again}") from error
 
 
 def _explain(result: Result, options: argparse.Namespace) -> None:
@@ -158,8 +192,8 @@ def _explain(result: Result, options: argparse.Namespace) -> None:
     again = run_one(result.seed, result.scenario, options.plant, only_faults=kept, keep_trace=True)
     print(f"{len(kept)} of {len(result.faults)} faults are enough ({runs} runs)")
     print("\n".join(describe(again, kept)))
-    print(f"again:  {replay_command(result, kept, options.plant)}")
-    print(f"whole:  {replay_command(result, None, options.plant)}")
+    print(f"again:  {replay_command(result.seed, result.scenario, kept, options.plant)}")
+    print(f"whole:  {replay_command(result.seed, result.scenario, None, options.plant)}")
 
 
 @contextmanager

@@ -14,8 +14,8 @@ _VIOLATIONS_MAX: Final = 5
 _SUBJECT: Final = re.compile(r"\b(orders\d+-\d+|alpha|beta|gamma|delta)\b")
 
 
-def replay_command(result: Result, faults: Sequence[int] | None, bug: str | None) -> str:
-    command = f"python -m odradek.sim --seed {result.seed} --scenario {result.scenario} --trace"
+def replay_command(seed: int, scenario: str, faults: Sequence[int] | None, bug: str | None) -> str:
+    command = f"python -m odradek.sim --seed {seed} --scenario {scenario} --trace"
     if faults is not None:
         command += f" --faults {','.join(map(str, faults)) or 'none'}"
     return f"{command} --plant {bug}" if bug else command

@@ -80,7 +80,7 @@ def test_a_failure_is_told_in_one_page() -> None:
 
 
 def test_the_command_that_repeats_it() -> None:
-    assert replay_command(result(BROKEN), [1, 3], "torn-tail-kept") == (
+    assert replay_command(7, "power-loss", [1, 3], "torn-tail-kept") == (
         "python -m odradek.sim --seed 7 --scenario power-loss --trace --faults 1,3 --plant torn-tail-kept"
     )
-    assert replay_command(result(BROKEN), [], None).endswith("--faults none")
+    assert replay_command(7, "power-loss", [], None).endswith("--faults none")

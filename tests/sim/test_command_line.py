@@ -1,0 +1,47 @@
+"""`python -m odradek.sim`: as many processes as one likes, the same runs; and what it says of those that fail."""
+
+import json
+
+import pytest
+
+from odradek.sim import __main__ as command
+from odradek.sim.__main__ import RunBroke, main
+from tests.sim.__main__ import FOUND_BY
+
+BUG = "acknowledged-before-the-append"
+
+
+def hashes(output: str) -> dict[str, str]:
+    lines = (line.split() for line in output.splitlines())
+    return {words[0]: words[1] for words in lines if len(words) == 2}
+
+
+def test_whichever_process_runs_a_seed_the_run_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--seeds", "6", "--hashes"]
+    assert main([*arguments, "--jobs", "1"]) == 0
+    alone = hashes(capsys.readouterr().out)
+    assert main([*arguments, "--jobs", "3"]) == 0
+    assert hashes(capsys.readouterr().out) == alone
+    assert len(alone) == 6
+
+
+def test_a_failure_is_told_with_what_it_takes_to_see_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+    seed, _ = json.loads(FOUND_BY.read_text())[BUG]
+    assert main(["--first", str(seed), "--seeds", "2", "--jobs", "2", "--plant", BUG]) == 1
+    output = capsys.readouterr().out
+    again = next(line for line in output.splitlines() if line.startswith("again:")).removeprefix("again:").split()
+    assert f"seed {seed}" in output
+    assert "timeline:" in output
+    assert main([argument for argument in again[3:] if argument != "--trace"]) == 1
+    assert "FAILED" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_run_that_breaks_is_told_with_its_seed(monkeypatch: pytest.MonkeyPatch, jobs: str) -> None:
+    def broken(seed: int, *arguments: object, **options: object) -> None:
+        raise ZeroDivisionError
+
+    # Whoever works for it is forked, and has it as well.
+    monkeypatch.setattr(command, "run_seed", broken)
+    with pytest.raises(RunBroke, match=r"seed 7 .*ZeroDivisionError[^$]*--seed 7 "):
+        main(["--first", "7", "--seeds", "1", "--jobs", jobs])
