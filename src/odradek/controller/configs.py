@@ -1,6 +1,6 @@
 """Settings of topics, brokers, groups and client metrics are changed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, altered_broker_configs, altered_topic_configs, check_topic_configs
@@ -9,7 +9,7 @@ from odradek.metadata.commands import ConfigEntry
 from odradek.metadata.decision import BoundedRecords, Decision
 from odradek.metadata.features import IV_4_3_CORDONED_DIRECTORIES
 from odradek.metadata.image import NO_CONFIG, RESOURCE_BROKER, RESOURCE_TOPIC, ConfigResource
-from odradek.metadata.records import ClearElrRecord, ConfigRecord, MetadataRecord
+from odradek.metadata.records import ClearElrRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord
 
 from .resource_names import check_resource_name
 from .state import ControllerState
@@ -17,6 +17,7 @@ from .state import ControllerState
 MIN_ISR = "min.insync.replicas"
 CORDONED_LOG_DIRS = "cordoned.log.dirs"
 VALUE_LENGTH_MAX = 32767
+ALL_TOPICS = ""
 
 
 class Configs:
@@ -146,14 +147,38 @@ class Configs:
                 raise KafkaError(ErrorCode.broker_id_not_registered, f"No node with id {node_id} found.")
 
     def _forgotten_elrs(self, records: Iterable[MetadataRecord]) -> list[MetadataRecord]:
-        """Who is eligible was decided under the old minimum: it counts no more."""
+        """Who is eligible was decided under the old minimum: under a lower one the leader may go on without them.
+
+        Where nobody leads, nobody goes on: those who are eligible there still have everything. Apache Kafka forgets
+        them too, and with them everybody who may lead.
+        """
         if not self._state.elr_enabled:
             return []
-        return [
-            ClearElrRecord(topic_name=record.resource_name if record.resource_type == RESOURCE_TOPIC else "")
+        topics = dict.fromkeys(
+            record.resource_name if record.resource_type == RESOURCE_TOPIC else ALL_TOPICS
             for record in records
             if isinstance(record, ConfigRecord) and record.name == MIN_ISR
-        ]
+        )
+        cleared: list[MetadataRecord] = [ClearElrRecord(topic_name=name) for name in topics]
+        return cleared + self._eligible_without_leader(topics) if topics else []
+
+    def _eligible_without_leader(self, topic_names: Container[str]) -> list[MetadataRecord]:
+        state = self._state
+        kept: list[MetadataRecord] = []
+        for topic_id in state.index.topics_without_leader():
+            topic = state.image.topics_by_id[topic_id]
+            if topic.name in topic_names or ALL_TOPICS in topic_names:
+                kept += [
+                    PartitionChangeRecord(
+                        partition_id=index,
+                        topic_id=topic_id,
+                        eligible_leader_replicas=partition.elr or None,
+                        last_known_elr=partition.last_known_elr or None,
+                    )
+                    for index, partition in topic.partitions.items()
+                    if not partition.has_leader and not partition.isr and (partition.elr or partition.last_known_elr)
+                ]
+        return kept
 
 
 def _changes_of(

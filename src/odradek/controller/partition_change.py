@@ -74,7 +74,8 @@ class PartitionChange:
         is_lossy = is_unclean and leader != before.leader
         if leader != before.leader and (leader in elr or is_lossy):
             isr = (leader,)
-            elr = () if is_lossy else tuple(replica for replica in elr if replica != leader)
+            # By the minimum of now: it may be one that a single member satisfies, and then the leader goes on alone.
+            elr = () if is_lossy else self._eligible(replicas, isr)
         if not isr and not self.rules.elr_enabled:
             # Without eligible replicas the last in-sync set is all that tells who may lead again.
             isr = before.isr

@@ -113,6 +113,39 @@ class TestConfigs:
             )
             assert decision.records[-1] == ClearElrRecord(topic_name=forgotten)
 
+    @pytest.mark.parametrize("resource", [ORDERS, ALL_BROKERS])
+    @pytest.mark.parametrize("minimum", ["1", "3"])
+    def test_a_new_minimum_leaves_those_who_may_lead_where_nobody_does(
+        self, resource: ConfigResource, minimum: str
+    ) -> None:
+        cluster = Cluster(brokers=3)
+        cluster.create("orders", assignments={0: (1, 2, 3)})
+        cluster.create("others", assignments={0: (1, 2, 3)})
+        change(cluster, ALL_BROKERS, put("min.insync.replicas", "2"))
+        for broker in (3, 2, 1):
+            cluster.beat(broker, want_fence=True)
+        assert cluster.partition("orders").elr == (1, 2)
+        change(cluster, resource, put("min.insync.replicas", minimum))
+        before = cluster.partition("orders")
+        assert (before.leader, before.isr, before.elr, before.last_known_elr) == (-1, (), (1, 2), (1,))
+        cluster.beat(1)
+        after = cluster.partition("orders")
+        # Alone it is enough, or it is not: only then does the other one keep up with what is committed.
+        assert (after.leader, after.isr, after.elr) == (1, (1,), () if minimum == "1" else (2,))
+        cluster.beat(1, want_fence=True)
+        assert cluster.partition("orders").elr == ((1,) if minimum == "1" else (1, 2))
+
+    def test_a_lower_minimum_forgets_them_where_somebody_leads(self) -> None:
+        cluster = Cluster(brokers=2)
+        cluster.create("orders", assignments={0: (1, 2)})
+        change(cluster, ORDERS, put("min.insync.replicas", "2"))
+        cluster.beat(2, want_fence=True)
+        assert cluster.partition("orders").elr == (2,)
+        change(cluster, ORDERS, put("min.insync.replicas", "1"))
+        assert cluster.partition("orders").elr == ()
+        cluster.beat(1, want_fence=True)
+        assert cluster.partition("orders").elr == (1,)
+
     def test_dynamic_broker_settings_count_in_decisions(self) -> None:
         cluster = Cluster(brokers=2)
         cluster.create("orders", assignments={0: (1, 2)})
