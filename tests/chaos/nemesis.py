@@ -38,6 +38,7 @@ class Nemesis:
             Act.KILL_CONTROLLER: lambda strike: self._kill((self._controller(strike),), strike.seconds),
             Act.KILL_LEADER: lambda strike: self._kill((self._leader(strike),), strike.seconds),
             Act.KILL_TWO: lambda strike: self._kill((strike.node, strike.other), strike.seconds),
+            Act.KILL_ONE_BY_ONE: self._kill_one_by_one,
             Act.KILL_ALL: lambda strike: self._kill(tuple(cluster.nodes), strike.seconds),
             Act.PAUSE: self._pause,
             Act.CUT: lambda strike: self._cut(strike, lambda network: network.isolate(strike.node)),
@@ -77,6 +78,10 @@ class Nemesis:
             node.spawn()
         for node in nodes:
             node.wait_until_ready()
+
+    def _kill_one_by_one(self, strike: Strike) -> None:
+        for number in sorted(self._cluster.nodes, key=lambda number: (number < strike.node, number)):
+            self._kill((number,), 0.0)
 
     def _controller(self, strike: Strike) -> int:
         try:

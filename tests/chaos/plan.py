@@ -19,6 +19,8 @@ class Act(StrEnum):
     KILL_LEADER = "kill a leader"
     KILL_TWO = "kill two"
     """At once."""
+    KILL_ONE_BY_ONE = "kill one by one"
+    """Every node, and none waits until the one before it has caught up."""
     KILL_ALL = "kill all"
     PAUSE = "pause"
     """SIGSTOP until its session is over."""
@@ -69,7 +71,7 @@ class Strike:
                 return f"{self.node} and {self.other}"
             case Act.MOVE | Act.MOVE_AND_KILL:
                 return ", ".join(f"{partition} to {list(replicas)}" for partition, replicas in self.moves)
-            case Act.KILL_ALL | Act.KILL_CONTROLLER | Act.ROLL | Act.ELECT:
+            case Act.KILL_ALL | Act.KILL_ONE_BY_ONE | Act.KILL_CONTROLLER | Act.ROLL | Act.ELECT:
                 return ""
             case Act.KILL_LEADER:
                 return f"of partition {self.moves[0][0]}"

@@ -81,7 +81,7 @@ class _Course:
         self._nemesis: Final = Nemesis(cluster)
         self._clients: Final = self._new_clients()
         self._began_at = time.monotonic()
-        self._longest_stall_s = 0.0
+        self._stalled_s = self._longest_stall_s = 0.0
         self._doing = "start"
         self.strikes: Final[list[str]] = []
         self._plan: Final = Plan(settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), cluster.without)
@@ -128,7 +128,7 @@ class _Course:
             self._harm_by_kills(self._settings.kills)
             return
         strikes = self._plan.strikes()
-        while time.monotonic() - self._began_at < self._settings.seconds:
+        while time.monotonic() - self._began_at - self._stalled_s < self._settings.seconds:
             self._carry_out(next(strikes), self._nemesis.carry_out)
             time.sleep(REST_S)
 
@@ -200,7 +200,9 @@ class _Course:
         """Whoever wakes up late knows for how long this machine did nothing: no cluster is to blame for that."""
         began_at = time.monotonic()
         is_enough = enough.wait(PROGRESS_S)
-        self._longest_stall_s = max(self._longest_stall_s, time.monotonic() - began_at - PROGRESS_S)
+        stall_s = max(0.0, time.monotonic() - began_at - PROGRESS_S)
+        self._stalled_s += stall_s
+        self._longest_stall_s = max(self._longest_stall_s, stall_s)
         return is_enough
 
     def figures(self, anomalies: Sequence[Anomaly]) -> Figures:
