@@ -98,6 +98,7 @@ class InSyncView:
     partition: TopicPartition
     leader_epoch: int
     isr: tuple[int, ...]
+    began: float
     ended: float
 
 

@@ -178,9 +178,8 @@ async def _no_sync(fetcher: ReplicaFetcher) -> None:
 def _elect_anybody(sound: Any) -> Any:
     def elect(change: PartitionChange, replicas: Any, isr: Any, elr: Any) -> tuple[int, bool]:
         leader, is_unclean = sound(change, replicas, isr, elr)
-        if leader >= 0:
-            return leader, is_unclean
-        return next((one for one in replicas if change.can_lead(one)), leader), True
+        others = [one for one in replicas if change.can_lead(one)]
+        return (others[0], True) if leader < 0 and others else (leader, is_unclean)
 
     return elect
 
@@ -347,14 +346,6 @@ REPLICATION_BUGS: Final = (
         ReplicaFetcher,
         "_sync_what_must_be",
         lambda sound: _no_sync,
-        scenario=REPLICAS_FLUSHED,
-    ),
-    _bug(
-        "leader-counts-unsynced",
-        "a leader of a topic with flush.messages=1 counts what is only in its own memory",
-        Partition,
-        "counted_end",
-        lambda sound: property(lambda partition: partition.log.log_end_offset),
         scenario=REPLICAS_FLUSHED,
     ),
     _bug(

@@ -23,8 +23,12 @@ _CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
 
 class ReplicaEvidence:
-    def __init__(self, world: World, nodes: Sequence[NodeHost], partitions: Sequence[TopicPartition]) -> None:
+    def __init__(
+        self, world: World, nodes: Sequence[NodeHost], partitions: Sequence[TopicPartition], *, is_synced: bool
+    ) -> None:
+        """`is_synced`: what is acknowledged is to be on disks, not only in memories."""
         self._world: Final = world
+        self._is_synced: Final = is_synced
         self._partitions: Final = tuple(partitions)
         self._brokers: Final = {node.planned.node_id: node for node in nodes if node.planned.is_broker}
         self.history: Final = ReplicaHistory()
@@ -50,7 +54,7 @@ class ReplicaEvidence:
     def heard(self, send: Send) -> None:
         """A producer was answered."""
         if send.outcome is Outcome.DONE:
-            self._look_at(send.partition, is_thorough=False)
+            self._look_at(send.partition, is_thorough=False, acknowledged=send if self._is_synced else None)
 
     def keep_looking(self) -> None:
         """Often enough to see who may lead soon after that has changed."""
@@ -73,7 +77,7 @@ class ReplicaEvidence:
         for partition in self._partitions:
             self._look_at(partition, is_thorough=True)
 
-    def _look_at(self, partition: TopicPartition, *, is_thorough: bool) -> None:
+    def _look_at(self, partition: TopicPartition, *, is_thorough: bool, acknowledged: Send | None = None) -> None:
         logs = {broker_id: log for broker_id in self._brokers if (log := self._log(broker_id, partition))}
         marks = {broker_id: self._high_watermark(broker_id, partition) for broker_id in logs} if is_thorough else {}
         self.history.copies.append(
@@ -83,8 +87,16 @@ class ReplicaEvidence:
                 metadata=self._metadata_end(),
                 logs=logs,
                 high_watermarks=marks,
+                unsynced=None if acknowledged is None else (acknowledged, self._lose(acknowledged)),
                 is_thorough=is_thorough,
             )
+        )
+
+    def _lose(self, send: Send) -> frozenset[int]:
+        return frozenset(
+            broker_id
+            for broker_id in self._brokers
+            if not any(log.durably_has(send.offset, send.checksum) for log in self._logs[broker_id, send.partition])
         )
 
     def may_die(self, node: NodeHost) -> bool:

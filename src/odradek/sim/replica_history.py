@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from odradek.base.ids import TopicPartition
 from odradek.metadata.records import MetadataRecord
+from odradek.sim.history import Send
 from odradek.sim.stored_log import StoredBatch
 
 
@@ -26,6 +27,9 @@ class Copies:
     logs: Mapping[int, tuple[StoredBatch, ...]]
     high_watermarks: Mapping[int, int]
     """As brokers had written them down; none where that was not looked at."""
+    unsynced: tuple[Send, frozenset[int]] | None = None
+    """Something that was just acknowledged, and the brokers that a loss of power would take it from. None: a topic that
+    does not promise to survive that."""
     is_thorough: bool
     """Whether everything that was acknowledged is to be looked for, not only the latest."""
 

@@ -92,7 +92,11 @@ class _Run:
         self.workload: Final = Workload(world, plan, configs, log_dirs, replication_factor)
         self._evidence: Final = Evidence(world, self._nodes, self.workload.history)
         self._replicas: Final = (
-            ReplicaEvidence(world, self._nodes, self.workload.partitions) if self.workload.is_replicated else None
+            ReplicaEvidence(
+                world, self._nodes, self.workload.partitions, is_synced=configs.get("flush.messages") == "1"
+            )
+            if self.workload.is_replicated
+            else None
         )
         if self._replicas is not None:
             self.workload.history.when_answered = self._replicas.heard

@@ -82,6 +82,22 @@ class StoredLog:
     def last(self) -> StoredBatch | None:
         return next((segment.batches[-1] for segment in reversed(self._read_on()) if segment.batches), None)
 
+    def durably_has(self, base_offset: int, checksum: int) -> bool:
+        """Whether a loss of power would leave this batch."""
+        names = [name for name in self._disk.durable_names(self._directory) if _SEGMENT.match(name)]
+        below = [name for name in names if int(name.removesuffix(".log")) <= base_offset]
+        if not below:
+            return False
+        data = self._disk.durable_bytes(f"{self._directory}/{below[-1]}") or b""
+        position = 0
+        while len(data) - position >= _HEADER.size:
+            found, length, _, _, its_checksum, _, _ = _HEADER.unpack_from(data, position)
+            if found >= base_offset or length <= 0:
+                is_it = (found, its_checksum) == (base_offset, checksum)
+                return is_it and position + length + _SIZE_OVERHEAD <= len(data)
+            position += length + _SIZE_OVERHEAD
+        return False
+
     def _read_on(self) -> list[_Segment]:
         directory = self._disk.find(self._directory)
         entries = directory.cached if isinstance(directory, DirectoryNode) else {}

@@ -184,14 +184,20 @@ def read(began: float, high_watermark: int, epoch: int = 0, **fields: object) ->
 def test_below_min_isr_the_high_watermark_stands_still() -> None:
     short = (changed(isr=(1,), eligible_leader_replicas=(2, 3)),)
     enough = (*short, changed(isr=(1, 2), eligible_leader_replicas=()))
+    again = (*enough, *short)
     for records, marks, expected in (
-        (short, (5, 5), []),
-        (short, (5, 6), [STANDS_STILL]),
-        (enough, (5, 6), []),
+        (short, (5, 5, 5), []),
+        (short, (5, 5, 6), [STANDS_STILL]),
+        (enough, (5, 5, 6), []),
+        (enough, (5, 6, 6), [STANDS_STILL]),
+        # Somebody may have been in sync between the two looks.
+        (again, (5, 6, 6), []),
     ):
         seen = History()
-        seen.in_sync_views.append(InSyncView(partition=ORDERS, leader_epoch=0, isr=(1,), ended=1.0))
-        seen.reads.extend(read(began, mark) for began, mark in zip((2.0, 3.0), marks, strict=True))
+        for began in (1.0, 4.0):
+            view = InSyncView(partition=ORDERS, leader_epoch=0, isr=(1,), began=began, ended=began + 0.1)
+            seen.in_sync_views.append(view)
+        seen.reads.extend(read(began, mark) for began, mark in zip((2.0, 3.0, 5.0), marks, strict=True))
         assert rules(told_by(*records), seen) == expected
 
 

@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from math import inf
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -9,18 +11,21 @@ from odradek.base.ids import NO_LEADER, TopicPartition
 from odradek.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.history import History, Outcome, Send
+from odradek.sim.history import History, InSyncView, Outcome, Send
 from odradek.sim.replica_history import CommittedRecord, Copies, ReplicaHistory, UncleanEnd
 from odradek.sim.stored_log import StoredBatch
 
 HAS_EVERYTHING: Final = "16 who may lead has everything that was acknowledged"
+ALL_SYNCED: Final = "1 acknowledged is synced by all in sync"
 LOGS_AGREE: Final = "16 logs agree below the lowest high watermark"
 WHO_IS_IN_SYNC: Final = "17 who is in sync, and who is eligible"
 STANDS_STILL: Final = "17 below min ISR the high watermark stands still"
+MOVED: Final = "16 a move is over once the newcomers are in sync"
 WHO_MAY_LEAD: Final = "18 only who has everything is elected"
 UNCLEAN_IS_OUT: Final = "18 after an unclean stop nobody is in sync"
 _LATEST_SENDS: Final = 20
 _Key = tuple[UUID, int]
+_Epoch = tuple[TopicPartition, int]
 
 
 def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation]:
@@ -43,14 +48,18 @@ def check_metadata_log(
     returns = _returns(records, unclean_ends)
     for place, one in enumerate(records):
         record = one.record
-        before = dict(model.partitions)
+        former = dict(model.partitions)
         changed = model.take(one)
         for what in _wrong_states(model, changed):
             yield Violation(WHO_IS_IN_SYNC, f"record {one.offset}: {what}", seconds)
-        if changed is not None and changed in before:
-            wrong = _wrong_election(before[changed], model.partitions[changed], _returning(records[place:]))
+        if changed is not None and changed in former:
+            before, after, name = former[changed], model.partitions[changed], model.name(changed)
+            if not after.adding and {*before.adding}.intersection(after.replicas).difference(after.isr):
+                what = f"record {one.offset}: {name} moves from {before} to {after}"
+                yield Violation(MOVED, what, seconds)
+            wrong = _wrong_election(before, after, _returning(records[place:]))
             if wrong is not None:
-                yield Violation(WHO_MAY_LEAD, f"record {one.offset}: {model.name(changed)} {wrong}", seconds)
+                yield Violation(WHO_MAY_LEAD, f"record {one.offset}: {name} {wrong}", seconds)
         if isinstance(record, RegisterBrokerRecord) and one.offset in returns:
             for key, state in model.partitions.items():
                 if record.broker_id in (*state.isr, *state.elr):
@@ -138,44 +147,55 @@ class _States:
 
 
 def check_stands_still(records: Sequence[CommittedRecord], seen: History) -> Iterator[Violation]:
-    """A leader that says itself that too few are in sync, and has not had enough since then, commits nothing."""
-    short_of = _short_sets(records)
+    """While a leader says itself that too few are in sync, it commits nothing."""
+    views_of: dict[_Epoch, list[InSyncView]] = defaultdict(list)
     for view in seen.in_sync_views:
-        if frozenset(view.isr) not in short_of.get((view.partition, view.leader_epoch), ()):
+        views_of[view.partition, view.leader_epoch].append(view)
+    for epoch, shortage in _shortages(records).items():
+        views = [view for view in views_of[epoch] if frozenset(view.isr) in shortage.sets]
+        if not views:
             continue
+        began = min(view.ended for view in views)
+        ended = max(view.began for view in views) if shortage.is_over else inf
         marks = {
             read.high_watermark
             for read in seen.reads
-            if (read.partition, read.leader_epoch) == (view.partition, view.leader_epoch) and read.began > view.ended
+            if (read.partition, read.leader_epoch) == epoch and read.began > began and read.ended < ended
         }
         marks |= {
             end.offset
             for end in seen.end_offsets
-            if (end.partition, end.leader_epoch) == (view.partition, view.leader_epoch) and end.began > view.ended
+            if (end.partition, end.leader_epoch) == epoch and end.began > began and end.ended < ended
         }
         if len(marks) > 1:
-            what = f"{view.partition}: only {list(view.isr)} in sync in epoch {view.leader_epoch}, and {sorted(marks)}"
-            yield Violation(STANDS_STILL, what, view.ended)
-            return
+            what = f"{epoch[0]}: too few in sync from {began:.6f} to {ended:.6f} in epoch {epoch[1]}"
+            yield Violation(STANDS_STILL, f"{what}, and the high watermark goes through {sorted(marks)}", began)
 
 
-def _short_sets(records: Sequence[CommittedRecord]) -> dict[tuple[TopicPartition, int], set[frozenset[int]]]:
-    """By partition and leader epoch: the sets that are too few, in the time since there were enough for the last time,
-    unless there was the same one before."""
+class _Shortage(NamedTuple):
+    sets: frozenset[frozenset[int]]
+    """The in-sync sets that are too small, one after the other."""
+    is_over: bool
+    """Whether there were enough again in the same epoch."""
+
+
+def _shortages(records: Sequence[CommittedRecord]) -> dict[_Epoch, _Shortage]:
+    """Of the epochs that have had exactly one."""
     model = ClusterModel()
-    found: dict[tuple[TopicPartition, int], set[frozenset[int]]] = defaultdict(set)
-    earlier: dict[tuple[TopicPartition, int], set[frozenset[int]]] = defaultdict(set)
+    sizes: dict[_Epoch, list[tuple[frozenset[int], bool]]] = defaultdict(list)
     for one in records:
         changed = model.take(one)
         min_isr = None if changed is None else model.min_isr(changed)
-        if changed is None or min_isr is None:
-            continue
-        state = model.partitions[changed]
-        key = (model.name(changed), state.leader_epoch)
-        if len(state.isr) >= min_isr:
-            earlier[key] |= found.pop(key, set())
-        elif (isr := frozenset(state.isr)) not in earlier[key]:
-            found[key].add(isr)
+        if changed is not None and min_isr is not None:
+            state = model.partitions[changed]
+            is_short = len(state.isr) < min_isr
+            sizes[model.name(changed), state.leader_epoch].append((frozenset(state.isr), is_short))
+    found = {}
+    for epoch, sets in sizes.items():
+        runs = [(is_short, [one for one, _ in run]) for is_short, run in groupby(sets, key=lambda one: one[1])]
+        short = [run for is_short, run in runs if is_short]
+        if len(short) == 1:
+            found[epoch] = _Shortage(frozenset(short[0]), is_over=not runs[-1][0])
     return found
 
 
@@ -213,6 +233,12 @@ def check_copies(history: ReplicaHistory, states: _States, sends: Sequence[Send]
             for end in history.unclean_ends
             if end.seconds <= copies.seconds and model.registered_at.get(end.broker_id, -1) < end.metadata.end_offset
         }
+        if copies.unsynced is not None:
+            send, brokers = copies.unsynced
+            if lacking := sorted(brokers & set(state.isr) - doubtful):
+                what = f"{send} was acknowledged at {send.offset}, and brokers {lacking} may lose it: {state}"
+                yield Violation(ALL_SYNCED, f"{copies.partition}: {what}", copies.seconds)
+                return
         for broker_id in sorted({*state.isr, *state.elr} - doubtful):
             missing = _missing(copies.logs.get(broker_id, ()), due)
             if missing is not None:

@@ -30,6 +30,7 @@ class Witness:
         client = self._client
         asked = await client.leader(self._partition)
         wire = await client.wire(asked.host, asked.port)
+        began = client.now
         topic = (await client.describe([self._partition.topic], wire))[self._partition.topic]
         leader = await client.leader(self._partition)
         if (leader.host, leader.port) != (asked.host, asked.port):
@@ -40,6 +41,7 @@ class Witness:
                     partition=self._partition,
                     leader_epoch=partition.leader_epoch,
                     isr=tuple(partition.isr_nodes),
+                    began=began,
                     ended=client.now,
                 )
                 self._history.in_sync_views.append(view)
