@@ -162,14 +162,14 @@ class Latency:
     p99_ms: float
 
 
-def latency(bootstrap: str, topic: str, seconds: int) -> Latency:
-    """From `produce` to `poll`'s return, at a steady thousand records per second, one producer and one consumer."""
+def latency(bootstrap: str, topic: str, seconds: int, rate_per_s: int = LATENCY_RATE_PER_S) -> Latency:
+    """From `produce` to `poll`'s return, at a steady rate, one producer and one consumer."""
     settings = {"bootstrap.servers": bootstrap}
     consumer = Consumer({**settings, "group.id": "unused", "enable.auto.commit": False, "fetch.wait.max.ms": 500})
     consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
     producer = Producer({**settings, "acks": "all", "linger.ms": 0})
-    count = seconds * LATENCY_RATE_PER_S
-    warm_up = LATENCY_RATE_PER_S
+    count = seconds * rate_per_s
+    warm_up = rate_per_s
     latencies_ms: list[float] = []
 
     def receive() -> None:
@@ -189,7 +189,7 @@ def latency(bootstrap: str, topic: str, seconds: int) -> Latency:
     for _ in range(count + warm_up):
         producer.produce(topic, struct.pack(">q", time.perf_counter_ns()) + padding)
         producer.poll(0)
-        next_at += 1 / LATENCY_RATE_PER_S
+        next_at += 1 / rate_per_s
         time.sleep(max(0.0, next_at - time.perf_counter()))
     producer.flush(30)
     receiver.join(60)
