@@ -368,7 +368,10 @@ class PartitionLog:
     # ---- shortening
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
-        """Cuts the log so that it ends before `offset`. False if it did already."""
+        """Cuts the log so that it ends before `offset`, for good. False if it did already.
+
+        What is appended next takes the place of what was cut: after a loss of power none of that may lie behind it.
+        """
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(self.log_end_offset)
             return False
@@ -377,11 +380,14 @@ class PartitionLog:
             self.truncate_fully_to(offset, now_ms)
             return True
         kept = [segment for segment in segments if segment.base_offset <= offset]
-        self._doom_segments(segments[len(kept) :], now_ms)
+        if len(kept) < len(segments):
+            self._doom_segments(segments[len(kept) :], now_ms)
+            self._disk.sync_dir(self.directory)
         self.segments = kept
         self._active = kept[-1]
         self._changed = True
         self._active.truncate_to(offset, now_ms)
+        self._active.sync()
         self._active.log.note_end(offset)
         self.log_end_offset = offset
         self._durability.truncated(offset, self._active)
