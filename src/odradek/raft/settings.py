@@ -5,6 +5,9 @@ from uuid import UUID
 
 from odradek.records.control import KRaftVersionRange, VoterEndpoint
 
+FETCH_MAX_WAIT_MS = 500
+"""For which a leader may keep a fetcher that it has nothing to tell, as Kafka's."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -25,7 +28,7 @@ class RaftSettings:
     election_backoff_max_ms: int = 1000
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
-    fetch_max_wait_ms: int = 500
+    fetch_max_wait_ms: int = FETCH_MAX_WAIT_MS
     fetch_max_bytes: int = 8 << 20
     fetch_snapshot_max_bytes: int = 8 << 20
     auto_join: bool = False

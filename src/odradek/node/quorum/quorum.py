@@ -24,7 +24,7 @@ from odradek.node.quorum.misfits import LeaderlessWatch, Misfits
 from odradek.node.quorum.peers import Peers, bootstrap_ids
 from odradek.node.quorum.store import QuorumStore
 from odradek.raft.machine import RaftMachine
-from odradek.raft.settings import Identity, RaftSettings
+from odradek.raft.settings import FETCH_MAX_WAIT_MS, Identity, RaftSettings
 from odradek.raft.snapshot_policy import SnapshotPolicy
 from odradek.raft.voter_set import VoterSet
 from odradek.raft.voters import SUPPORTED_KRAFT_VERSIONS
@@ -250,6 +250,8 @@ def raft_settings(config: NodeConfig) -> RaftSettings:
         election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        # A leader that has nothing to tell says so before its followers lose patience.
+        fetch_max_wait_ms=min(FETCH_MAX_WAIT_MS, config.controller_quorum_fetch_timeout_ms // 2),
         fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
         fetch_snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
         auto_join=config.controller_quorum_auto_join_enable,
