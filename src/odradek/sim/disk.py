@@ -27,11 +27,13 @@ class _Resize(NamedTuple):
 class _Bytes:
     """A file's bytes; what was never written reads as zeros and takes no room."""
 
-    __slots__ = ("data", "size")
+    __slots__ = ("data", "rewrites", "size")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.size = 0
+        self.rewrites = 0
+        """How often bytes were changed that had been there: as long as it stays, more were only added."""
 
     def apply(self, change: _Write | _Resize) -> None:
         if isinstance(change, _Write):
@@ -39,9 +41,13 @@ class _Bytes:
             missing = position - len(self.data)
             if missing > 0:
                 self.data += _ZERO * missing
+            if position < self.size:
+                self.rewrites += 1
             self.data[position : position + len(data)] = data
             self.size = max(self.size, position + len(data))
         else:
+            if change.size < self.size:
+                self.rewrites += 1
             self.size = change.size
             del self.data[change.size :]
 
@@ -53,6 +59,7 @@ class _Bytes:
     def copy_from(self, other: "_Bytes") -> None:
         self.data = bytearray(other.data)
         self.size = other.size
+        self.rewrites += 1
 
 
 class FileNode:
@@ -95,6 +102,7 @@ class FileNode:
         for content in (self.cached, self.durable):
             if position < len(content.data):
                 content.data[position] ^= 1 << bit
+                content.rewrites += 1
 
 
 class Survival(Enum):
@@ -184,6 +192,8 @@ class VirtualDisk:
         self.now_ms: Final = now_ms
         self._root: Final = DirectoryNode()
         self.locks: Final[dict[str, object]] = {}
+        # Told of everything that is written to a file.
+        self.write_watcher: Callable[[str, bytes], None] | None = None
 
     # ---- finding
 
@@ -230,9 +240,13 @@ class VirtualDisk:
         directory = self._find_durable(path)
         return sorted(directory.durable) if isinstance(directory, DirectoryNode) else []
 
-    def durable_bytes(self, path: str) -> bytes | None:
+    def durable_file(self, path: str) -> FileNode | None:
         file = self._find_durable(path)
-        return file.durable.read(0, file.durable.size) if isinstance(file, FileNode) else None
+        return file if isinstance(file, FileNode) else None
+
+    def durable_bytes(self, path: str) -> bytes | None:
+        file = self.durable_file(path)
+        return None if file is None else file.durable.read(0, file.durable.size)
 
     def _find_durable(self, path: str) -> Node | None:
         node: Node | None = self._root

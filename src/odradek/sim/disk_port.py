@@ -59,8 +59,9 @@ class VirtualDiskPort:
 
     def enter(self, what: str, path: str, kind: str | None = None) -> None:
         process = self.process
-        process.disk_fuse.burn()
-        if kind == "sync":
+        if process.disk_fuse.is_lit:
+            process.disk_fuse.burn()
+        if kind == "sync" and process.sync_fuse.is_lit:
             process.sync_fuse.burn()
         if not process.is_alive:
             raise ProcessDied
@@ -68,7 +69,7 @@ class VirtualDiskPort:
         condition = self._condition
         if condition.slow_seconds:
             self.charge(self._random.uniform(0, condition.slow_seconds))
-        if kind is not None and path.startswith(condition.failing.get(kind, "\0")):
+        if condition.failing and kind is not None and path.startswith(condition.failing.get(kind, "\0")):
             condition.has_failed = True
             process.trace.major(process.name, f"disk: {kind} of {path} fails")
             raise OSError(errno.EIO, os.strerror(errno.EIO), path)
@@ -82,6 +83,13 @@ class VirtualDiskPort:
     def charge_sync(self) -> None:
         is_long = self._random.random() < _LONG_SYNC_PROBABILITY
         self.charge(self._random.expovariate(1 / (_LONG_SYNC_SECONDS if is_long else _SYNC_SECONDS)))
+
+    def wrote(self, path: str, data: bytes) -> None:
+        """Whoever watches may take it as a moment to end the process at."""
+        if self.disk.write_watcher is not None:
+            self.disk.write_watcher(path, data)
+            if not self.process.is_alive:
+                raise ProcessDied
 
     def take_room(self, wanted: int) -> int:
         """How many of the bytes still have room."""
@@ -234,6 +242,7 @@ class VirtualFile:
         if self._port.take_room(len(data)) < len(data):
             raise self._port.out_of_room(self._path)
         node.write(start, data, self._port.disk.now_ms())
+        self._port.wrote(self._path, data)
         return len(data)
 
     def write_at(self, position: int, data: Buffer) -> None:
@@ -243,6 +252,7 @@ class VirtualFile:
         granted = len(written) - growth + self._port.take_room(growth) if growth > 0 else len(written)
         if granted > 0:
             node.write(position, written[:granted], self._port.disk.now_ms())
+            self._port.wrote(self._path, written[:granted])
         if granted < len(written):
             # A short write first, then the refusal: what got through stays.
             raise self._port.out_of_room(self._path)

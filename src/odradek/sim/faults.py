@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+LEADER: Final = "the leader"
+"""Whoever leads the quorum when the fault strikes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
@@ -43,9 +46,13 @@ _AMOUNTS: Final[Mapping[str, Callable[[Random], float]]] = {
     "failing-disk": lambda random: random.random(),
     "flapping": lambda random: random.choice((0.05, 0.3, 1.0)),
     "shortened-log": lambda random: random.random(),
+    "stalled-restart": lambda random: random.random(),
 }
+# Whoever comes back at once meets those who were just talking to it.
+_BRIEF_KINDS: Final = frozenset({"crash-at-vote", "crash-at-lead", "power-loss-at-vote", "power-loss-at-lead"})
+_BRIEF_SECONDS: Final = 0.15
 # Between a node and somebody else.
-_LINK_KINDS: Final = frozenset({"block", "block-back", "reset", "delay", "flapping"})
+_LINK_KINDS: Final = frozenset({"block", "block-back", "reset", "delay", "flapping", "stalled"})
 
 
 def draw(
@@ -57,14 +64,18 @@ def draw(
     seconds: float,
     mean_seconds: float,
     count: int,
+    leader_share: float = 0.0,
 ) -> list[Fault]:
-    """So many faults within a time, the last of them over when it ends."""
+    """So many faults within a time, the last of them over when it ends; some of them strike whoever leads then."""
     faults = []
     for _ in range(count):
         kind = random.choice(kinds)
         node = random.choice(nodes)
+        if leader_share and random.random() < leader_share:
+            node = LEADER
         at_seconds = random.uniform(0, seconds * 0.85)
-        lasts_seconds = min(random.expovariate(1 / mean_seconds), 5 * mean_seconds, seconds - at_seconds)
+        mean = _BRIEF_SECONDS if kind in _BRIEF_KINDS else mean_seconds
+        lasts_seconds = min(random.expovariate(1 / mean), 5 * mean_seconds, seconds - at_seconds)
         faults.append(
             Fault(
                 kind=kind,

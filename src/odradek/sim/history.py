@@ -6,9 +6,10 @@ Times are virtual seconds. What was never answered has no end, and may have happ
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from odradek.base.ids import TopicPartition
+from odradek.sim.quorum_history import QuorumHistory
 
 UNKNOWN_EPOCH: Final = -1
 
@@ -162,59 +163,6 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuorumState:
-    """What a node's disk said of elections at a time: the file `quorum-state`."""
-
-    node: str
-    seconds: float
-    epoch: int
-    leader_id: int
-    voted_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vote:
-    """A voter told a candidate that it has its vote; `durable` is what its disk would have kept at that moment."""
-
-    voter: str
-    candidate_id: int
-    epoch: int
-    seconds: float
-    durable: QuorumState | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledgement:
-    """A voter asked for what comes next in the metadata log, and so said that it has everything before it."""
-
-    voter: str
-    offset: int
-    durable_end_offset: int
-    seconds: float
-
-
-class LogBatch(NamedTuple):
-    """Of a metadata log. Two batches with the same digest have the same bytes."""
-
-    base_offset: int
-    last_offset: int
-    epoch: int
-    digest: int
-    leader_id: int | None = None
-    """Whose epoch begins with it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataCopy:
-    """The metadata log as it was on a node's disk, and its snapshots' digests by end offset and epoch."""
-
-    node: str
-    seconds: float
-    batches: tuple[LogBatch, ...]
-    snapshots: Mapping[tuple[int, int], int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """Everything that a broker says of the cluster, as texts that are the same where it means the same."""
 
@@ -241,10 +189,7 @@ class History:
     # Of each topic by one author.
     changes: Final[list[Change | View]] = field(default_factory=list)
     producer_ids: Final[list[tuple[str, int]]] = field(default_factory=list)
-    quorum_states: Final[list[QuorumState]] = field(default_factory=list)
-    votes: Final[list[Vote]] = field(default_factory=list)
-    acknowledgements: Final[list[Acknowledgement]] = field(default_factory=list)
-    metadata_copies: Final[list[MetadataCopy]] = field(default_factory=list)
+    quorum: Final[QuorumHistory] = field(default_factory=QuorumHistory)
 
 
 def _name(value: bytes) -> str:

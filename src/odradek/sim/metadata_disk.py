@@ -6,24 +6,16 @@ Reads files as Kafka lays them out, without the code that writes them; only sing
 import json
 import re
 from collections.abc import Iterator, Sequence
-from struct import Struct
 from typing import Final, NamedTuple
 from uuid import UUID
 from zlib import crc32
 
-from crc32c import crc32c
-
-from odradek.metadata.batches import read_metadata_batch
 from odradek.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from odradek.metadata.records import encode as encode_record
-from odradek.records.batch import parse_batches
-from odradek.records.control import LeaderChange, LeaderChangeV0
 from odradek.sim.disk import FileNode, VirtualDisk
-from odradek.sim.history import LogBatch, MetadataCopy, QuorumState
+from odradek.sim.metadata_segments import SegmentReader, records_of
+from odradek.sim.quorum_history import LogBatch, LogEnd, MetadataCopy, QuorumState
 
-_HEADER: Final = Struct(">qiibIhi")
-_SIZE_OVERHEAD: Final = 12
-_CRC_COVERS_FROM: Final = 21
 _SEGMENT: Final = re.compile(r"(\d{20})\.log\Z")
 _SNAPSHOT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 _TOPIC: Final = 2
@@ -38,49 +30,45 @@ class MetadataDisk:
     def __init__(self, node: str, disk: VirtualDisk, metadata_log_dir: str) -> None:
         self._node: Final = node
         self._disk: Final = disk
-        self._directory: Final = f"{metadata_log_dir}/__cluster_metadata-0"
+        self.directory: Final = f"{metadata_log_dir}/__cluster_metadata-0"
+        self._readers: Final[dict[tuple[FileNode, bool], SegmentReader]] = {}
+        self._digests: Final[dict[FileNode, tuple[int, int, int]]] = {}
 
     # ---- as a process would find it
 
     def copy(self, seconds: float) -> MetadataCopy:
-        batches = tuple(_log_batch(data) for data in self._batches())
-        snapshots = {snapshot_id: _digest(self._records_of(data)) for snapshot_id, data in self._snapshots()}
-        return MetadataCopy(node=self._node, seconds=seconds, batches=batches, snapshots=snapshots)
+        snapshots = {snapshot_id: self._digest(file) for snapshot_id, file in self._snapshots()}
+        return MetadataCopy(node=self._node, seconds=seconds, batches=tuple(self.batches()), snapshots=snapshots)
+
+    def batches(self) -> Iterator[LogBatch]:
+        for reader in self._segments():
+            yield from reader.batches
+
+    def records(self, start_offset: int) -> Iterator[tuple[LogBatch, Sequence[MetadataRecord]]]:
+        """What the log says from this offset on."""
+        for reader in self._segments():
+            for index, batch in enumerate(reader.batches):
+                if batch.base_offset >= start_offset:
+                    yield batch, reader.records(index)
 
     def topics(self) -> dict[str, TopicOnDisk]:
         """What the last snapshot and the log after it say."""
-        topics = _Topics()
+        topics = Topics()
         start = 0
-        for (end_offset, _), data in sorted(self._snapshots())[-1:]:
+        for (end_offset, _), file in sorted(self._snapshots(), key=lambda one: one[0])[-1:]:
             start = end_offset
-            topics.take(self._records_of(data))
-        for batch in self._batches():
-            if _log_batch(batch).base_offset >= start:
-                topics.take(self._records_of(batch))
+            topics.take(records_of(file.cached.read(0, file.cached.size)))
+        for _, records in self.records(start):
+            topics.take(records)
         return topics.by_name()
 
-    def shorten(self, batches: int) -> int:
-        """Takes the last of them away for good. Returns how many offsets that were."""
-        segments = [path for path, _ in self._segments()]
-        if not segments:
-            return 0
-        file = self._disk.file(segments[-1])
-        sizes = [len(data) for data in _split(file.cached.read(0, file.cached.size))]
-        kept = sizes[: max(0, len(sizes) - batches)]
-        before = self.last()
-        file.resize(sum(kept), file.modified_ms)
-        file.sync()
-        after = self.last()
-        return (-1 if before is None else before.last_offset) - (-1 if after is None else after.last_offset)
-
     def last(self) -> LogBatch | None:
-        batches = list(self._batches())
-        return _log_batch(batches[-1]) if batches else None
+        return next((reader.batches[-1] for reader in reversed(self._segments()) if reader.batches), None)
 
     # ---- as it would be after a loss of power, at least
 
     def durable_state(self, seconds: float) -> QuorumState | None:
-        data = self._disk.durable_bytes(f"{self._directory}/quorum-state")
+        data = self._disk.durable_bytes(f"{self.directory}/quorum-state")
         if not data:
             return None
         fields = json.loads(data)
@@ -92,49 +80,83 @@ class MetadataDisk:
             voted_id=fields["votedId"],
         )
 
-    def durable_end_offset(self) -> int:
-        names = self._disk.durable_names(self._directory)
-        ends = [int(found[1]) for name in names if (found := _SNAPSHOT.match(name))]
-        segments = [name for name in names if _SEGMENT.match(name)]
-        if segments:
-            ends.append(int(segments[-1].removesuffix(".log")))
-            ends += [_log_batch(data).last_offset + 1 for data in self._durable_batches(segments)]
-        return max(ends, default=0)
+    def durable_end(self) -> LogEnd:
+        """Where the log ends, or the snapshot that stands for all of it."""
+        snapshot = max(self.durable_snapshots(), default=(0, 0))
+        last = next((reader.batches[-1] for reader in reversed(self._durable_segments()) if reader.batches), None)
+        if last is None or last.last_offset + 1 < snapshot[0]:
+            return LogEnd(offset=snapshot[0], epoch=snapshot[1])
+        return LogEnd(offset=last.last_offset + 1, epoch=last.epoch)
+
+    def durable_snapshots(self) -> list[tuple[int, int]]:
+        """By end offset and epoch."""
+        names = self._disk.durable_names(self.directory)
+        return [(int(found[1]), int(found[2])) for name in names if (found := _SNAPSHOT.match(name))]
+
+    def durable_batch(self, end_offset: int) -> LogBatch | None:
+        """The one that ends there."""
+        for reader in reversed(self._durable_segments()):
+            batches = reader.batches
+            if batches and batches[0].base_offset < end_offset:
+                return next((one for one in reversed(batches) if one.last_offset + 1 == end_offset), None)
+        return None
 
     def durably_has(self, batch: LogBatch) -> bool:
         """Or a snapshot that stands for it."""
-        names = self._disk.durable_names(self._directory)
-        if any(int(found[1]) > batch.last_offset for name in names if (found := _SNAPSHOT.match(name))):
+        if any(end_offset > batch.last_offset for end_offset, _ in self.durable_snapshots()):
             return True
-        segments = [name for name in names if _SEGMENT.match(name)]
-        return any(_log_batch(data) == batch for data in self._durable_batches(segments))
+        return self.durable_batch(batch.last_offset + 1) == batch
+
+    # ---- damage
+
+    def shorten(self, batches: int) -> int:
+        """Takes the last of them away for good. Returns how many offsets that were."""
+        file = next((file for path, file in reversed(self._files()) if _SEGMENT.match(_name(path))), None)
+        if file is None:
+            return 0
+        reader = self._reader(file, durable=False)
+        before = self.last()
+        count = min(batches, len(reader.batches))
+        file.resize(file.cached.size - reader.size_of_last(count), file.modified_ms)
+        file.sync()
+        after = self.last()
+        return (-1 if before is None else before.last_offset) - (-1 if after is None else after.last_offset)
 
     # ---- files
 
-    def _durable_batches(self, segments: Sequence[str]) -> Iterator[bytes]:
-        for name in segments:
-            yield from _split(self._disk.durable_bytes(f"{self._directory}/{name}") or b"")
+    def _segments(self) -> list[SegmentReader]:
+        return [self._reader(file, durable=False) for path, file in self._files() if _SEGMENT.match(_name(path))]
 
-    def _segments(self) -> list[tuple[str, FileNode]]:
-        return [one for one in self._files() if _SEGMENT.match(one[0].rpartition("/")[2])]
+    def _durable_segments(self) -> list[SegmentReader]:
+        names = [name for name in self._disk.durable_names(self.directory) if _SEGMENT.match(name)]
+        files = (self._disk.durable_file(f"{self.directory}/{name}") for name in names)
+        return [self._reader(file, durable=True) for file in files if file is not None]
 
-    def _batches(self) -> Iterator[bytes]:
-        for _, file in self._segments():
-            yield from _split(file.cached.read(0, file.cached.size))
+    def _reader(self, file: FileNode, *, durable: bool) -> SegmentReader:
+        found = self._readers.get((file, durable))
+        if found is None:
+            found = self._readers[file, durable] = SegmentReader(file, durable=durable)
+        return found
 
-    def _snapshots(self) -> Iterator[tuple[tuple[int, int], bytes]]:
+    def _snapshots(self) -> Iterator[tuple[tuple[int, int], FileNode]]:
         for path, file in self._files():
-            if found := _SNAPSHOT.match(path.rpartition("/")[2]):
-                yield (int(found[1]), int(found[2])), file.cached.read(0, file.cached.size)
+            if found := _SNAPSHOT.match(_name(path)):
+                yield (int(found[1]), int(found[2])), file
+
+    def _digest(self, snapshot: FileNode) -> int:
+        """The same for the same records: in which order a snapshot tells them is nobody's business."""
+        content = snapshot.cached
+        known = self._digests.get(snapshot)
+        if known is None or known[:2] != (content.rewrites, content.size):
+            records = sorted(map(encode_record, records_of(content.read(0, content.size))))
+            known = self._digests[snapshot] = content.rewrites, content.size, crc32(b"".join(records))
+        return known[2]
 
     def _files(self) -> list[tuple[str, FileNode]]:
-        return list(self._disk.files(self._directory)) if self._disk.find(self._directory) is not None else []
-
-    def _records_of(self, data: bytes) -> list[MetadataRecord]:
-        return [record for header in parse_batches(data) for record in read_metadata_batch(data, header).records]
+        return list(self._disk.files(self.directory)) if self._disk.find(self.directory) is not None else []
 
 
-class _Topics:
+class Topics:
     """As much as has to be known of a topic to see whether a change of it is there."""
 
     def __init__(self) -> None:
@@ -142,22 +164,30 @@ class _Topics:
         self._partitions: Final[dict[UUID, set[int]]] = {}
         self._configs: Final[dict[str, dict[str, str]]] = {}
 
-    def take(self, records: Sequence[MetadataRecord]) -> None:
+    def take(self, records: Sequence[MetadataRecord]) -> set[str]:
+        """Returns the topics that are not as they were."""
+        changed = set()
         for record in records:
             if isinstance(record, TopicRecord):
                 self._names[record.topic_id] = record.name
                 self._partitions[record.topic_id] = set()
+                changed.add(record.name)
             elif isinstance(record, PartitionRecord):
                 self._partitions[record.topic_id].add(record.partition_id)
+                changed.add(self._names[record.topic_id])
             elif isinstance(record, RemoveTopicRecord):
-                self._configs.pop(self._names.pop(record.topic_id), None)
+                name = self._names.pop(record.topic_id)
+                self._configs.pop(name, None)
                 del self._partitions[record.topic_id]
+                changed.add(name)
             elif isinstance(record, ConfigRecord) and record.resource_type == _TOPIC:
                 configs = self._configs.setdefault(record.resource_name, {})
                 if record.value is None:
                     configs.pop(record.name, None)
                 else:
                     configs[record.name] = record.value
+                changed.add(record.resource_name)
+        return changed
 
     def by_name(self) -> dict[str, TopicOnDisk]:
         return {
@@ -166,33 +196,5 @@ class _Topics:
         }
 
 
-def _split(data: bytes) -> Iterator[bytes]:
-    """The whole batches at its begin."""
-    position = 0
-    while len(data) - position >= _HEADER.size:
-        size = _HEADER.unpack_from(data, position)[1] + _SIZE_OVERHEAD
-        batch = data[position : position + size]
-        if (
-            size <= _SIZE_OVERHEAD
-            or len(batch) < size
-            or crc32c(batch[_CRC_COVERS_FROM:]) != _HEADER.unpack_from(batch)[4]
-        ):
-            return
-        yield batch
-        position += size
-
-
-def _log_batch(data: bytes) -> LogBatch:
-    base_offset, _, epoch, _, _, attributes, last_delta = _HEADER.unpack_from(data)
-    leader_id = None
-    if attributes & 0x20:
-        (header,) = parse_batches(data)
-        for message in read_metadata_batch(data, header).control:
-            if isinstance(message, LeaderChange | LeaderChangeV0):
-                leader_id = message.leader_id
-    return LogBatch(base_offset, base_offset + last_delta, epoch, crc32(data), leader_id)
-
-
-def _digest(records: Sequence[MetadataRecord]) -> int:
-    """The same for the same records: in which order a snapshot tells them is nobody's business."""
-    return crc32(b"".join(sorted(map(encode_record, records))))
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

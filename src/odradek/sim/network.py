@@ -61,6 +61,8 @@ class Network:
         self.note: Final = trace.minor
         # Who wants to see the requests of an API, and the answers.
         self.watchers: Final[dict[int, Watcher]] = {}
+        # Told of every port that begins or ceases to accept connections.
+        self.listening_watcher: Callable[[str, int, bool], None] = _not_watching
 
     # ---- hosts and links
 
@@ -98,6 +100,20 @@ class Network:
         for end in list(self._ends):
             if end.link is link:
                 end.send_held()
+
+    def stall(self, source: str, target: str, seconds: float) -> None:
+        """What the connections that are open now carry this way comes so much later, whoever is gone by then."""
+        ends = [end for end in self._ends if (end.host, end.remote_host) == (source, target) and end.is_open]
+        self._trace.major("network", f"{len(ends)} connections from {source} to {target} are stuck")
+
+        def go_on() -> None:
+            for end in ends:
+                end.is_stalled = False
+                end.send_held()
+
+        for end in ends:
+            end.is_stalled = True
+        self._scheduler.call_after(seconds, go_on)
 
     def heal(self) -> None:
         for source, target in list(self._links):
@@ -153,9 +169,11 @@ class Network:
         if host.bound.get(port) is process:
             del host.bound[port]
             host.listening.pop(port, None)
+            self.listening_watcher(host_name, port, False)
 
     def listen(self, host_name: str, port: int, accepting: Accepting) -> None:
         self.host(host_name).listening[port] = accepting
+        self.listening_watcher(host_name, port, True)
 
     def connect(
         self,
@@ -203,6 +221,11 @@ class Network:
         """Nobody is connected, nobody watches, and there is nobody any more."""
         for known in (self._ends, self._links, self._hosts, self._by_address, self.watchers):
             known.clear()
+        self.listening_watcher = _not_watching
+
+
+def _not_watching(host: str, port: int, is_open: bool) -> None:
+    pass
 
 
 class _ConnectionRequest:

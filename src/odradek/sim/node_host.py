@@ -29,6 +29,8 @@ class NodeHost:
         self.is_wanted = False
         self._stop: asyncio.Event | None = None
         self._told_of_end: Final[list[Callable[[], None]]] = []
+        # Told when it is started, and when it ends or is asked to: whether it can be counted on.
+        self.on_service: Callable[[bool], None] = lambda is_there: None
 
     @property
     def name(self) -> str:
@@ -53,18 +55,21 @@ class NodeHost:
             process = self.machine.process
             assert process is not None
             process.at_end(self._ended)
+            self.on_service(True)
 
     def stop(self) -> None:
         """Politely, as SIGTERM asks for."""
         self.is_wanted = False
         if self.machine.is_running and self._stop is not None:
             self.world.trace.major(self.name, "is told to stop")
+            self.on_service(False)
             assert self.machine.process is not None
             self.machine.process.loop.call_soon(self._stop.set)
 
     def _ended(self, power_lost: bool) -> None:
         self.is_ready = False
         self._stop = None
+        self.on_service(False)
         for told in self._told_of_end:
             told()
         process = self.machine.process

@@ -1,6 +1,7 @@
 """Bugs switched on by name: a checker is worth what it catches.
 
-They are put in from here: the node knows nothing of them. Those of consensus: see `planted_quorum`.
+They are put in from here: the node knows nothing of them. Those of consensus: see `planted_quorum`, those of the
+controller: see `planted_brokers`.
 """
 
 import asyncio
@@ -16,12 +17,12 @@ from odradek.log.partition_log import Appended, PartitionLog
 from odradek.log.producer_state import ProducerState
 from odradek.log.recovery import LogLoader
 from odradek.metadata.decision import Decision
-from odradek.node.quorum.active_controller import ActiveController
 from odradek.node.quorum.store import QuorumStore
 from odradek.partition.group_sync import GroupSync
 from odradek.partition.partition import Partition
 from odradek.protocol.framing import FrameReader
 from odradek.sim.disk_port import VirtualDiskPort
+from odradek.sim.planted_brokers import BROKER_BUGS
 from odradek.sim.planted_bug import PlantedBug
 from odradek.sim.planted_quorum import QUORUM_BUGS
 from odradek.sim.planted_replication import REPLICATION_BUGS
@@ -125,29 +126,12 @@ def _forget_the_beginning(sound: Any) -> Any:
 # ---- metadata
 
 
-def _show_before_commit(sound: Any) -> Any:
-    def append(self: ActiveController, records: Any) -> None:
-        sound(self, records)
-        assert self._controller is not None
-        for subscriber in self._loader._subscribers:
-            subscriber.__self__._image = self._controller.image  # type: ignore[attr-defined]
-
-    return append
-
-
 def _allocate_without_record(sound: Any) -> Any:
     def allocate(self: ProducerIds, broker_id: int, broker_epoch: int) -> Any:
         decision = sound(self, broker_id, broker_epoch)
         return Decision((), decision.response)
 
     return allocate
-
-
-def _answer_before_commit(sound: Any) -> Any:
-    async def committed(self: ActiveController, offset: int) -> None:
-        await asyncio.sleep(0)
-
-    return committed
 
 
 def _rename_unsynced(sound: Any) -> Any:
@@ -264,22 +248,6 @@ BUGS: Final = {
             breaks=_nothing,
         ),
         PlantedBug(
-            name="metadata-answered-early",
-            what="changes of metadata are answered before they are committed",
-            scenario=POWER_LOSS,
-            owner=ActiveController,
-            attribute="_committed",
-            breaks=_answer_before_commit,
-        ),
-        PlantedBug(
-            name="metadata-seen-early",
-            what="brokers serve metadata that is not committed yet",
-            scenario=POWER_LOSS,
-            owner=ActiveController,
-            attribute="_append_batch",
-            breaks=_show_before_commit,
-        ),
-        PlantedBug(
             name="producer-ids-not-recorded",
             what="a restart gives the same producer ids again",
             scenario=PROCESS_CRASHES,
@@ -296,6 +264,7 @@ BUGS: Final = {
             breaks=_rename_unsynced,
         ),
         *QUORUM_BUGS,
+        *BROKER_BUGS,
         *REPLICATION_BUGS,
     )
 }

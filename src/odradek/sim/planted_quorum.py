@@ -1,13 +1,25 @@
-"""Bugs of consensus, switched on by name. What finds them are three nodes: see `planted`."""
+"""Bugs of consensus, switched on by name. What finds them are three voters whose leader is struck: see `planted`."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
+from odradek.metadata.snapshot import SnapshotId
+from odradek.node.quorum.driver import QuorumDriver
+from odradek.node.quorum.quorum import Quorum
 from odradek.node.quorum.store import QuorumStore
+from odradek.raft import committing, election, epochs, events, fetching, snapshots, suspicion
+from odradek.raft.batch import OffsetAndEpoch
 from odradek.raft.log_view import LogView
 from odradek.raft.progress import ReplicationProgress
 from odradek.raft.quorum_state import FILE_NAME, QuorumState
-from odradek.sim.planted_bug import PlantedBug
-from odradek.sim.scenarios import THREE_NODES
+from odradek.raft.replica import Replica
+from odradek.raft.requests import Requests
+from odradek.raft.settings import RaftSettings
+from odradek.raft.voter_set import ReplicaKey
+from odradek.sim.planted_bug import Breaks, PlantedBug
+from odradek.sim.scenarios import ELECTIONS
+
+# ---- votes and epochs
 
 
 def _leave_vote_in_memory(sound: Any) -> Any:
@@ -21,8 +33,41 @@ def _leave_vote_in_memory(sound: Any) -> Any:
     return write_quorum_state
 
 
-def _take_for_synced(sound: Any) -> Any:
-    return property(lambda log: log.loading is None)
+def _forget_vote(sound: Any) -> Any:
+    def first_role(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
+        sound(replica, epoch, leader_id, None)
+
+    return first_role
+
+
+def _lead_on(sound: Any) -> Any:
+    def first_role(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
+        if leader_id == replica.identity.node_id:
+            leader_id, voted = None, replica.key
+        sound(replica, epoch, leader_id, voted)
+
+    return first_role
+
+
+def _keep_epoch_in_memory(sound: Any) -> Any:
+    def election_state(replica: Replica) -> QuorumState:
+        is_worth_it = replica.voted is not None or replica.leader_id is not None
+        state: QuorumState = sound(replica) if is_worth_it else replica._persisted
+        return state
+
+    return election_state
+
+
+def _stand_without_pre_vote(sound: Any) -> Any:
+    def stand(replica: Replica) -> None:
+        replica.become_prospective()
+        replica.become_candidate()
+        election._advance(replica)
+
+    return stand
+
+
+# ---- commits
 
 
 def _one_too_few(sound: Any) -> Any:
@@ -34,8 +79,68 @@ def _one_too_few(sound: Any) -> Any:
     return majority_end_offset
 
 
-def _bug(name: str, what: str, owner: Any, attribute: str, breaks: Any) -> PlantedBug:
-    return PlantedBug(name=name, what=what, scenario=THREE_NODES, owner=owner, attribute=attribute, breaks=breaks)
+def _any_epoch(sound: Any) -> Any:
+    return lambda leader, end_offset: end_offset > (leader.high_watermark or 0)
+
+
+def _cut_an_epoch_more(sound: Any) -> Any:
+    def truncation_point(log: LogView, leader_end: OffsetAndEpoch) -> int:
+        point = sound(log, leader_end)
+        return max([log.start_offset, *(start.offset for start in log.epochs[1:] if start.offset < point)])
+
+    return truncation_point
+
+
+# ---- snapshots
+
+
+def _load_as_leader(sound: Any) -> Any:
+    def snapshot_taken(self: QuorumDriver, snapshot_id: SnapshotId, size_bytes: int) -> None:
+        sound(self, snapshot_id, size_bytes)
+        if self.is_leader and snapshot_id.end_offset < self.log_end_offset:
+            quorum = self.quorum_at(snapshot_id.end_offset)
+            self._machine._replica.log.begin_loading(snapshot_id)
+            self._store._log.truncate_fully_to(snapshot_id.end_offset, self._clock.wall_ms())
+            self._store.flush()
+            self.step(events.SnapshotLoaded(snapshot_id, size_bytes, quorum))
+
+    return snapshot_taken
+
+
+def _take_the_uncommitted(sound: Any) -> Any:
+    async def maintain(self: Quorum) -> None:
+        controller = self.controller._controller
+        if controller is None or not self._policy.is_due(self._clock.wall_ms()):
+            await sound(self)
+            return
+        image, now_ms = controller.image, self._clock.wall_ms()
+        quorum = self.driver.quorum_at(image.offset + 1)
+        self._policy.taken()
+        taken = await self._executor.run(lambda: self._store.write_snapshot(image, quorum, now_ms))
+        if taken is not None:
+            self.driver.snapshot_taken(*taken)
+        self._maintenance = None
+
+    return maintain
+
+
+# ---- planting
+
+
+def _always(value: object) -> Breaks:
+    return lambda sound: lambda *arguments: value
+
+
+def _as_property(look: Callable[[Any], object]) -> Breaks:
+    return lambda sound: property(look)
+
+
+def _bug(
+    name: str, what: str, owner: Any, attribute: str, breaks: Breaks, *also: tuple[Any, str, Breaks]
+) -> PlantedBug:
+    return PlantedBug(
+        name=name, what=what, scenario=ELECTIONS, owner=owner, attribute=attribute, breaks=breaks, also=also
+    )
 
 
 QUORUM_BUGS: Final = (
@@ -46,12 +151,84 @@ QUORUM_BUGS: Final = (
         "write_quorum_state",
         _leave_vote_in_memory,
     ),
+    _bug("vote-forgotten", "a voter that restarts can vote once more", election, "first_role", _forget_vote),
+    _bug(
+        "epoch-not-persisted",
+        "an epoch without a vote or a leader is not written down",
+        Replica,
+        "_election_state",
+        _keep_epoch_in_memory,
+    ),
+    _bug(
+        "stale-epoch-accepted",
+        "whoever led, or stood, in a past epoch is obeyed",
+        epochs,
+        "refusal_to_claimant",
+        _always(None),
+    ),
+    _bug(
+        "shorter-log-voted-for",
+        "votes are given whatever a candidate lacks",
+        OffsetAndEpoch,
+        "freshness",
+        _as_property(lambda end: (0, 0)),
+    ),
+    _bug(
+        "candidate-claims-the-unsynced",
+        "a candidate boasts of what a loss of power would take",
+        LogView,
+        "synced_end",
+        _as_property(lambda log: log.end),
+    ),
+    _bug("pre-vote-ignored", "who hears no leader begins an epoch at once", election, "stand", _stand_without_pre_vote),
+    _bug(
+        "pre-vote-beside-a-live-leader",
+        "a follower of a leader that answers helps to depose it",
+        election,
+        "_is_content",
+        _always(False),
+    ),
+    _bug(
+        "refusal-by-hearsay",
+        "who finds its leader's port open takes another's word that it is shut",
+        suspicion,
+        "is_leader_refused",
+        lambda sound: lambda replica: replica.settings.fast_detection,
+    ),
+    _bug(
+        "restarted-leader-leads-on",
+        "a leader that restarts goes on in its old epoch",
+        election,
+        "first_role",
+        _lead_on,
+    ),
+    _bug(
+        "deserted-leader-stays",
+        "a leader that nobody follows does not resign",
+        RaftSettings,
+        "check_quorum_timeout_ms",
+        _as_property(lambda settings: 1 << 40),
+    ),
+    _bug(
+        "late-answers-believed",
+        "an answer counts also when nobody waits for it any more",
+        Requests,
+        "answered",
+        _always(True),
+    ),
     _bug(
         "fetch-before-the-sync",
         "a voter acknowledges what is only in its memory",
         LogView,
         "is_synced",
-        _take_for_synced,
+        _as_property(lambda log: log.loading is None),
+    ),
+    _bug(
+        "leader-counts-the-unsynced",
+        "what a leader has not synced counts for a majority",
+        committing,
+        "own_end_offset",
+        lambda sound: lambda replica: replica.log.end_offset,
     ),
     _bug(
         "commit-without-majority",
@@ -59,5 +236,35 @@ QUORUM_BUGS: Final = (
         ReplicationProgress,
         "majority_end_offset",
         _one_too_few,
+    ),
+    _bug(
+        "older-epochs-counted",
+        "what others wrote is committed by counting who has it",
+        committing,
+        "may_commit",
+        _any_epoch,
+    ),
+    _bug(
+        "cut-below-the-high-watermark",
+        "a follower cuts off an epoch more than it has to",
+        LogView,
+        "truncation_point",
+        _cut_an_epoch_more,
+        (fetching, "check_truncation", _always(None)),
+    ),
+    _bug(
+        "leader-loads-a-snapshot",
+        "a leader puts a snapshot in the place of its log, and what it wrote since is gone",
+        QuorumDriver,
+        "snapshot_taken",
+        _load_as_leader,
+    ),
+    _bug(
+        "snapshot-of-the-uncommitted",
+        "a controller's snapshot has what it has only decided",
+        Quorum,
+        "_maintain",
+        _take_the_uncommitted,
+        (snapshots, "check_snapshot", _always(None)),
     ),
 )

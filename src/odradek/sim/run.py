@@ -4,14 +4,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from odradek.sim.checkers.committed_metadata import check_committed_metadata
 from odradek.sim.checkers.metadata import check_metadata
 from odradek.sim.checkers.quorum import check_quorum
 from odradek.sim.checkers.records import check_records
 from odradek.sim.checkers.replicas import check_replicas
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.evidence import Evidence
+from odradek.sim.evidence import Evidence, settings_of
 from odradek.sim.faults import Fault, draw
 from odradek.sim.layout import plan_nodes
+from odradek.sim.moments import Moments
 from odradek.sim.node_host import NodeHost
 from odradek.sim.replica_evidence import ReplicaEvidence
 from odradek.sim.scenarios import Scenario
@@ -89,8 +91,17 @@ class _Run:
             replication_factor, min_isr = replicas_random.choice(scenario.replication)
             configs["min.insync.replicas"] = str(min_isr)
         log_dirs = {node.name: node.config.log_dirs for node in self._nodes if node.planned.is_broker}
-        self.workload: Final = Workload(world, plan, configs, log_dirs, replication_factor)
-        self._evidence: Final = Evidence(world, self._nodes, self.workload.history)
+        self.workload: Final = Workload(
+            world,
+            plan,
+            configs,
+            log_dirs,
+            replication_factor,
+            has_records=scenario.has_records,
+            admin_seconds=scenario.admin_seconds,
+        )
+        moments = Moments()
+        self._evidence: Final = Evidence(world, self._nodes, self.workload.history, moments)
         self._replicas: Final = (
             ReplicaEvidence(
                 world, self._nodes, self.workload.partitions, is_synced=configs.get("flush.messages") == "1"
@@ -108,13 +119,14 @@ class _Run:
             clients=self.workload.clients,
             seconds=scenario.fault_seconds,
             mean_seconds=scenario.fault_mean_seconds,
-            count=faults_random.randrange(scenario.faults_max + 1),
+            count=faults_random.randrange(scenario.faults_min, scenario.faults_max + 1),
+            leader_share=scenario.leader_share,
         )
         self._striking: Final = [
             fault for place, fault in enumerate(self.faults) if only_faults is None or place in only_faults
         ]
         self._scenario: Final = scenario
-        self._cluster: Final = Cluster(world, self._nodes)
+        self._cluster: Final = Cluster(world, self._nodes, self.workload.history.quorum, moments)
         if self._replicas is not None and scenario.spares_a_copy:
             self._cluster.may_die = self._replicas.may_die
         self._ends_with_restart: Final = random.random() < 0.3
@@ -135,7 +147,12 @@ class _Run:
         if self._replicas is not None:
             found += check_replicas(self._replicas.history, self.workload.history)
         found += check_metadata(self.workload.history)
-        found += check_quorum(self.workload.history, is_whole=self._is_verified)
+        settings = settings_of(self._nodes)
+        found += check_quorum(
+            self.workload.history.quorum, settings, ended_seconds=self._world.now, is_whole=self._is_verified
+        )
+        if self._is_verified and len(settings.voters) > 1:
+            found += check_committed_metadata(self.workload.history)
         found += stuck
         found += [Violation(UNEXPECTED, f"{name}: {what}", self._world.now) for name, what in self._world.unexpected]
         return found

@@ -25,7 +25,14 @@ class Scenario:
     fault_seconds: float = 8.0
     fault_mean_seconds: float = 0.8
     """How long a fault lasts, where that has a meaning."""
+    faults_min: int = 0
     faults_max: int = 8
+    leader_share: float = 0.0
+    """How many of the faults strike whoever leads the quorum at that time."""
+    has_records: bool = True
+    """Whether anybody writes and reads; else there are administrators only."""
+    admin_seconds: Sequence[float] = (0.2, 1.0)
+    """Between two changes of an administrator: one of these is drawn."""
     replication: Sequence[tuple[int, int]] = ()
     """Replication factors of topics with min.insync.replicas, of which one is drawn. None: topics have one replica."""
     node_properties: Sequence[tuple[str, Sequence[str]]] = ()
@@ -95,6 +102,34 @@ FIVE_NODES: Final = Scenario(
     fault_mean_seconds=2.0,
     faults_max=12,
 )
+ELECTIONS: Final = Scenario(
+    name="elections",
+    promise="19 and 23: three voters that change metadata all the time, and mostly the leader is struck",
+    layout=THREE_COMBINED,
+    fault_kinds=(
+        *("isolated", "isolated", "isolated-at-append", "isolated-at-append", "torn-off", "torn-off", "torn-off"),
+        *("deaf", "mute", "bridge", "estranged", "estranged", "flapping", "block", "delay", "reset", "stalled"),
+        *("stalled-restart", "stalled-restart", "pause", "stunned", "stunned", "restart", "slow-disk", "shortened-log"),
+        *("crash-at-step", "crash-at-step", "crash-at-append", "power-loss-at-append", "power-loss-at-sync"),
+        *("crash-at-vote", "crash-at-vote", "power-loss-at-vote", "crash-at-lead", "power-loss-at-lead"),
+    ),
+    fault_seconds=10.0,
+    fault_mean_seconds=2.0,
+    faults_min=3,
+    faults_max=12,
+    leader_share=0.4,
+    has_records=False,
+    admin_seconds=(0.1, 0.3, 2.0),
+    node_properties=(
+        ("broker.session.timeout.ms", ("1500", "2000")),
+        ("broker.heartbeat.interval.ms", ("200",)),
+        ("metadata.max.idle.interval.ms", ("500", "3000")),
+        ("broker.disconnect.grace.ms", ("0", "300", "300", "300")),
+        ("controller.quorum.election.timeout.ms", ("200", "400")),
+        ("controller.quorum.fetch.timeout.ms", ("500", "1000")),
+        ("metadata.log.max.record.bytes.between.snapshots", ("1000", "10000", "100000000")),
+    ),
+)
 # Sessions and lags so short that a fault of a second or two has its consequences; and the whole metadata log is kept,
 # for whoever wants to know how everything came about.
 _REPLICA_PROPERTIES: Final = (
@@ -157,7 +192,7 @@ REPLICAS_APART: Final = Scenario(
 )
 REPLICA_SCENARIOS: Final = (REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART)
 SCENARIOS: Final[Mapping[str, Scenario]] = {
-    one.name: one for one in (PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, *REPLICA_SCENARIOS)
+    one.name: one for one in (PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, *REPLICA_SCENARIOS)
 }
 # One after the other, where a seed is to choose.
 DEFAULT_SCENARIOS: Final = (PROCESS_CRASHES, POWER_LOSS)

@@ -122,6 +122,8 @@ class SocketEnd:
         # What a blocked link would have carried. None: the end of the stream.
         self._held: list[bytes | None] = []
         self.was_addressed = False
+        # Stuck somewhere on its way, while the link serves others.
+        self.is_stalled = False
 
     @property
     def remote(self) -> str:
@@ -171,7 +173,7 @@ class SocketEnd:
             self._dispatch(None)
 
     def _dispatch(self, piece: bytes | None) -> None:
-        if self.link.is_blocked or self._held:
+        if self.link.is_blocked or self.is_stalled or self._held:
             self._held.append(piece)
         else:
             self._deliver(piece, self.process.now + self.link.latency_seconds())
@@ -182,6 +184,8 @@ class SocketEnd:
         self.process.scheduler.call_at(when, self.peer.arrive, piece)
 
     def send_held(self) -> None:
+        if self.is_stalled or self.link.is_blocked:
+            return
         held, self._held = self._held, []
         if held:
             when = self.process.scheduler.now + self.link.repeat_seconds()

@@ -1,26 +1,50 @@
 """What each kind of fault does to the cluster, and how it passes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from odradek.sim.faults import Fault
+from odradek.sim.faults import LEADER, Fault
+from odradek.sim.moments import APPEND, VOTE, Moments
 from odradek.sim.node_host import NodeHost
+from odradek.sim.quorum_history import NOBODY, Damage, QuorumHistory, Trouble
 from odradek.sim.world import World
 
 # A process that is to die within so many of its next steps dies at the latest after this time.
 _FUSE_SECONDS_MAX: Final = 2.0
 _TURN_SECONDS: Final = 0.1
+_FAST_RESTART_SECONDS: Final = 0.02
+_ELECTION_SECONDS: Final = 2.0
 
 
 class Cluster:
     """What faults can reach."""
 
-    def __init__(self, world: World, nodes: Sequence[NodeHost]) -> None:
+    def __init__(
+        self,
+        world: World,
+        nodes: Sequence[NodeHost],
+        history: QuorumHistory | None = None,
+        moments: Moments | None = None,
+    ) -> None:
+        """`history` is told what was wrong with whom, as rules differ in trouble."""
         # Whether a node's death now leaves what is promised to survive it.
         self.may_die: Callable[[NodeHost], bool] = lambda node: True
         self.world: Final = world
         self.nodes: Final[Mapping[str, NodeHost]] = {node.name: node for node in nodes}
         self.voters: Final = tuple(node for node in nodes if node.planned.is_voter)
+        self.history: Final = history or QuorumHistory()
+        self.moments: Final = moments or Moments()
+
+    def leader(self) -> NodeHost:
+        """As the voters' disks have it; the first voter while there is none."""
+        states = [state for node in self.voters if (state := node.metadata_disk.durable_state(0.0)) is not None]
+        leader_id = max(((state.epoch, state.leader_id) for state in states), default=(0, NOBODY))[1]
+        return next((node for node in self.voters if node.planned.node_id == leader_id), self.voters[0])
+
+    def trouble(self, one: str, other: str, seconds: float, what: str) -> None:
+        now = self.world.now
+        self.history.troubles.append(Trouble(one=one, other=other, began=now, ended=now + seconds, what=what))
 
     def heal(self) -> None:
         """Everything that can be mended, is; nodes whose disk has failed are started anew."""
@@ -36,6 +60,11 @@ class Cluster:
 
 
 def strike(fault: Fault, cluster: Cluster) -> None:
+    if fault.node == LEADER:
+        leader = cluster.leader().name
+        others = [name for name in cluster.nodes if name != leader]
+        peer = others[0] if fault.peer == leader and others else fault.peer
+        fault = replace(fault, node=leader, peer=peer)
     cluster.world.trace.major("fault", str(fault))
     _STRIKES[fault.kind](fault, cluster)
 
@@ -68,9 +97,25 @@ def _die(fault: Fault, cluster: Cluster) -> None:
         node.machine.switch_on()
         node.start()
 
+    def end_soon() -> None:
+        scheduler.call_after(0.0, end)
+
     fuses = {"step": process.turn_fuse, "disk": process.disk_fuse, "sync": process.sync_fuse}
-    fuses[where].light(int(fault.amount), end)
-    scheduler.call_after(_FUSE_SECONDS_MAX, end)
+    if where in fuses:
+        fuses[where].light(int(fault.amount), end)
+        scheduler.call_after(_FUSE_SECONDS_MAX, end)
+    else:
+        # What it has just said is on its way; what it was about to say is not.
+        cluster.moments.at_next(where, node.name, end_soon if where == VOTE else end)
+        if where != APPEND:
+            _call_election(fault, cluster)
+
+
+def _call_election(fault: Fault, cluster: Cluster) -> None:
+    """So that what is waited for will come."""
+    leader = cluster.leader().name
+    if leader != fault.node:
+        _isolate(replace(fault, kind="isolated", node=leader, lasts_seconds=_ELECTION_SECONDS), cluster)
 
 
 def _restart(fault: Fault, cluster: Cluster) -> None:
@@ -108,7 +153,14 @@ def _restart_in_turn(fault: Fault, cluster: Cluster) -> None:
 
 
 def _pause(fault: Fault, cluster: Cluster) -> None:
+    cluster.trouble(fault.node, fault.node, fault.lasts_seconds, fault.kind)
     cluster.nodes[fault.node].machine.pause(fault.lasts_seconds)
+
+
+def _stun(fault: Fault, cluster: Cluster) -> None:
+    """It stands still, and meanwhile loses its connections: its port still answers."""
+    _pause(fault, cluster)
+    _break_connections(fault.node, cluster)
 
 
 def _jump_clock(fault: Fault, cluster: Cluster) -> None:
@@ -127,11 +179,21 @@ def _block_back(fault: Fault, cluster: Cluster) -> None:
 
 
 def _reset(fault: Fault, cluster: Cluster) -> None:
+    cluster.trouble(fault.node, fault.peer, 0.0, fault.kind)
     cluster.world.network.break_connections(fault.peer, fault.node)
+
+
+def _break_connections(node: str, cluster: Cluster) -> None:
+    for other in cluster.nodes:
+        if other != node:
+            cluster.trouble(node, other, 0.0, "reset")
+            cluster.world.network.break_connections(node, other)
+            cluster.world.network.break_connections(other, node)
 
 
 def _delay(fault: Fault, cluster: Cluster) -> None:
     network = cluster.world.network
+    cluster.trouble(fault.node, fault.peer, fault.lasts_seconds, fault.kind)
     for one, other in ((fault.node, fault.peer), (fault.peer, fault.node)):
         link = network.link(one, other)
         link.extra_seconds = fault.amount
@@ -151,6 +213,43 @@ def _isolate(fault: Fault, cluster: Cluster) -> None:
     _cut(links, fault.lasts_seconds, cluster)
 
 
+def _isolate_at_append(fault: Fault, cluster: Cluster) -> None:
+    """It has written what nobody else will get."""
+    cluster.moments.at_next(APPEND, fault.node, lambda: _isolate(fault, cluster))
+
+
+def _tear_off(fault: Fault, cluster: Cluster) -> None:
+    """Isolated, and its connections are broken: who connects again is not answered."""
+    _isolate(fault, cluster)
+    _break_connections(fault.node, cluster)
+
+
+def _stall(fault: Fault, cluster: Cluster) -> None:
+    """What is sent on the connections of now comes late; new ones are as good as ever, and overtake them."""
+    network = cluster.world.network
+    for one, other in ((fault.node, fault.peer), (fault.peer, fault.node)):
+        cluster.trouble(one, other, fault.lasts_seconds, fault.kind)
+        network.stall(one, other, fault.lasts_seconds)
+
+
+def _stall_and_restart(fault: Fault, cluster: Cluster) -> None:
+    """The last words of a process come after those of its successor."""
+    node, scheduler = cluster.nodes[fault.node], cluster.world.scheduler
+    for other in cluster.nodes:
+        if other != fault.node:
+            cluster.trouble(fault.node, other, fault.lasts_seconds, fault.kind)
+            cluster.world.network.stall(fault.node, other, fault.lasts_seconds)
+    scheduler.call_after(fault.lasts_seconds * fault.amount, node.machine.kill)
+    scheduler.call_after(fault.lasts_seconds * fault.amount + _FAST_RESTART_SECONDS, node.start)
+
+
+def _estrange(fault: Fault, cluster: Cluster) -> None:
+    """It and the leader do not hear each other; everybody else hears both."""
+    leader = cluster.leader().name
+    if leader != fault.node:
+        _cut([(fault.node, leader), (leader, fault.node)], fault.lasts_seconds, cluster)
+
+
 def _bridge(fault: Fault, cluster: Cluster) -> None:
     """The other nodes fall into two camps that hear of each other only through this one."""
     others = [name for name in cluster.nodes if name != fault.node]
@@ -162,6 +261,7 @@ def _bridge(fault: Fault, cluster: Cluster) -> None:
 def _flap(fault: Fault, cluster: Cluster) -> None:
     """Cut and mended, again and again."""
     links = ((fault.node, fault.peer), (fault.peer, fault.node))
+    cluster.trouble(fault.node, fault.peer, fault.lasts_seconds + 2 * fault.amount, fault.kind)
     for turn in range(int(fault.lasts_seconds / fault.amount / 2) + 1):
         cluster.world.scheduler.call_after(turn * 2 * fault.amount, _cut, links, fault.amount, cluster)
 
@@ -169,6 +269,7 @@ def _flap(fault: Fault, cluster: Cluster) -> None:
 def _cut(links: Iterable[tuple[str, str]], seconds: float, cluster: Cluster) -> None:
     network = cluster.world.network
     for source, target in links:
+        cluster.trouble(source, target, seconds, "cut")
         network.block(source, target)
         cluster.world.scheduler.call_after(seconds, network.unblock, source, target)
 
@@ -188,7 +289,12 @@ def _shorten_log(fault: Fault, cluster: Cluster) -> None:
         return
     if not all(one.metadata_disk.durably_has(last) for one in others):
         return
+    state = node.metadata_disk.durable_state(0.0)
+    if state is None or state.leader_id == NOBODY:
+        # In an election votes may have been given to it for what it will no longer have.
+        return
     node.machine.kill()
+    cluster.history.damages.append(Damage(node=node.name, seconds=cluster.world.now))
     lost = node.metadata_disk.shorten(1 + int(fault.amount * 4))
     cluster.world.trace.major(node.name, f"loses the last {lost} records of its metadata log")
     cluster.world.scheduler.call_after(fault.lasts_seconds, node.start)
@@ -200,6 +306,7 @@ def _slow_disk(fault: Fault, cluster: Cluster) -> None:
     def recover() -> None:
         condition.slow_seconds = 0.0
 
+    cluster.trouble(fault.node, fault.node, fault.lasts_seconds, fault.kind)
     condition.slow_seconds = fault.amount
     cluster.world.scheduler.call_after(fault.lasts_seconds, recover)
 
@@ -239,16 +346,28 @@ _STRIKES: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "power-loss-at-step": _die,
     "power-loss-at-disk": _die,
     "power-loss-at-sync": _die,
+    "crash-at-vote": _die,
+    "crash-at-append": _die,
+    "crash-at-lead": _die,
+    "power-loss-at-vote": _die,
+    "power-loss-at-lead": _die,
+    "power-loss-at-append": _die,
     "restart": _restart,
     "restart-in-turn": _restart_in_turn,
     "pause": _pause,
+    "stunned": _stun,
     "clock-jump": _jump_clock,
     "block": _block,
     "block-back": _block_back,
     "isolated": _isolate,
     "deaf": _isolate,
     "mute": _isolate,
+    "isolated-at-append": _isolate_at_append,
+    "torn-off": _tear_off,
+    "stalled": _stall,
+    "stalled-restart": _stall_and_restart,
     "bridge": _bridge,
+    "estranged": _estrange,
     "flapping": _flap,
     "reset": _reset,
     "delay": _delay,

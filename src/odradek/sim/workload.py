@@ -39,14 +39,18 @@ class Workload:
         topic_configs: Mapping[str, str],
         log_dirs: Mapping[str, Sequence[str]],
         replication_factor: int = 1,
+        *,
+        has_records: bool = True,
+        admin_seconds: Sequence[float] = (0.2, 1.0),
     ) -> None:
-        """`log_dirs` by the name of the broker."""
+        """`log_dirs` by the name of the broker; `has_records`: whether anybody writes and reads."""
         self._world: Final = world
         self._plan: Final = plan
         self._bootstrap: Final = tuple((node.name, CLIENT_PORT) for node in plan.brokers)
         self._is_one_node: Final = len(plan.nodes) == 1
         self._topic_configs: Final = dict(topic_configs)
         self._replication_factor: Final = replication_factor
+        self._admin_seconds: Final = admin_seconds
         self._random: Final = world.random("workload")
         self.history: Final = History()
         self.partitions: Final = [
@@ -62,6 +66,15 @@ class Workload:
         # Clients that come to an end, and have not yet.
         self._busy: Final[set[str]] = set()
         self._works: Final[dict[str, Work]] = {}
+        if has_records:
+            self._add_users_of_records(log_dirs)
+        if self.is_replicated:
+            self._add_users_of_replicas()
+            return
+        for name, topics in _ADMIN_TOPICS.items():
+            self._works[name] = self._administrator(topics)
+
+    def _add_users_of_records(self, log_dirs: Mapping[str, Sequence[str]]) -> None:
         for number, partition in enumerate(self.partitions):
             for copy in range(self._random.choice((1, 2, 2))):
                 self._works[f"producer{number}{'ab'[copy]}"] = self._producer(partition)
@@ -71,11 +84,6 @@ class Workload:
             self._works["spoiler"] = self._spoiler(self._random.choice(self.partitions))
         if any(len(dirs) > 1 for dirs in log_dirs.values()):
             self._works["mover"] = self._mover(log_dirs)
-        if self.is_replicated:
-            self._add_users_of_replicas()
-            return
-        for name, topics in _ADMIN_TOPICS.items():
-            self._works[name] = self._administrator(topics)
 
     def _add_users_of_replicas(self) -> None:
         self._works["rearranger"] = self._rearranger()
@@ -246,7 +254,7 @@ class Workload:
         return work
 
     def _administrator(self, topics: Sequence[str]) -> Work:
-        interval_seconds = self._random.choice((0.2, 1.0))
+        interval_seconds = self._random.choice(self._admin_seconds)
 
         async def work(client: ClusterClient) -> None:
             admin = Admin(client, self.history, asks_the_controller=self._is_one_node)

@@ -1,17 +1,55 @@
 from dataclasses import replace
+from math import inf
 
 from odradek.sim.checkers.agreement import disagreement
-from odradek.sim.checkers.quorum import (
-    EPOCH_GROWS,
-    LOG_SYNCED,
+from odradek.sim.checkers.brokers import FENCED, NOT_EARLY, OWN_EPOCH, STALE_EPOCH
+from odradek.sim.checkers.commits import ON_A_MAJORITY, PROGRESS, RESIGNS, STAYS
+from odradek.sim.checkers.commits import OWN_EPOCH as COUNTED_OWN_EPOCH
+from odradek.sim.checkers.elections import (
+    CLAIM_SYNCED,
+    LOG_FRESH,
+    NO_HELP,
+    NOT_DEPOSED,
     ONE_LEADER,
     ONE_VOTE,
-    SAME_LOG,
-    SAME_SNAPSHOT,
+    PAST_EPOCH,
+    PRE_VOTES,
     VOTE_SYNCED,
-    check_quorum,
 )
-from odradek.sim.history import Acknowledgement, ClusterView, History, LogBatch, MetadataCopy, QuorumState, Vote
+from odradek.sim.checkers.quorum import EPOCH_GROWS, LOG_SYNCED, SAME_LOG, SAME_SNAPSHOT, check_quorum
+from odradek.sim.history import ClusterView
+from odradek.sim.quorum_history import (
+    Acknowledgement,
+    Appended,
+    BrokerChange,
+    Candidacy,
+    CommittedBatch,
+    DiskSeen,
+    Heartbeat,
+    HighWatermarkTold,
+    Listening,
+    LogBatch,
+    LogEnd,
+    MetadataCopy,
+    QuorumHistory,
+    QuorumSettings,
+    QuorumState,
+    Trouble,
+    Vote,
+    VoterServed,
+)
+
+NODES = frozenset({"node1", "node2", "node3"})
+SETTINGS = QuorumSettings(
+    node_ids={"node1": 1, "node2": 2, "node3": 3},
+    voters=NODES,
+    broker_port=9092,
+    fetch_timeout_seconds=1.0,
+    election_timeout_seconds=1.0,
+    session_seconds=2.0,
+    grace_seconds=0.3,
+    idle_seconds=0.5,
+)
 
 
 def state(epoch: int, *, leader: int = -1, voted: int = -1, node: str = "node1") -> QuorumState:
@@ -19,7 +57,37 @@ def state(epoch: int, *, leader: int = -1, voted: int = -1, node: str = "node1")
 
 
 def vote(candidate: int, epoch: int, kept: QuorumState | None) -> Vote:
-    return Vote(voter="node1", candidate_id=candidate, epoch=epoch, seconds=1.0, durable=kept)
+    return Vote(
+        voter="node1",
+        voter_id=1,
+        candidate_id=candidate,
+        epoch=epoch,
+        answered_epoch=epoch,
+        seconds=1.0,
+        is_pre_vote=False,
+        claimed_end=LogEnd(1, 5),
+        durable_end=LogEnd(1, 5),
+        durable=kept,
+    )
+
+
+def pre_vote(candidate: int, epoch: int, *, voter: int = 1, seconds: float = 1.0) -> Vote:
+    given = replace(vote(candidate, epoch, None), is_pre_vote=True, seconds=seconds)
+    return replace(given, voter=f"node{voter}", voter_id=voter)
+
+
+def candidacy(candidate: int, epoch: int, seconds: float = 1.0) -> Candidacy:
+    node = f"node{candidate}"
+    return Candidacy(
+        candidate=node,
+        candidate_id=candidate,
+        epoch=epoch,
+        seconds=seconds,
+        is_pre_vote=False,
+        claimed_end=LogEnd(1, 0),
+        durable=state(epoch, voted=candidate, node=node),
+        durable_end=LogEnd(1, 0),
+    )
 
 
 def copy(node: str, *batches: LogBatch, snapshots: dict[tuple[int, int], int] | None = None) -> MetadataCopy:
@@ -30,18 +98,29 @@ def batch(base_offset: int, epoch: int = 1, *, digest: int = 7, leader: int | No
     return LogBatch(base_offset, base_offset, epoch, digest, leader)
 
 
-def broken(*found: QuorumState | Vote | Acknowledgement | MetadataCopy, is_whole: bool = True) -> set[str]:
-    history = History()
+LISTS = {
+    QuorumState: "states",
+    Vote: "votes",
+    Candidacy: "candidacies",
+    Acknowledgement: "acknowledgements",
+    MetadataCopy: "copies",
+    DiskSeen: "disks",
+    HighWatermarkTold: "told",
+    Appended: "appended",
+    VoterServed: "served",
+    CommittedBatch: "committed",
+    Heartbeat: "heartbeats",
+    Listening: "listening",
+    Trouble: "troubles",
+}
+
+
+def broken(*found: object, is_whole: bool = True, ended_seconds: float = 1.0) -> set[str]:
+    history = QuorumHistory()
     for one in found:
-        if isinstance(one, QuorumState):
-            history.quorum_states.append(one)
-        elif isinstance(one, Vote):
-            history.votes.append(one)
-        elif isinstance(one, Acknowledgement):
-            history.acknowledgements.append(one)
-        else:
-            history.metadata_copies.append(one)
-    return {violation.rule for violation in check_quorum(history, is_whole=is_whole)}
+        getattr(history, LISTS[type(one)]).append(one)
+    violations = check_quorum(history, SETTINGS, ended_seconds=ended_seconds, is_whole=is_whole)
+    return {violation.rule for violation in violations}
 
 
 def test_a_node_votes_once_per_epoch_whatever_it_forgot() -> None:
@@ -75,9 +154,11 @@ def test_an_epoch_has_one_leader_in_every_log_at_every_time() -> None:
 
 
 def test_what_is_acknowledged_is_synced() -> None:
-    safe = Acknowledgement(voter="node1", offset=5, durable_end_offset=5, seconds=1.0)
+    safe = Acknowledgement(voter="node1", epoch=1, offset=5, durable_epoch=1, durable_end_offset=5, seconds=1.0)
     assert not broken(safe)
     assert broken(replace(safe, offset=6)) == {LOG_SYNCED}
+    # Said late, of a log that a later leader has cut.
+    assert not broken(replace(safe, offset=6, durable_epoch=2))
 
 
 def test_logs_agree_once_healed() -> None:
@@ -104,3 +185,152 @@ def test_brokers_know_each_other_and_say_the_same() -> None:
     assert disagreement([one, two], [1, 2, 3]) == "node1 does not know broker 3"
     other = replace(two, facts=facts | {"topic t": "y"})
     assert disagreement([one, other], [1, 2]) == "topic t: x at node1, y at node2"
+
+
+# ---- elections
+
+
+def test_a_candidate_has_voted_for_itself() -> None:
+    granted = pre_vote(2, 4, voter=3)
+    assert not broken(granted, candidacy(2, 5))
+    assert broken(granted, candidacy(2, 5), replace(vote(3, 5, state(5, voted=3)), voter="node2")) == {ONE_VOTE}
+
+
+def test_nobody_begins_an_epoch_alone() -> None:
+    assert broken(candidacy(2, 5)) == {PRE_VOTES}
+    assert broken(pre_vote(2, 3), candidacy(2, 5)) == {PRE_VOTES}
+    assert broken(pre_vote(3, 4), candidacy(2, 5)) == {PRE_VOTES}
+
+
+def test_a_vote_is_for_the_own_epoch_and_for_no_shorter_log() -> None:
+    sound = vote(2, 5, state(5, voted=2))
+    assert broken(replace(sound, answered_epoch=6)) == {PAST_EPOCH}
+    assert broken(replace(sound, claimed_end=LogEnd(1, 4))) == {LOG_FRESH}
+    assert not broken(replace(sound, claimed_end=LogEnd(2, 1)))
+
+
+def test_a_candidate_claims_what_it_has() -> None:
+    claim = replace(candidacy(2, 5), claimed_end=LogEnd(1, 7))
+    assert broken(pre_vote(2, 4), claim) == {CLAIM_SYNCED}
+    assert not broken(pre_vote(2, 4), claim, DiskSeen(node="node2", seconds=0.5, end_offset=7))
+
+
+def leads(node: int, epoch: int, seconds: float) -> Appended:
+    return Appended(node=f"node{node}", batch=batch(0, epoch, leader=node), seconds=seconds)
+
+
+def test_a_leader_with_a_majority_is_not_deposed() -> None:
+    deposing = (pre_vote(3, 1, seconds=8.9), leads(1, 1, 1.0), candidacy(3, 2, 9.0))
+    cut = Trouble(one="node1", other="node3", began=7.0, ended=9.5, what="cut")
+    assert NOT_DEPOSED in broken(cut, *deposing)
+    assert NOT_DEPOSED not in broken(cut, replace(cut, other="node2"), *deposing)
+    # Long enough ago that everybody has found together again.
+    assert NOT_DEPOSED in broken(cut, replace(cut, other="node2", began=2.0, ended=4.9), *deposing)
+
+
+def test_who_hears_its_leader_helps_nobody_to_depose_it() -> None:
+    served = VoterServed(leader="node1", epoch=1, voter="node2", seconds=5.0)
+    heard = (served, replace(served, seconds=5.3))
+    assert broken(*heard, pre_vote(3, 1, voter=2, seconds=5.5)) == {NO_HELP}
+    assert not broken(*heard, pre_vote(3, 1, voter=2, seconds=6.5))
+    cut = Trouble(one="node1", other="node2", began=5.1, ended=5.2, what="cut")
+    assert not broken(cut, *heard, pre_vote(3, 1, voter=2, seconds=5.5))
+
+
+# ---- commits
+
+
+def told(offset: int, *holders: str, epoch: int = 1, seconds: float = 1.0) -> HighWatermarkTold:
+    return HighWatermarkTold(
+        leader="node1",
+        epoch=epoch,
+        offset=offset,
+        seconds=seconds,
+        voters=NODES,
+        holders={name: batch(offset - 1) for name in holders},
+        covering=frozenset(),
+        snapshot_end=0,
+    )
+
+
+def test_what_is_committed_is_on_a_majority_and_of_the_own_epoch() -> None:
+    assert not broken(told(5, "node1", "node2"))
+    assert broken(told(5, "node1")) == {ON_A_MAJORITY}
+    assert broken(told(5, "node1", "node2", epoch=2)) == {COUNTED_OWN_EPOCH}
+    assert broken(replace(told(5, "node1", "node2"), snapshot_end=6)) == {SAME_SNAPSHOT}
+
+
+def test_what_is_committed_stays() -> None:
+    assert not broken(told(5, "node1", "node2"), DiskSeen(node="node3", seconds=2.0, end_offset=4))
+    assert broken(told(5, "node1", "node2"), DiskSeen(node="node2", seconds=2.0, end_offset=4)) == {STAYS}
+
+
+def test_a_leader_that_nobody_follows_writes_nothing() -> None:
+    late = Appended(node="node1", batch=batch(1), seconds=5.0)
+    assert broken(leads(1, 1, 1.0), late) == {RESIGNS}
+    assert not broken(leads(1, 1, 1.0), VoterServed(leader="node1", epoch=1, voter="node3", seconds=3.0), late)
+
+
+def test_a_majority_that_is_well_makes_progress() -> None:
+    steady = [told(offset, "node1", "node2", seconds=offset) for offset in range(1, 10)]
+    assert not broken(*steady, ended_seconds=20.0)
+    assert broken(*steady, ended_seconds=30.0) == {PROGRESS}
+    gone = [Trouble(one=name, other=name, began=10.0, ended=inf, what="is not there") for name in ("node1", "node2")]
+    assert not broken(*steady, *gone, ended_seconds=30.0)
+
+
+# ---- brokers
+
+
+def committed(offset: int, seconds: float, *changes: BrokerChange) -> CommittedBatch:
+    return CommittedBatch(
+        batch=batch(offset), leader="node1", appended_seconds=seconds, seen_seconds=seconds, brokers=changes
+    )
+
+
+def beat(seconds: float, *, epoch: int = 5, leaves: bool = False) -> Heartbeat:
+    return Heartbeat(
+        broker_id=2,
+        broker_epoch=epoch,
+        controller="node1",
+        asked_seconds=seconds - 0.01,
+        answered_seconds=seconds,
+        wants_to_leave=leaves,
+    )
+
+
+REGISTERED = committed(5, 1.0, BrokerChange(broker_id=2, broker_epoch=5, incarnation="a", is_fenced=True))
+UNFENCED = committed(6, 1.5, BrokerChange(broker_id=2, broker_epoch=5, is_fenced=False))
+SERVES = Listening(node="node2", port=9092, seconds=0.5, is_open=True)
+
+
+def fenced(seconds: float) -> CommittedBatch:
+    return committed(7, seconds, BrokerChange(broker_id=2, broker_epoch=5, is_fenced=True))
+
+
+def test_a_broker_that_can_be_reached_is_not_fenced_early() -> None:
+    begin = (leads(1, 1, 0.1), REGISTERED, UNFENCED, SERVES)
+    assert broken(*begin, beat(3.0), fenced(4.0), is_whole=False) == {NOT_EARLY}
+    assert not broken(*begin, beat(3.0), fenced(5.0), is_whole=False)
+    assert not broken(*begin, beat(3.0, leaves=True), fenced(4.0), is_whole=False)
+    shut = replace(SERVES, seconds=3.5, is_open=False)
+    assert not broken(*begin, shut, beat(3.0), fenced(4.0), is_whole=False)
+
+
+def test_a_silent_broker_is_fenced() -> None:
+    saying = [replace(told(1, "node1", "node2", seconds=second / 2), offset=second) for second in range(2, 20)]
+    history = (leads(1, 1, 0.1), REGISTERED, UNFENCED, *saying)
+    followed = [VoterServed(leader="node1", epoch=1, voter="node3", seconds=float(second)) for second in range(12)]
+    found = broken(*history, *followed, beat(2.0), is_whole=False)
+    assert FENCED in found
+    assert FENCED not in broken(*history, *followed, beat(2.0), fenced(4.5), is_whole=False)
+    beats = [beat(float(second)) for second in range(2, 12)]
+    assert FENCED not in broken(*history, *followed, *beats, is_whole=False)
+
+
+def test_incarnations_are_told_apart() -> None:
+    again = committed(9, 3.0, BrokerChange(broker_id=2, broker_epoch=9, incarnation="b", is_fenced=True))
+    assert not broken(REGISTERED, again, beat(4.0, epoch=9), is_whole=False)
+    assert broken(REGISTERED, again, beat(4.0, epoch=5), is_whole=False) == {STALE_EPOCH}
+    same = committed(9, 3.0, BrokerChange(broker_id=2, broker_epoch=5, incarnation="b", is_fenced=True))
+    assert broken(REGISTERED, same, is_whole=False) == {OWN_EPOCH}

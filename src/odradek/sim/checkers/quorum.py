@@ -1,32 +1,45 @@
-"""Consensus: rule 19 of what must never be false, from what disks held and what voters told each other."""
+"""Consensus: rule 19 of what must never be false, from what disks held; elections and commits have their own files."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from odradek.sim.checkers.brokers import check_brokers
+from odradek.sim.checkers.commits import check_commits
+from odradek.sim.checkers.elections import ONE_LEADER, ONE_VOTE, check_elections
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.history import Acknowledgement, History, LogBatch, MetadataCopy, QuorumState, Vote
+from odradek.sim.quorum_history import (
+    NOBODY,
+    Acknowledgement,
+    Appended,
+    LogBatch,
+    MetadataCopy,
+    QuorumHistory,
+    QuorumSettings,
+    QuorumState,
+)
 
-ONE_VOTE: Final = "19 one vote per epoch"
-VOTE_SYNCED: Final = "19 a vote is synced before it is given"
 EPOCH_GROWS: Final = "19 the epoch only grows"
-ONE_LEADER: Final = "19 one leader per epoch"
 LOG_SYNCED: Final = "19 the log is synced before it is acknowledged"
 SAME_LOG: Final = "19 what is committed is the same on all"
 SAME_SNAPSHOT: Final = "19 a snapshot equals the log it replaces"
-_NOBODY: Final = -1
 
 
-def check_quorum(history: History, *, is_whole: bool) -> Iterator[Violation]:
+def check_quorum(
+    history: QuorumHistory, settings: QuorumSettings, *, ended_seconds: float, is_whole: bool
+) -> Iterator[Violation]:
     """`is_whole`: every node follows one leader in the end, so that no log holds what others do not."""
-    yield from check_states(history.quorum_states)
-    yield from check_votes(history.votes)
+    yield from check_states(history.states)
+    yield from check_elections(history, settings)
     yield from check_acknowledgements(history.acknowledgements)
-    yield from check_leaders(history.metadata_copies, history.quorum_states)
-    yield from check_order(history.metadata_copies)
-    yield from check_snapshots(history.metadata_copies)
+    yield from check_leaders(history.copies, history.states)
+    yield from check_begins(history.appended)
+    yield from check_order(history.copies)
+    yield from check_snapshots(history)
+    yield from check_commits(history, settings, ended_seconds=ended_seconds, is_whole=is_whole)
+    yield from check_brokers(history, settings)
     if is_whole:
-        last_of = {copy.node: copy for copy in history.metadata_copies}
+        last_of = {copy.node: copy for copy in history.copies}
         yield from check_same_logs(list(last_of.values()))
 
 
@@ -40,34 +53,17 @@ def check_states(states: Iterable[QuorumState]) -> Iterator[Violation]:
             what = f"{state.node} goes back from epoch {before.epoch} to {state.epoch}"
             yield Violation(EPOCH_GROWS, what, state.seconds)
         last_of[state.node] = state
-        if state.voted_id != _NOBODY:
+        if state.voted_id != NOBODY:
             chosen = voted.setdefault((state.node, state.epoch), state.voted_id)
             if chosen != state.voted_id:
                 what = f"{state.node} notes a vote for {state.voted_id} in epoch {state.epoch}, after one for {chosen}"
                 yield Violation(ONE_VOTE, what, state.seconds)
 
 
-def check_votes(votes: Iterable[Vote]) -> Iterator[Violation]:
-    given: dict[tuple[str, int], int] = {}
-    for vote in votes:
-        chosen = given.setdefault((vote.voter, vote.epoch), vote.candidate_id)
-        if chosen != vote.candidate_id:
-            what = f"{vote.voter} votes for {vote.candidate_id} in epoch {vote.epoch}, after it voted for {chosen}"
-            yield Violation(ONE_VOTE, what, vote.seconds)
-        kept = vote.durable
-        # In a later epoch it can no longer be asked for the earlier one.
-        is_safe = kept is not None and (
-            kept.epoch > vote.epoch or (kept.epoch == vote.epoch and kept.voted_id == vote.candidate_id)
-        )
-        if not is_safe:
-            holds = "nothing" if kept is None else f"epoch {kept.epoch} with a vote for {kept.voted_id}"
-            what = f"{vote.voter} votes for {vote.candidate_id} in epoch {vote.epoch}, and its disk holds {holds}"
-            yield Violation(VOTE_SYNCED, what, vote.seconds)
-
-
 def check_acknowledgements(acknowledgements: Iterable[Acknowledgement]) -> Iterator[Violation]:
     for one in acknowledgements:
-        if one.offset > one.durable_end_offset:
+        # What is said late, of a log that has been cut in a later epoch, binds nobody.
+        if one.offset > one.durable_end_offset and one.epoch >= one.durable_epoch:
             what = f"{one.voter} fetches from {one.offset} on, and its disk holds only what is below "
             yield Violation(LOG_SYNCED, f"{what}{one.durable_end_offset}", one.seconds)
 
@@ -84,7 +80,7 @@ def check_leaders(copies: Iterable[MetadataCopy], states: Iterable[QuorumState])
     named += [
         (state.epoch, state.leader_id, f"quorum-state of {state.node}", state.seconds)
         for state in states
-        if state.leader_id != _NOBODY
+        if state.leader_id != NOBODY
     ]
     told: set[tuple[int, int]] = set()
     for epoch, leader_id, where, seconds in sorted(named, key=lambda one: one[3]):
@@ -93,6 +89,17 @@ def check_leaders(copies: Iterable[MetadataCopy], states: Iterable[QuorumState])
             told.add((epoch, leader_id))
             what = f"{leader_id} leads epoch {epoch} by {where}, and {known} by {known_from}"
             yield Violation(ONE_LEADER, what, seconds)
+
+
+def check_begins(appended: Iterable[Appended]) -> Iterator[Violation]:
+    """An epoch begins once, with one record."""
+    begins: dict[int, LogBatch] = {}
+    for one in appended:
+        if one.batch.leader_id is not None:
+            known = begins.setdefault(one.batch.epoch, one.batch)
+            if known != one.batch:
+                what = f"{one.node} has the beginning of epoch {one.batch.epoch} at {one.batch.base_offset}, and there "
+                yield Violation(ONE_LEADER, f"{what}is another at {known.base_offset}", one.seconds)
 
 
 def check_order(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
@@ -120,9 +127,16 @@ def check_same_logs(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
                 break
 
 
-def check_snapshots(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
+def check_snapshots(history: QuorumHistory) -> Iterator[Violation]:
+    """Everybody's of the same offset is the same, and ends where what is committed has a record of that epoch."""
+    for told in history.told:
+        if told.snapshot_end > told.offset:
+            what = f"{told.leader} has a snapshot of everything below {told.snapshot_end}, of which only what is below "
+            yield Violation(SAME_SNAPSHOT, f"{what}{told.offset} is committed", told.seconds)
+            break
+    committed = {one.batch.last_offset + 1: one.batch.epoch for one in history.committed}
     seen: dict[tuple[int, int], dict[int, str]] = defaultdict(dict)
-    for copy in copies:
+    for copy in history.copies:
         for snapshot_id, digest in copy.snapshots.items():
             others = seen[snapshot_id]
             if digest not in others and others:
@@ -130,6 +144,11 @@ def check_snapshots(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
                 what = f"the snapshot of everything below {snapshot_id[0]} at {copy.node} is not that of {other}"
                 yield Violation(SAME_SNAPSHOT, what, copy.seconds)
             others.setdefault(digest, copy.node)
+            end_offset, epoch = snapshot_id
+            if committed.get(end_offset, epoch) != epoch:
+                what = f"{copy.node} has a snapshot of everything below {end_offset} with epoch {epoch}, where "
+                what += f"{committed[end_offset]} is committed"
+                yield Violation(SAME_SNAPSHOT, what, copy.seconds)
 
 
 def _text(batch: LogBatch) -> str:

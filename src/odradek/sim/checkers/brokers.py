@@ -1,0 +1,162 @@
+"""Brokers come and are fenced: not a living one early, no silent one never. From heartbeats and the committed log."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from odradek.sim.checkers.calm import Calm
+from odradek.sim.checkers.violation import Violation
+from odradek.sim.quorum_history import BrokerChange, CommittedBatch, Heartbeat, QuorumHistory, QuorumSettings
+
+NOT_EARLY: Final = "a broker that can be reached is not fenced before its session is over"
+FENCED: Final = "a broker that is silent for a session is fenced"
+STALE_EPOCH: Final = "a heartbeat of a past registration is refused"
+OWN_EPOCH: Final = "every incarnation of a broker has an epoch of its own"
+# What a controller does late, for all that its disk and its threads may cost.
+_LATE_SECONDS: Final = 1.5
+
+
+def check_brokers(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    yield from check_epochs(history)
+    yield from check_early(history, settings)
+    yield from check_silent(history, settings)
+
+
+def check_epochs(history: QuorumHistory) -> Iterator[Violation]:
+    incarnation_of: dict[tuple[int, int], str] = {}
+    for one in history.committed:
+        for change in one.brokers:
+            if change.incarnation:
+                known = incarnation_of.setdefault((change.broker_id, change.broker_epoch), change.incarnation)
+                if known != change.incarnation:
+                    what = f"broker {change.broker_id} has epoch {change.broker_epoch} in two incarnations"
+                    yield Violation(OWN_EPOCH, what, one.seen_seconds)
+    registered = [
+        (one.seen_seconds, change) for one in history.committed for change in one.brokers if change.incarnation
+    ]
+    for beat in history.heartbeats:
+        newer = [
+            change
+            for seconds, change in registered
+            if seconds < beat.asked_seconds
+            and change.broker_id == beat.broker_id
+            and change.broker_epoch > beat.broker_epoch
+        ]
+        if newer:
+            what = f"{beat.controller} takes a heartbeat of broker {beat.broker_id} with epoch {beat.broker_epoch}, "
+            what += f"which has been registered with {newer[-1].broker_epoch} before"
+            yield Violation(STALE_EPOCH, what, beat.answered_seconds)
+
+
+def check_early(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    names = {node_id: name for name, node_id in settings.node_ids.items()}
+    for one, change in _fences(history):
+        name = names[change.broker_id]
+        # A controller's own broker is not heard of over the network.
+        if name == one.leader:
+            continue
+        fenced_at = one.appended_seconds
+        beats = [beat for beat in history.heartbeats if _is_of(beat, change) and beat.answered_seconds <= fenced_at]
+        if any(beat.wants_to_leave for beat in beats) or _wants_to_leave(history, change, fenced_at):
+            continue
+        heard = [beat.answered_seconds for beat in beats if beat.controller == one.leader]
+        # A controller that has just become active gives everybody a whole session.
+        since = max([_led_since(history, one), *heard])
+        if fenced_at - since >= settings.session_seconds - settings.grace_seconds / 2:
+            continue
+        if settings.grace_seconds == 0:
+            what = f"{one.leader} fences {name} after {fenced_at - since:.3f} s, where nobody is to be fenced early"
+            yield Violation(NOT_EARLY, what, fenced_at)
+        elif (
+            _open_for(history, name, settings, fenced_at - settings.grace_seconds, fenced_at)
+            > settings.grace_seconds / 2
+        ):
+            what = f"{one.leader} fences {name} after {fenced_at - since:.3f} s, while {name} accepts connections"
+            yield Violation(NOT_EARLY, what, fenced_at)
+
+
+def _fences(history: QuorumHistory) -> Iterator[tuple[CommittedBatch, BrokerChange]]:
+    for one in history.committed:
+        for change in one.brokers:
+            if change.is_fenced and not change.incarnation:
+                yield one, change
+
+
+def _is_of(beat: Heartbeat, change: BrokerChange) -> bool:
+    return (beat.broker_id, beat.broker_epoch) == (change.broker_id, change.broker_epoch)
+
+
+def _wants_to_leave(history: QuorumHistory, change: BrokerChange, moment: float) -> bool:
+    """The heartbeat that asks for it is answered after the fence is written."""
+    return any(
+        beat.wants_to_leave and beat.asked_seconds <= moment <= beat.answered_seconds
+        for beat in history.heartbeats
+        if _is_of(beat, change)
+    )
+
+
+def _led_since(history: QuorumHistory, fence: CommittedBatch) -> float:
+    begins = [
+        one.seconds
+        for one in history.appended
+        if one.node == fence.leader and one.batch.epoch == fence.batch.epoch and one.batch.leader_id is not None
+    ]
+    return min(begins, default=0.0)
+
+
+def _open_for(history: QuorumHistory, name: str, settings: QuorumSettings, start: float, end: float) -> float:
+    """How many of these seconds the broker's port was open."""
+    total, opened = 0.0, None
+    for one in history.listening:
+        if one.node != name or one.port != settings.broker_port:
+            continue
+        if one.is_open:
+            opened = one.seconds
+        elif opened is not None:
+            total += max(0.0, min(end, one.seconds) - max(start, opened))
+            opened = None
+    return total if opened is None else total + max(0.0, end - max(start, opened))
+
+
+def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    """As long as one controller is active, and says what is committed, every broker is heard of or fenced."""
+    names = {node_id: name for name, node_id in settings.node_ids.items()}
+    calm = Calm([one for one in history.troubles if one.one == one.other])
+    patience = settings.session_seconds + _LATE_SECONDS
+    told: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for one in history.told:
+        told[one.leader, one.epoch].append(one.seconds)
+    beats: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    for beat in history.heartbeats:
+        beats[beat.controller, beat.broker_id, beat.broker_epoch].append(beat.answered_seconds)
+    for broker_id, broker_epoch, begin, end in _serving(history):
+        for (leader, _), moments in sorted(told.items()):
+            if names[broker_id] == leader:
+                continue
+            heard = beats[leader, broker_id, broker_epoch]
+            for moment in moments:
+                since = moment - patience
+                if since < max(begin, moments[0]) or moment > end:
+                    continue
+                place = bisect_right(heard, since)
+                is_heard = place < len(heard) and heard[place] <= moment
+                if not is_heard and calm.lasts(frozenset({leader}), since, moment):
+                    what = f"{leader} has not fenced {names[broker_id]}, of which it has not heard since {since:.3f} s"
+                    yield Violation(FENCED, what, moment)
+                    return
+
+
+def _serving(history: QuorumHistory) -> Iterator[tuple[int, int, float, float]]:
+    """Brokers, by id and epoch, with when the log says that they are not fenced."""
+    since: dict[int, tuple[int, float]] = {}
+    for one in history.committed:
+        for change in one.brokers:
+            began = since.pop(change.broker_id, None)
+            if began is not None:
+                yield change.broker_id, began[0], began[1], one.appended_seconds
+            if change.is_fenced is False:
+                since[change.broker_id] = change.broker_epoch, one.seen_seconds
+    last = max((one.seconds for one in history.told), default=0.0)
+    for broker_id, (broker_epoch, began_seconds) in since.items():
+        yield broker_id, broker_epoch, began_seconds, last

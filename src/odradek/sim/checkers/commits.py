@@ -1,0 +1,177 @@
+"""What is committed: on a majority, the same on all, and there to stay; and that it goes on where it can."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from odradek.sim.checkers.calm import Calm, majorities
+from odradek.sim.checkers.violation import Violation
+from odradek.sim.quorum_history import (
+    Appended,
+    CommittedBatch,
+    Damage,
+    DiskSeen,
+    HighWatermarkTold,
+    LeaderSpoke,
+    LogBatch,
+    MetadataCopy,
+    QuorumHistory,
+    QuorumSettings,
+    VoterServed,
+)
+
+ON_A_MAJORITY: Final = "19 what is committed is on a majority"
+OWN_EPOCH: Final = "19 only what is of the own epoch is committed by counting"
+NEVER_BACK: Final = "19 the high watermark only grows"
+STAYS: Final = "19 what is committed stays"
+SAME_ON_ALL: Final = "19 what is committed is the same on all"
+RESIGNS: Final = "19 a leader without a majority resigns"
+PROGRESS: Final = "23 with a majority up there is progress"
+_LATE_SECONDS: Final = 1.0
+_PROGRESS_SECONDS: Final = 4.0
+
+
+def check_commits(
+    history: QuorumHistory, settings: QuorumSettings, *, ended_seconds: float, is_whole: bool
+) -> Iterator[Violation]:
+    yield from check_told(history)
+    yield from check_stays(history)
+    yield from check_leader_logs(history)
+    yield from check_following(history, settings)
+    yield from check_progress(history, settings, ended_seconds)
+    if is_whole:
+        last_of = {copy.node: copy for copy in history.copies}
+        yield from check_final_logs(list(last_of.values()), history.committed)
+
+
+def check_told(history: QuorumHistory) -> Iterator[Violation]:
+    said: dict[tuple[str, int], int] = {}
+    committed_end = 0
+    for one in history.told:
+        before = said.get((one.leader, one.epoch), 0)
+        if one.offset < before:
+            what = f"{one.leader} goes back from {before} to {one.offset} in epoch {one.epoch}"
+            yield Violation(NEVER_BACK, what, one.seconds)
+        said[one.leader, one.epoch] = one.offset
+        if one.offset <= committed_end:
+            continue
+        committed_end = one.offset
+        holding = _best_held(one)
+        names = holding | one.covering
+        if len(names & one.voters) <= len(one.voters) // 2:
+            what = f"{one.leader} says that all below {one.offset} is committed, which only {sorted(names)} have"
+            yield Violation(ON_A_MAJORITY, what, one.seconds)
+        for epoch in {batch.epoch for name, batch in one.holders.items() if name in holding}:
+            if epoch != one.epoch:
+                what = f"{one.leader} of epoch {one.epoch} counts up to {one.offset}, which is of epoch {epoch}"
+                yield Violation(OWN_EPOCH, what, one.seconds)
+
+
+def _best_held(told: HighWatermarkTold) -> frozenset[str]:
+    """The nodes that have the same at the end of it; of several, those that are most."""
+    having: dict[LogBatch, set[str]] = defaultdict(set)
+    for name, batch in told.holders.items():
+        having[batch].add(name)
+    most = max(having.values(), key=lambda names: (len(names & told.voters), sorted(names)), default=set[str]())
+    return frozenset(most)
+
+
+def check_stays(history: QuorumHistory) -> Iterator[Violation]:
+    """On every disk that has had it, but for what faults took away."""
+    steps: list[DiskSeen | Damage | HighWatermarkTold] = [*history.disks, *history.damages, *history.told]
+    had: dict[str, int] = defaultdict(int)
+    told: set[str] = set()
+    for step in sorted(steps, key=lambda one: one.seconds):
+        if isinstance(step, Damage):
+            had[step.node] = 0
+        elif isinstance(step, HighWatermarkTold):
+            for name in _best_held(step) | step.covering:
+                had[name] = max(had[name], step.offset)
+        elif step.end_offset < had[step.node] and step.node not in told:
+            told.add(step.node)
+            what = f"the log of {step.node} ends at {step.end_offset}, and had all below {had[step.node]}, committed"
+            yield Violation(STAYS, what, step.seconds)
+
+
+def check_leader_logs(history: QuorumHistory) -> Iterator[Violation]:
+    """A leader has all that was committed before it led."""
+    for log in history.leader_logs:
+        has = {batch.base_offset: batch for batch in log.batches}
+        for one in history.committed:
+            if one.seen_seconds >= log.seconds or one.batch.base_offset < log.start_offset:
+                continue
+            if has.get(one.batch.base_offset) != one.batch:
+                what = f"{log.leader}, leader of epoch {log.epoch}, does not have {_text(one.batch)}"
+                yield Violation(SAME_ON_ALL, what, log.seconds)
+                break
+
+
+def check_final_logs(copies: list[MetadataCopy], committed: list[CommittedBatch]) -> Iterator[Violation]:
+    for copy in copies:
+        has = {batch.base_offset: batch for batch in copy.batches}
+        start, end = min(has, default=0), max(has, default=-1)
+        for one in committed:
+            # What came last may be on its way.
+            if start <= one.batch.base_offset <= end and has.get(one.batch.base_offset) != one.batch:
+                yield Violation(SAME_ON_ALL, f"{copy.node} does not have {_text(one.batch)}", copy.seconds)
+                break
+
+
+def check_following(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    """A leader writes, and says that it leads, only while a majority fetches from it, or has not ceased to for long."""
+    patience = 2 * settings.fetch_timeout_seconds + _LATE_SECONDS
+    others_needed = len(settings.voters) // 2
+    calm = Calm([one for one in history.troubles if one.one == one.other])
+    steps: list[VoterServed | Appended | LeaderSpoke] = [*history.served, *history.appended, *history.spoke]
+    steps.sort(key=lambda one: one.seconds)
+    fetched: dict[str, dict[str, float]] = defaultdict(dict)
+    leads: dict[str, tuple[int, float]] = {}
+    told: set[tuple[str, int]] = set()
+    for step in steps:
+        if isinstance(step, VoterServed):
+            fetched[step.leader][step.voter] = step.seconds
+            continue
+        node, epoch = (step.leader, step.epoch) if isinstance(step, LeaderSpoke) else (step.node, step.batch.epoch)
+        if isinstance(step, Appended) and step.batch.leader_id == settings.node_ids[node]:
+            leads[node] = epoch, step.seconds
+            fetched[node].clear()
+        if node not in leads or leads[node][0] != epoch or not others_needed:
+            continue
+        times = sorted(fetched[node].values(), reverse=True)[:others_needed]
+        followed = max(leads[node][1], times[-1] if len(times) == others_needed else 0.0)
+        is_late = step.seconds - followed > patience and calm.lasts(frozenset({node}), followed, step.seconds)
+        if is_late and (node, epoch) not in told:
+            told.add((node, epoch))
+            what = f"{node} still leads epoch {epoch}, in which no majority has followed it since {followed:.3f} s"
+            yield Violation(RESIGNS, what, step.seconds)
+
+
+def check_progress(history: QuorumHistory, settings: QuorumSettings, ended_seconds: float) -> Iterator[Violation]:
+    """While a majority of the voters runs, and its members reach each other, something is committed now and then."""
+    if len(settings.voters) == 1:
+        # It tells nobody.
+        return
+    bound = _PROGRESS_SECONDS + 2 * settings.idle_seconds
+    bound += 2 * settings.fetch_timeout_seconds + 4 * settings.election_timeout_seconds
+    calm = Calm(history.troubles)
+    committed_end = 0
+    moments = [0.0]
+    for one in history.told:
+        if one.offset > committed_end:
+            committed_end = one.offset
+            moments.append(one.seconds)
+    for before, after in zip(moments, [*moments[1:], ended_seconds], strict=True):
+        if after - before <= bound:
+            continue
+        for some in majorities(settings.voters):
+            for begin, end in calm.stretches(some, before, after):
+                if end - begin > bound:
+                    what = (
+                        f"nothing is committed from {before:.3f} s on, though {', '.join(sorted(some))} are well since "
+                    )
+                    yield Violation(PROGRESS, f"{what}{begin:.3f} s", begin + bound)
+                    return
+
+
+def _text(batch: LogBatch) -> str:
+    return f"what is committed from {batch.base_offset} to {batch.last_offset}, of epoch {batch.epoch}"

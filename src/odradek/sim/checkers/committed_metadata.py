@@ -1,0 +1,38 @@
+"""Changes of topics against the committed log: what was answered is in it, and what a broker has shown is, too.
+
+Administrators never use a value twice, so that a value tells which change it came by.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from odradek.sim.checkers.violation import Violation
+from odradek.sim.history import Change, ChangeKind, History, Outcome
+
+ANSWERED: Final = "a change of metadata that was answered is committed"
+SHOWN: Final = "metadata that is shown is committed"
+_WITH_VALUE: Final = frozenset({ChangeKind.CREATE, ChangeKind.CONFIGURE})
+
+
+def check_committed_metadata(history: History) -> Iterator[Violation]:
+    """Of a run in which everything that was committed has been seen to be."""
+    if not history.quorum.is_complete:
+        return
+    committed: dict[str, set[str]] = defaultdict(set)
+    for one in history.quorum.committed:
+        for state in one.topics:
+            if state.value is not None:
+                committed[state.topic].add(state.value)
+    asked: dict[str, set[str]] = defaultdict(set)
+    for step in history.changes:
+        if isinstance(step, Change) and step.kind in _WITH_VALUE:
+            asked[step.topic].add(step.value)
+            if step.outcome is Outcome.DONE and step.value not in committed[step.topic]:
+                assert step.ended is not None
+                yield Violation(ANSWERED, f"{step} was answered, and is not in the log", step.ended)
+    for step in history.changes:
+        if isinstance(step, Change) or step.value is None or step.ended is None:
+            continue
+        if step.value in asked[step.topic] and step.value not in committed[step.topic]:
+            yield Violation(SHOWN, f"somebody sees {step}, which is not in the log", step.ended)

@@ -1,0 +1,176 @@
+"""Elections: who may stand, who may be voted for, and who may not be deposed. From what voters told each other."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from odradek.sim.checkers.calm import Calm
+from odradek.sim.checkers.violation import Violation
+from odradek.sim.quorum_history import (
+    NOBODY,
+    Candidacy,
+    ClaimAccepted,
+    DiskSeen,
+    EpochSaid,
+    QuorumHistory,
+    QuorumSettings,
+    Vote,
+)
+
+ONE_VOTE: Final = "19 one vote per epoch"
+VOTE_SYNCED: Final = "19 a vote is synced before it is given"
+EPOCH_SYNCED: Final = "19 an epoch is synced before it is named"
+PAST_EPOCH: Final = "19 who speaks of a past epoch is refused"
+LOG_FRESH: Final = "19 whoever is voted for has as much of the log"
+CLAIM_SYNCED: Final = "19 a candidate claims what it has synced"
+PRE_VOTES: Final = "19 no epoch without a majority's pre-votes"
+ONE_LEADER: Final = "19 one leader per epoch"
+NOT_DEPOSED: Final = "a leader that a majority can reach is not deposed"
+NO_HELP: Final = "who hears its leader helps nobody to depose it"
+# Connections that broke are made again, what was held up comes through, and followers have fetched.
+_SETTLING_SECONDS: Final = 2.0
+_LATE_SECONDS: Final = 0.05
+_HELD_UP_SECONDS: Final = 1.0
+
+
+def check_elections(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    yield from check_votes(history.votes, history.candidacies)
+    yield from check_freshness(history)
+    yield from check_epochs(history.epochs, history.accepted)
+    yield from check_pre_votes(history, settings)
+    yield from check_not_deposed(history, settings)
+    yield from check_no_help(history, settings)
+
+
+def check_votes(votes: Iterable[Vote], candidacies: Iterable[Candidacy]) -> Iterator[Violation]:
+    """A candidate votes for itself: whoever asks for a vote has given its own."""
+    given: dict[tuple[str, int], int] = {}
+    cast = [
+        (vote.seconds, vote.voter, vote.candidate_id, vote.epoch, vote.durable)
+        for vote in votes
+        if not vote.is_pre_vote
+    ]
+    cast += [
+        (one.seconds, one.candidate, one.candidate_id, one.epoch, one.durable)
+        for one in candidacies
+        if not one.is_pre_vote
+    ]
+    for seconds, voter, candidate_id, epoch, kept in sorted(cast, key=lambda one: one[0]):
+        chosen = given.setdefault((voter, epoch), candidate_id)
+        if chosen != candidate_id:
+            what = f"{voter} votes for {candidate_id} in epoch {epoch}, after it voted for {chosen}"
+            yield Violation(ONE_VOTE, what, seconds)
+        # In a later epoch it can no longer be asked for the earlier one.
+        is_safe = kept is not None and (
+            kept.epoch > epoch or (kept.epoch == epoch and candidate_id in (kept.voted_id, kept.leader_id))
+        )
+        if not is_safe:
+            holds = "nothing" if kept is None else f"epoch {kept.epoch} with a vote for {kept.voted_id}"
+            what = f"{voter} votes for {candidate_id} in epoch {epoch}, and its disk holds {holds}"
+            yield Violation(VOTE_SYNCED, what, seconds)
+
+
+def check_freshness(history: QuorumHistory) -> Iterator[Violation]:
+    for vote in history.votes:
+        if vote.claimed_end < vote.durable_end:
+            what = f"{vote.voter}, whose log ends at {vote.durable_end}, votes for {vote.candidate_id} in epoch "
+            yield Violation(LOG_FRESH, f"{what}{vote.epoch}, which has only {vote.claimed_end}", vote.seconds)
+    steps: list[DiskSeen | Candidacy] = [*history.disks, *history.candidacies]
+    # What was cut since it asked, it had.
+    longest: dict[str, int] = defaultdict(int)
+    for step in sorted(steps, key=lambda one: one.seconds):
+        if isinstance(step, DiskSeen):
+            longest[step.node] = max(longest[step.node], step.end_offset)
+        elif step.claimed_end.offset > longest[step.candidate] and (
+            step.durable is None or step.durable.epoch <= step.epoch
+        ):
+            what = f"{step.candidate} says that its log ends at {step.claimed_end}, and its disk has {step.durable_end}"
+            yield Violation(CLAIM_SYNCED, what, step.seconds)
+
+
+def check_epochs(said: Iterable[EpochSaid], accepted: Iterable[ClaimAccepted]) -> Iterator[Violation]:
+    leader_of: dict[int, tuple[int, str]] = {}
+    for one in said:
+        if one.epoch > one.durable_epoch:
+            what = f"{one.node} speaks of epoch {one.epoch}, and its disk knows only {one.durable_epoch}"
+            yield Violation(EPOCH_SYNCED, what, one.seconds)
+        if one.leader_id != NOBODY:
+            known, known_from = leader_of.setdefault(one.epoch, (one.leader_id, one.node))
+            if known != one.leader_id:
+                what = f"{one.leader_id} leads epoch {one.epoch} as {one.node} says, and {known} as {known_from} says"
+                yield Violation(ONE_LEADER, what, one.seconds)
+    for claim in accepted:
+        what = f"{claim.node}, in epoch {claim.own_epoch}, accepts {claim.what} of epoch {claim.epoch}"
+        yield Violation(PAST_EPOCH, what, claim.seconds)
+
+
+def check_pre_votes(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    voter_sets = {frozenset(settings.node_ids[name] for name in settings.voters)}
+    voter_sets |= {one.batch.voter_ids for one in history.appended if one.batch.voter_ids is not None}
+    granting: dict[tuple[int, int], set[int]] = defaultdict(set)
+    begun: set[tuple[int, int]] = set()
+    steps: list[Vote | Candidacy] = [*history.votes, *(one for one in history.candidacies if not one.is_pre_vote)]
+    for step in sorted(steps, key=lambda one: one.seconds):
+        if isinstance(step, Vote):
+            if step.answered_epoch != step.epoch:
+                what = (
+                    f"{step.voter}, in epoch {step.answered_epoch}, votes for {step.candidate_id} in epoch {step.epoch}"
+                )
+                yield Violation(PAST_EPOCH, what, step.seconds)
+            if step.is_pre_vote:
+                granting[step.candidate_id, step.epoch].add(step.voter_id)
+            continue
+        stands = step.candidate_id, step.epoch
+        if stands not in begun:
+            begun.add(stands)
+            for_it = granting[step.candidate_id, step.epoch - 1] | {step.candidate_id}
+            if not any(len(for_it & ids) > len(ids) // 2 for ids in voter_sets):
+                what = f"{step.candidate} begins epoch {step.epoch}, for which only {sorted(for_it)} are"
+                yield Violation(PRE_VOTES, what, step.seconds)
+
+
+def check_not_deposed(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    """No new epoch is begun while the leader of the last one, and a majority with it, have nothing to complain of."""
+    calm = Calm(history.troubles)
+    settled = _SETTLING_SECONDS + 2 * settings.fetch_timeout_seconds
+    leads_since: dict[int, tuple[str, float]] = {}
+    for one in history.appended:
+        if one.batch.leader_id is not None:
+            leads_since.setdefault(one.batch.epoch, (one.node, one.seconds))
+    resigned = dict(reversed(history.resigned))
+    known = sorted([(one.seconds, one.epoch) for one in history.epochs])
+    for step in history.candidacies:
+        epoch = step.epoch - 1
+        leader, since = leads_since.get(epoch, ("", step.seconds))
+        begins = step.seconds - settled
+        is_new = not any(begins < seconds < step.seconds and named > epoch for seconds, named in known)
+        was_last = not any(seconds <= begins and named > epoch for seconds, named in known)
+        if step.is_pre_vote or since > begins or resigned.get(epoch, step.seconds + 1) <= step.seconds:
+            continue
+        if not (is_new and was_last):
+            continue
+        with_it = [
+            name for name in settings.voters - {leader} if calm.lasts(frozenset({leader, name}), begins, step.seconds)
+        ]
+        if len(with_it) >= len(settings.voters) // 2:
+            what = f"{step.candidate} begins epoch {step.epoch}, while {leader}, which leads, is well connected with "
+            yield Violation(NOT_DEPOSED, f"{what}{', '.join(sorted(with_it))}", step.seconds)
+
+
+def check_no_help(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
+    """Two answers of the leader one soon after the other: the second came in time, and whoever follows is content."""
+    calm = Calm(history.troubles)
+    soon = settings.fetch_timeout_seconds / 2
+    answers: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
+    for one in history.served:
+        answers[one.voter, one.epoch].append((one.seconds, one.leader))
+    resigned = dict(reversed(history.resigned))
+    for vote in history.votes:
+        heard = [one for one in answers[vote.voter, vote.epoch] if one[0] < vote.seconds - _LATE_SECONDS][-2:]
+        if not vote.is_pre_vote or len(heard) < 2 or resigned.get(vote.epoch, vote.seconds + 1) <= vote.seconds:
+            continue
+        (first, _), (last, leader) = heard
+        is_content = last - first < soon and vote.seconds - last < soon
+        if is_content and calm.lasts(frozenset({vote.voter, leader}), first - _HELD_UP_SECONDS, vote.seconds):
+            what = f"{vote.voter} would vote for {vote.candidate_id}, having heard of {leader}, which leads, at "
+            yield Violation(NO_HELP, f"{what}{last:.3f} s", vote.seconds)

@@ -1,0 +1,155 @@
+"""Bugs of the controller: who is registered, who is fenced, and when a change is answered or shown."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any, Final
+
+from odradek.controller.brokers import Brokers
+from odradek.controller.dead_processes import Knock, Knocked, Probe
+from odradek.controller.state import ControllerState
+from odradek.metadata.commands import Registration
+from odradek.metadata.decision import Decision
+from odradek.net.connecting import Refused, Unreachable, probe
+from odradek.node.dead_brokers import DeadBrokers
+from odradek.node.quorum.active_controller import ActiveController
+from odradek.sim.planted_bug import Breaks, PlantedBug
+from odradek.sim.scenarios import ELECTIONS
+
+_GRACE_SECONDS: Final = 0.3
+
+
+def _take_for_refused(*results: Knock) -> Breaks:
+    def breaks(sound: Any) -> Any:
+        async def knock(self: DeadBrokers, asked: Probe) -> None:
+            try:
+                await probe(asked.endpoint.host, asked.endpoint.port, timeout_seconds=asked.timeout_seconds)
+                result = Knock.OPENED
+            except Refused:
+                result = Knock.REFUSED
+            except Unreachable:
+                result = Knock.UNREACHABLE
+            self._step(Knocked(asked.broker_id, asked.attempt, Knock.REFUSED if result in results else result))
+
+        return knock
+
+    return breaks
+
+
+def _detect_all_the_same(sound: Any) -> Any:
+    def init(self: DeadBrokers, *arguments: Any, **options: Any) -> None:
+        sound(self, *arguments, **options)
+        settings = self._settings
+        grace_seconds = settings.grace_seconds or _GRACE_SECONDS
+        self._settings = replace(settings, grace_seconds=grace_seconds)  # type: ignore[misc]
+
+    return init
+
+
+def _never_expire(sound: Any) -> Any:
+    return lambda self, now: Decision((), None)
+
+
+def _ignore_broker_epoch(sound: Any) -> Any:
+    def checked_broker(self: ControllerState, broker_id: int, broker_epoch: int) -> Any:
+        broker = self.image.brokers.get(broker_id)
+        return sound(self, broker_id, broker_epoch if broker is None else broker.epoch)
+
+    return checked_broker
+
+
+def _keep_epoch(sound: Any) -> Any:
+    def register(self: Brokers, registration: Registration, now: float, next_offset: int) -> Any:
+        existing = self._state.image.brokers.get(registration.broker_id)
+        return sound(self, registration, now, next_offset if existing is None else existing.epoch)
+
+    return register
+
+
+def _answer_before_commit(sound: Any) -> Any:
+    async def committed(self: ActiveController, offset: int) -> None:
+        await asyncio.sleep(0)
+
+    return committed
+
+
+def _answer_at_once(sound: Any) -> Any:
+    async def handle(self: ActiveController, api_key: int, version: int, request: Any) -> Any:
+        response, _ = await self.decide(api_key, version, request)
+        return response
+
+    return handle
+
+
+def _show_before_commit(sound: Any) -> Any:
+    def append(self: ActiveController, records: Any) -> None:
+        sound(self, records)
+        assert self._controller is not None
+        for subscriber in self._loader._subscribers:
+            broker = subscriber.__self__  # type: ignore[attr-defined]
+            if hasattr(broker, "_image"):
+                broker._image = self._controller.image
+
+    return append
+
+
+def _bug(
+    name: str, what: str, owner: Any, attribute: str, breaks: Breaks, *also: tuple[Any, str, Breaks]
+) -> PlantedBug:
+    return PlantedBug(
+        name=name, what=what, scenario=ELECTIONS, owner=owner, attribute=attribute, breaks=breaks, also=also
+    )
+
+
+BROKER_BUGS: Final = (
+    _bug(
+        "silence-taken-for-refusal",
+        "a broker that does not answer is fenced as if its process were dead",
+        DeadBrokers,
+        "_knock",
+        _take_for_refused(Knock.REFUSED, Knock.UNREACHABLE),
+    ),
+    _bug(
+        "open-door-taken-for-shut",
+        "a broker whose port accepts connections is fenced as if its process were dead",
+        DeadBrokers,
+        "_knock",
+        _take_for_refused(Knock.REFUSED, Knock.OPENED),
+    ),
+    _bug(
+        "detection-not-switched-off",
+        "a grace of 0 is taken for some other",
+        DeadBrokers,
+        "__init__",
+        _detect_all_the_same,
+    ),
+    _bug("silent-brokers-stay", "nobody is fenced for its silence", Brokers, "expire_one", _never_expire),
+    _bug(
+        "stale-broker-epoch-accepted",
+        "heartbeats of a past registration count for the present one",
+        ControllerState,
+        "checked_broker",
+        _ignore_broker_epoch,
+    ),
+    _bug(
+        "incarnations-share-an-epoch",
+        "a broker that comes back has the epoch that it had",
+        Brokers,
+        "register",
+        _keep_epoch,
+    ),
+    _bug(
+        "metadata-answered-early",
+        "changes of metadata are answered before they are committed",
+        ActiveController,
+        "_committed",
+        _answer_before_commit,
+        (ActiveController, "handle", _answer_at_once),
+    ),
+    _bug(
+        "metadata-seen-early",
+        "brokers serve metadata that is not committed yet",
+        ActiveController,
+        "_append_batch",
+        _show_before_commit,
+    ),
+)

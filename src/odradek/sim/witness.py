@@ -1,0 +1,143 @@
+"""Who writes down what leaders say to be committed: each time what the disks of the voters hold of it, and once, in the
+order of the log, what it says.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from odradek.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, RegisterBrokerRecord
+from odradek.sim.clients.onlooker import CONFIG
+from odradek.sim.metadata_disk import MetadataDisk, Topics
+from odradek.sim.quorum_history import (
+    Appended,
+    BrokerChange,
+    CommittedBatch,
+    HighWatermarkTold,
+    LeaderLog,
+    LogBatch,
+    QuorumHistory,
+    TopicState,
+)
+from odradek.sim.world import World
+
+
+class Witness:
+    def __init__(
+        self,
+        world: World,
+        disks: Mapping[str, MetadataDisk],
+        voters: Mapping[int, str],
+        history: QuorumHistory,
+    ) -> None:
+        """`voters`: their names by id, as the cluster begins."""
+        self._world: Final = world
+        self._disks: Final = disks
+        self._voters: Final = dict(voters)
+        self._history: Final = history
+        self._has_other_voters = False
+        self._told: Final[dict[tuple[str, int], int]] = {}
+        self._first_appended: Final[dict[tuple[int, int], Appended]] = {}
+        self._end = 0
+        self._topics = Topics()
+
+    def saw_append(self, appended: Appended) -> None:
+        batch = appended.batch
+        self._first_appended.setdefault((batch.epoch, batch.base_offset), appended)
+        if batch.voter_ids is not None and batch.voter_ids != self._voters.keys():
+            self._has_other_voters = True
+
+    def is_told(self, leader: str, epoch: int, offset: int) -> None:
+        """A leader tells another node its high watermark."""
+        before = self._told.get((leader, epoch))
+        snapshot_end = max(self._disks[leader].durable_snapshots(), default=(0, 0))[0]
+        if before == offset and snapshot_end <= offset:
+            return
+        self._told[leader, epoch] = offset
+        now = self._world.now
+        if before is None:
+            batches = tuple(self._disks[leader].batches())
+            start = batches[0].base_offset if batches else offset
+            log = LeaderLog(leader=leader, epoch=epoch, seconds=now, start_offset=start, batches=batches)
+            self._history.leader_logs.append(log)
+        self._history.told.append(
+            HighWatermarkTold(
+                leader=leader,
+                epoch=epoch,
+                offset=offset,
+                seconds=now,
+                voters=self._voters_of(leader),
+                holders={
+                    name: batch
+                    for name, disk in self._disks.items()
+                    if (batch := disk.durable_batch(offset)) is not None
+                },
+                snapshot_end=snapshot_end,
+                covering=frozenset(
+                    name
+                    for name, disk in self._disks.items()
+                    if any(end >= offset for end, _ in disk.durable_snapshots())
+                ),
+            )
+        )
+        if offset > self._end:
+            self._write_down(leader, offset)
+
+    def _voters_of(self, leader: str) -> frozenset[str]:
+        if self._has_other_voters:
+            named = (batch.voter_ids for batch in reversed(list(self._disks[leader].batches())))
+            found = next((voter_ids for voter_ids in named if voter_ids is not None), None)
+            if found is not None:
+                return frozenset(self._voters[voter_id] for voter_id in found)
+        return frozenset(self._voters.values())
+
+    def _write_down(self, leader: str, offset: int) -> None:
+        history, now = self._history, self._world.now
+        for batch, records in self._disks[leader].records(self._end):
+            if batch.last_offset >= offset:
+                break
+            if batch.base_offset > self._end:
+                # Only a snapshot is left of what came before.
+                history.is_complete = False
+            appended = self._first_appended.get((batch.epoch, batch.base_offset))
+            history.committed.append(
+                CommittedBatch(
+                    batch=batch,
+                    leader=leader if appended is None else appended.node,
+                    appended_seconds=now if appended is None else appended.seconds,
+                    seen_seconds=now,
+                    brokers=tuple(_broker_changes(records)),
+                    topics=self._topic_states(batch, records),
+                )
+            )
+            self._end = batch.last_offset + 1
+
+    def _topic_states(self, batch: LogBatch, records: Sequence[MetadataRecord]) -> tuple[TopicState, ...]:
+        if not self._history.is_complete:
+            return ()
+        changed = self._topics.take(records)
+        if not changed:
+            return ()
+        found = self._topics.by_name()
+        return tuple(
+            TopicState(
+                topic=topic,
+                partitions=found[topic].partitions if topic in found else None,
+                value=found[topic].configs.get(CONFIG) if topic in found else None,
+            )
+            for topic in sorted(changed)
+        )
+
+
+def _broker_changes(records: Sequence[MetadataRecord]) -> Iterator[BrokerChange]:
+    for record in records:
+        if isinstance(record, RegisterBrokerRecord):
+            yield BrokerChange(
+                broker_id=record.broker_id,
+                broker_epoch=record.broker_epoch,
+                incarnation=str(record.incarnation_id),
+                is_fenced=record.fenced,
+            )
+        elif isinstance(record, BrokerRegistrationChangeRecord) and record.fenced:
+            yield BrokerChange(
+                broker_id=record.broker_id, broker_epoch=record.broker_epoch, is_fenced=record.fenced > 0
+            )
