@@ -106,3 +106,18 @@ class ControllerPort(Protocol):
     async def handle(self, api_key: int, version: int, request: Any) -> Any:
         """Takes and gives kio messages of exactly this API and version. Returns once the decision is committed and
         applied to the image that this node serves from. Raises KafkaError only where a response cannot say it."""
+
+
+class Client(NamedTuple):
+    """Who asked for something."""
+
+    client_id: str | None
+    host: str
+    """Its address, as text."""
+
+
+class ForwardingPort(ControllerPort, Protocol):
+    """The active controller as a broker has it, for itself and for its clients."""
+
+    async def forward(self, client: Client, api_key: int, version: int, request: Any) -> Any:
+        """As `handle`; the controller is told for whom."""

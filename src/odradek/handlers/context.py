@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
-from odradek.base.ports import Clock, ControllerPort, Executor, Random
+from odradek.base.ports import Client, Clock, ControllerPort, Executor, ForwardingPort, Random
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.log.log_dirs import LogDirs
@@ -60,6 +60,10 @@ class RequestContext(NamedTuple):
     schema: Schema
     connection: ConnectionPort = NO_CONNECTION
 
+    @property
+    def client(self) -> Client:
+        return Client(self.client_id, self.peer_host)
+
     def new(self, class_name: str, **values: object) -> Message:
         return self.schema[class_name](**values)
 
@@ -100,6 +104,9 @@ class NodePort(ServingPort, ConfiguredNode, Protocol):
 
 class BrokerPort(NodePort, Protocol):
     """The broker as handlers see it. Its controller is the active one, wherever it runs."""
+
+    @property
+    def controller(self) -> ForwardingPort: ...
 
     @property
     def random(self) -> Random: ...

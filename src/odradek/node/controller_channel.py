@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ports import Clock, ControllerPort
+from odradek.base.ports import Client, Clock, ControllerPort
 from odradek.config.node_config import NodeConfig
 from odradek.controller.controller import Controller
 from odradek.handlers.controller.apis import load_handler
@@ -38,7 +38,7 @@ CONSENSUS_APIS: Final = frozenset({wire.DESCRIBE_QUORUM, wire.ADD_RAFT_VOTER, wi
 """Answered by the quorum's leader as such, not by its controller."""
 
 _NO_CORRELATION: Final = 0
-_LOOPBACK: Final = bytes((127, 0, 0, 1))
+_LOOPBACK: Final = "127.0.0.1"
 
 
 class LeaderAddress(Protocol):
@@ -92,6 +92,7 @@ class ControllerChannel:
     ) -> None:
         """`reached` waits until this node has taken up an offset. Without it clients hear of what is only committed."""
         self._config: Final = config
+        self._own: Final = Client(str(config.node_id), _LOOPBACK)
         self._quorum: Final = quorum
         self._controller: Final = controller
         self._clock: Final = clock
@@ -125,6 +126,9 @@ class ControllerChannel:
 
     async def handle(self, api_key: int, version: int, request: Any) -> Any:
         """The active controller's answer, or REQUEST_TIMED_OUT in the form of one."""
+        return await self.forward(self._own, api_key, version, request)
+
+    async def forward(self, client: Client, api_key: int, version: int, request: Any) -> Any:
         messages = schema(api_key, version)
         if self._waiting >= WAITING_MAX:
             return _refusal(request, messages, ErrorCode.request_timed_out)
@@ -133,7 +137,7 @@ class ControllerChannel:
         try:
             while not self._is_closed and (left := deadline - self._clock.monotonic()) > 0:
                 news = self._news
-                response = await self._attempt(messages, request, left)
+                response = await self._attempt(messages, request, client, left)
                 if response is not None:
                     return response
                 await self._wait_for(news, deadline)
@@ -143,7 +147,7 @@ class ControllerChannel:
 
     # One attempt
 
-    async def _attempt(self, messages: Schema, request: Message, seconds_max: float) -> Message | None:
+    async def _attempt(self, messages: Schema, request: Message, client: Client, seconds_max: float) -> Message | None:
         """None: nobody answered who could."""
         response: Message | None
         try:
@@ -152,7 +156,7 @@ class ControllerChannel:
                     response = await self._ask_here(messages, request)
             elif (leader := self._quorum.leader) is not None:
                 response = await self._ask_there(
-                    self._peer_at(leader), messages, request, min(seconds_max, self._answer_seconds_max)
+                    self._peer_at(leader), messages, request, client, min(seconds_max, self._answer_seconds_max)
                 )
             else:
                 return None
@@ -173,7 +177,9 @@ class ControllerChannel:
         controller = self._controller.remote if messages.api_key in OWN_APIS else self._controller
         return await controller.handle(messages.api_key, messages.version, request)
 
-    async def _ask_there(self, peer: Peer, messages: Schema, request: Message, seconds_max: float) -> Message | None:
+    async def _ask_there(
+        self, peer: Peer, messages: Schema, request: Message, client: Client, seconds_max: float
+    ) -> Message | None:
         if messages.api_key in OWN_APIS:
 
             def as_it_is(chosen: Schema) -> Message:
@@ -182,14 +188,14 @@ class ControllerChannel:
                 return request
 
             return await peer.ask(messages.api_key, as_it_is, timeout_seconds=seconds_max, highest=messages.version)
-        data = write_forwarded_request(messages, request, correlation_id=_NO_CORRELATION, client_id=None)
+        data = write_forwarded_request(messages, request, correlation_id=_NO_CORRELATION, client_id=client.client_id)
         answer = await peer.ask(
             ENVELOPE,
             lambda chosen: chosen.new(
                 "EnvelopeRequest",
                 request_data=data,
                 request_principal=write_principal(ANONYMOUS),
-                client_host_address=_LOOPBACK,
+                client_host_address=_packed(client.host),
             ),
             timeout_seconds=seconds_max,
         )
@@ -254,6 +260,18 @@ class ControllerChannel:
     def _tell_break(self) -> None:
         for told in self._break_listeners:
             told()
+
+
+def _packed(host: str) -> bytes:
+    """Four or sixteen bytes. As in Java, an IPv4 address that came over IPv6 is one of four."""
+    from ipaddress import IPv6Address, ip_address  # only where something is forwarded
+
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        address = ip_address(_LOOPBACK)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).packed
 
 
 def _is_at(peer: Peer, leader: LeaderAddress) -> bool:

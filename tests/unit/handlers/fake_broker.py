@@ -13,6 +13,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
+from odradek.base.ports import Client
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
@@ -87,7 +88,12 @@ class NotingController:
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, int, Any]] = []
+        self.clients: list[Client] = []
         self.error = ErrorCode.none
+
+    async def forward(self, client: Client, api_key: int, version: int, request: Any) -> Any:
+        self.clients.append(client)
+        return await self.handle(api_key, version, request)
 
     async def handle(self, api_key: int, version: int, request: Any) -> Any:
         self.requests.append((api_key, version, request))

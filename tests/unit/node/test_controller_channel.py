@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Coroutine
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ports import Client
 from odradek.handlers.apis import CONTROLLER_NODE_APIS
+from odradek.handlers.context import RequestContext
 from odradek.handlers.controller_node import api_versions, envelope
 from odradek.node import controller_channel
 from odradek.protocol.schemas import Message, schema
@@ -62,6 +65,38 @@ class TestElsewhere:
         assert error_of(outcome) is ErrorCode.none
         assert "orders" in stage.cluster.image.topics_by_name
         stage.check()
+
+    @pytest.mark.parametrize(
+        ("host", "told"),
+        [
+            ("10.1.2.3", "10.1.2.3"),
+            ("::ffff:10.1.2.3", "10.1.2.3"),
+            ("fe80::1%eth0", "fe80::1"),
+            ("nowhere", "127.0.0.1"),
+        ],
+    )
+    def test_the_envelope_says_who_asked(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, host: str, told: str
+    ) -> None:
+        seen: list[tuple[str | None, str]] = []
+        load = envelope.load_handler
+
+        def listening(module: str) -> SimpleNamespace:
+            def handle(request: Message, context: RequestContext, node: Any) -> Any:
+                seen.append((context.client_id, context.peer_host))
+                return load(module).handle(request, context, node)
+
+            return SimpleNamespace(handle=handle)
+
+        monkeypatch.setattr(envelope, "load_handler", listening)
+        stage = Stage(world)
+        stage.open_channel()
+        stage.lead("c1")
+        client = Client("somebody", host)
+        outcome = stage.begin(lambda: stage.channel.forward(client, *CREATE_TOPICS, create_request()))
+        world.run_for(0.1)
+        assert error_of(outcome) is ErrorCode.none
+        assert seen == [("somebody", told)]
 
     def test_a_brokers_own_goes_as_it_is(self, world: World) -> None:
         stage = Stage(world)

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Client
 from odradek.config.node_config import NodeConfig
 from odradek.handlers.context import BrokerPort
 from odradek.protocol.schemas import Message, schema
@@ -61,7 +62,7 @@ _INTERNAL: Final[Mapping[str, _InternalTopic]] = {
 }
 
 
-async def create_topics(names: Sequence[str], broker: BrokerPort) -> None:
+async def create_topics(names: Sequence[str], client: Client, broker: BrokerPort) -> None:
     request = schema(_CREATE_TOPICS, _VERSION).new(
         "CreateTopicsRequest",
         topics=tuple(_creatable(name, broker.config) for name in names),
@@ -69,7 +70,7 @@ async def create_topics(names: Sequence[str], broker: BrokerPort) -> None:
         validate_only=False,
     )
     try:
-        response = await broker.controller.handle(_CREATE_TOPICS, _VERSION, request)
+        response = await broker.controller.forward(client, _CREATE_TOPICS, _VERSION, request)
     except KafkaError as error:
         logger.warning("topics %s were not created automatically: %s", ", ".join(names), error)
         return

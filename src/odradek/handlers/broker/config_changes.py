@@ -45,7 +45,8 @@ async def settle(
     decided: list[Message] = []
     if remaining:
         forwarded = replace(request, resources=remaining)
-        decided = list((await broker.controller.handle(context.api_key, context.version, forwarded)).responses)
+        answer = await broker.controller.forward(context.client, context.api_key, context.version, forwarded)
+        decided = list(answer.responses)
     answers = iter(decided)
     return context.new(
         response_name,

@@ -7,4 +7,4 @@ from odradek.protocol.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awaitable[Message]:
-    return broker.controller.handle(context.api_key, context.version, request)
+    return broker.controller.forward(context.client, context.api_key, context.version, request)

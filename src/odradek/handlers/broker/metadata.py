@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
+from odradek.base.ports import Client
 from odradek.handlers.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from odradek.handlers.broker.auto_topic_creation import create_topics
 from odradek.handlers.broker.cluster_view import (
@@ -54,16 +55,16 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> byt
     found = view.present(known[name] for name in names if name in known)
     missing = [name for name in names if name not in known]
     if missing and broker.config.auto_create_topics_enable and getattr(request, "allow_auto_topic_creation", True):
-        return _create_and_respond(view, found, missing, broker)
+        return _create_and_respond(view, found, missing, context.client, broker)
     return _response(view, [*found, *view.absent(missing)], broker)
 
 
 async def _create_and_respond(
-    view: "_View", found: list[MetadataTopic], missing: list[str], broker: BrokerPort
+    view: "_View", found: list[MetadataTopic], missing: list[str], client: Client, broker: BrokerPort
 ) -> bytes:
     legal = [name for name in missing if why_invalid(name) is None]
     if legal:
-        await create_topics(legal, broker)
+        await create_topics(legal, client, broker)
     illegal = [name for name in missing if why_invalid(name) is not None]
     return _response(view, [*found, *view.absent(illegal), *view.absent(legal)], broker)
 
