@@ -152,7 +152,7 @@ REPLICAS_CRASH: Final = Scenario(
     replication=((3, 2), (3, 2), (2, 2), (2, 1)),
     node_properties=_REPLICA_PROPERTIES,
     fault_seconds=8.0,
-    fault_mean_seconds=1.0,
+    fault_mean_seconds=1.5,
     faults_max=10,
 )
 REPLICAS_POWER_LOSS: Final = Scenario(
@@ -163,7 +163,7 @@ REPLICAS_POWER_LOSS: Final = Scenario(
     replication=((3, 2),),
     node_properties=_REPLICA_PROPERTIES,
     fault_seconds=8.0,
-    fault_mean_seconds=1.0,
+    fault_mean_seconds=1.5,
     faults_max=10,
     spares_a_copy=True,
 )
@@ -176,7 +176,7 @@ REPLICAS_FLUSHED: Final = Scenario(
     replication=((3, 2), (3, 2), (2, 2), (2, 1)),
     node_properties=_REPLICA_PROPERTIES,
     fault_seconds=8.0,
-    fault_mean_seconds=1.0,
+    fault_mean_seconds=1.5,
     faults_max=10,
 )
 REPLICAS_APART: Final = Scenario(
@@ -187,7 +187,7 @@ REPLICAS_APART: Final = Scenario(
     replication=((3, 2), (2, 2), (2, 2), (3, 3), (2, 1)),
     node_properties=_REPLICA_PROPERTIES,
     fault_seconds=8.0,
-    fault_mean_seconds=1.0,
+    fault_mean_seconds=1.5,
     faults_max=10,
 )
 REPLICA_SCENARIOS: Final = (REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART)

@@ -12,7 +12,7 @@ from odradek.metadata.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
-from odradek.sim.checkers.records import check_deleted, check_ends_of_epochs, check_read_stays
+from odradek.sim.checkers.records import check_ends_of_epochs, check_read_stays
 from odradek.sim.checkers.replicas import (
     HAS_EVERYTHING,
     LOGS_AGREE,
@@ -20,6 +20,7 @@ from odradek.sim.checkers.replicas import (
     UNCLEAN_IS_OUT,
     WHO_IS_IN_SYNC,
     WHO_MAY_LEAD,
+    check_deleted,
     check_replicas,
     check_same_prefix,
 )
@@ -231,7 +232,10 @@ def test_what_was_read_stays_and_what_was_deleted_does_not() -> None:
     assert len(list(check_read_stays(ORDERS, reads, {0: b"a"}))) == 1
     assert not list(check_read_stays(ORDERS, reads, {1: b"b"}, start_offset=1))
     deletion = Deletion(partition=ORDERS, offset=1, ended=0.5, leader_epoch=0)
-    assert len(list(check_deleted(ORDERS, [deletion], reads))) == 1
+    assert len(list(check_deleted([deletion], reads, []))) == 1
+    died = [UncleanEnd(broker_id, 0.6, END) for broker_id in (1, 2)]
+    assert len(list(check_deleted([deletion], reads, died[:1]))) == 1
+    assert not list(check_deleted([deletion], reads, died))
     deletion.leader_epoch = 1
-    assert not list(check_deleted(ORDERS, [deletion], reads))
-    assert not list(check_deleted(ORDERS, [Deletion(partition=ORDERS, offset=1)], reads))
+    assert not list(check_deleted([deletion], reads, []))
+    assert not list(check_deleted([Deletion(partition=ORDERS, offset=1)], reads, []))

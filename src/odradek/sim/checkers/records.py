@@ -6,12 +6,11 @@ from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.history import Deletion, EndOffset, History, Outcome, Read, Send
+from odradek.sim.history import EndOffset, History, Outcome, Read, Send
 
 ACKNOWLEDGED: Final = "1 acknowledged is readable"
 ONE_VALUE: Final = "2 one value for one offset"
 READ_STAYS: Final = "2 what was read stays"
-STAYS_DELETED: Final = "1 deleted stays deleted"
 INTACT: Final = "2 the same bytes"
 NEVER_APPEARS: Final = "3 refused never appears"
 AT_MOST_ONCE: Final = "3 unknown appears at most once"
@@ -51,7 +50,6 @@ def check_records(history: History, final_reader: str | None, *, is_replicated: 
             yield from check_end_offsets(partition, sends, reads, ends)
         if final_reader is not None:
             yield from check_read_stays(partition, reads, final, start_offset)
-        yield from check_deleted(partition, history.deletions, reads)
     yield from check_out_of_range(history)
     yield from check_producer_ids(history)
 
@@ -241,20 +239,6 @@ def check_read_stays(
                 what = f"{partition} {offset}: {read.reader} read {_text(value)}, and now there is {found}"
                 yield Violation(READ_STAYS, what, read.ended)
                 break
-
-
-def check_deleted(
-    partition: TopicPartition, deletions: Iterable[Deletion], reads: Iterable[Read]
-) -> Iterator[Violation]:
-    """What was deleted stays so; a leader that was deposed before may not have heard of it."""
-    done = [one for one in deletions if one.partition == partition and one.ended is not None]
-    for read in reads:
-        for one in done:
-            is_later = one.ended is not None and read.began > one.ended and read.leader_epoch >= one.leader_epoch
-            if is_later and read.records and read.asked_offset < one.offset:
-                what = f"{partition} {read.asked_offset}: {read.reader} reads what was deleted below {one.offset}"
-                yield Violation(STAYS_DELETED, what, read.ended)
-                return
 
 
 def check_out_of_range(history: History) -> Iterator[Violation]:

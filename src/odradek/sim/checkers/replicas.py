@@ -11,10 +11,11 @@ from odradek.base.ids import NO_LEADER, TopicPartition
 from odradek.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.history import History, InSyncView, Outcome, Send
+from odradek.sim.history import Deletion, History, InSyncView, Outcome, Read, Send
 from odradek.sim.replica_history import CommittedRecord, Copies, ReplicaHistory, UncleanEnd
 from odradek.sim.stored_log import StoredBatch
 
+STAYS_DELETED: Final = "1 deleted stays deleted"
 HAS_EVERYTHING: Final = "16 who may lead has everything that was acknowledged"
 ALL_SYNCED: Final = "1 acknowledged is synced by all in sync"
 LOGS_AGREE: Final = "16 logs agree below the lowest high watermark"
@@ -36,6 +37,7 @@ def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation
     yield from check_metadata_log(history.metadata, history.unclean_ends, seconds)
     yield from check_copies(history, states, seen.sends)
     yield from check_stands_still(history.metadata, seen)
+    yield from check_deleted(seen.deletions, seen.reads, history.unclean_ends)
 
 
 # ---- the metadata log
@@ -197,6 +199,27 @@ def _shortages(records: Sequence[CommittedRecord]) -> dict[_Epoch, _Shortage]:
         if len(short) == 1:
             found[epoch] = _Shortage(frozenset(short[0]), is_over=not runs[-1][0])
     return found
+
+
+# ---- deletions
+
+
+def check_deleted(
+    deletions: Sequence[Deletion], reads: Sequence[Read], unclean_ends: Sequence[UncleanEnd]
+) -> Iterator[Violation]:
+    """What was deleted stays so; a leader that was deposed before may not have heard of it. Where a log starts is
+    written down now and then only: brokers that die one after the other may forget it."""
+    for one in deletions:
+        if one.ended is None:
+            continue
+        died = [end for end in unclean_ends if end.seconds >= one.ended]
+        forgotten_at = died[1].seconds if len(died) > 1 else inf
+        for read in reads:
+            is_later = one.ended < read.began < forgotten_at and read.leader_epoch >= one.leader_epoch
+            if read.partition == one.partition and is_later and read.records and read.asked_offset < one.offset:
+                what = f"{one.partition} {read.asked_offset}: {read.reader} reads what was deleted below {one.offset}"
+                yield Violation(STAYS_DELETED, what, read.ended)
+                return
 
 
 # ---- disks
