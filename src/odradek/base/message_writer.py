@@ -114,7 +114,10 @@ def _tagged_field(field: "dataclasses.Field[Any]", flexible: bool) -> Writer:
     tag = field.metadata["tag"]
     value_of = attrgetter(field.name)
     default = _default(field)
-    write_value = _value(_not_none(field.type), field.metadata.get("kafka_type"), flexible)
+    wanted = _not_none(field.type)
+    # A structure that may be missing says that it is there, even here.
+    hint = field.type if dataclasses.is_dataclass(wanted) else wanted
+    write_value = _value(hint, field.metadata.get("kafka_type"), flexible)
 
     def write(out: bytearray, entity: Any) -> None:
         value = value_of(entity)

@@ -1,0 +1,69 @@
+"""The records of `__consumer_offsets`, as Apache Kafka 4.3.1 writes them.
+
+Share and streams groups are not served yet: their records are of an `UnknownKind`, and stay in the log as they are.
+"""
+
+from .classic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from .codec import UnknownKind, UnreadableRecord, decode, encode_key, encode_value
+from .consumer import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    CurrentPartitions,
+    PartitionRacks,
+    SubscribedTopic,
+    TargetPartitions,
+)
+from .frame import GroupRecord, RecordKey, RecordValue
+from .offsets import LegacyOffsetCommitKey, LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
+
+__all__ = [
+    "ClassicMemberMetadata",
+    "ClassicProtocol",
+    "ConsumerGroupCurrentMemberAssignmentKey",
+    "ConsumerGroupCurrentMemberAssignmentValue",
+    "ConsumerGroupMemberMetadataKey",
+    "ConsumerGroupMemberMetadataValue",
+    "ConsumerGroupMetadataKey",
+    "ConsumerGroupMetadataValue",
+    "ConsumerGroupPartitionMetadataKey",
+    "ConsumerGroupPartitionMetadataValue",
+    "ConsumerGroupRegularExpressionKey",
+    "ConsumerGroupRegularExpressionValue",
+    "ConsumerGroupTargetAssignmentMemberKey",
+    "ConsumerGroupTargetAssignmentMemberValue",
+    "ConsumerGroupTargetAssignmentMetadataKey",
+    "ConsumerGroupTargetAssignmentMetadataValue",
+    "CurrentPartitions",
+    "GroupMetadataKey",
+    "GroupMetadataValue",
+    "GroupRecord",
+    "LegacyOffsetCommitKey",
+    "LegacyOffsetCommitValue",
+    "MemberMetadata",
+    "OffsetCommitKey",
+    "OffsetCommitValue",
+    "PartitionRacks",
+    "RecordKey",
+    "RecordValue",
+    "SubscribedTopic",
+    "TargetPartitions",
+    "UnknownKind",
+    "UnreadableRecord",
+    "decode",
+    "encode_key",
+    "encode_value",
+]

@@ -1,0 +1,79 @@
+"""Records of `__consumer_offsets` to bytes and back, in every version that Kafka 4.3 reads and writes."""
+
+import struct
+from typing import Final, TypeVar
+
+from kio.serial.errors import SerialError
+
+from odradek.coordinators.record_form import RecordForm, reader, writer
+
+from . import classic, consumer, offsets
+from .frame import GroupRecord, RecordKey, RecordValue
+
+_VERSION: Final = struct.Struct(">h")
+
+KEY_TYPES: dict[int, type[RecordKey]] = {
+    key_type.KEY_VERSION: key_type
+    for family in (offsets, classic, consumer)
+    for key_type in vars(family).values()
+    if isinstance(key_type, type) and issubclass(key_type, RecordKey) and key_type is not RecordKey
+}
+VALUE_TYPES: dict[type[RecordKey], type[RecordValue]] = {
+    key_type: getattr(family, key_type.__name__.removesuffix("Key") + "Value")
+    for family in (offsets, classic, consumer)
+    for key_type in KEY_TYPES.values()
+    if key_type.__module__ == family.__name__
+}
+
+F = TypeVar("F", bound=RecordForm)
+
+
+class UnreadableRecord(ValueError):
+    """The bytes are no record of a group, or of a version that this release does not know."""
+
+
+class UnknownKind(UnreadableRecord):
+    """A kind of record this release has no use for, or one of a later release: whoever loads a log passes over it."""
+
+
+def encode_key(record: GroupRecord) -> bytes:
+    key_type = type(record.key)
+    out = bytearray(_VERSION.pack(key_type.KEY_VERSION))
+    writer(key_type, 0)(out, record.key)
+    return bytes(out)
+
+
+def encode_value(record: GroupRecord) -> bytes | None:
+    if record.value is None:
+        return None
+    out = bytearray(_VERSION.pack(record.version))
+    writer(type(record.value), record.version)(out, record.value)
+    return bytes(out)
+
+
+def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
+    if key is None or len(key) < _VERSION.size:
+        raise UnreadableRecord("a record of a group without a key")
+    (kind,) = _VERSION.unpack_from(key)
+    key_type = KEY_TYPES.get(kind)
+    if key_type is None:
+        raise UnknownKind(f"records of kind {kind} are unknown to this release")
+    read_key = _read(key_type, 0, key)
+    if value is None:
+        return GroupRecord(read_key, None)
+    if len(value) < _VERSION.size:
+        raise UnreadableRecord(f"the value of a {key_type.__name__} has {len(value)} bytes")
+    (version,) = _VERSION.unpack_from(value)
+    value_type = VALUE_TYPES[key_type]
+    if not 0 <= version <= value_type.HIGHEST_VERSION:
+        raise UnreadableRecord(f"{value_type.__name__} version {version} is unknown to this release")
+    return GroupRecord(read_key, _read(value_type, version, value), version)
+
+
+def _read(form: type[F], version: int, data: bytes) -> F:
+    try:
+        record: F = reader(form, version)(data, _VERSION.size)
+        return record
+    except (SerialError, KeyError, ValueError, struct.error, IndexError) as error:
+        # kio knows no tagged fields but its own, and answers to others with a KeyError.
+        raise UnreadableRecord(f"{form.__name__} of {len(data)} bytes cannot be read: {error}") from error
