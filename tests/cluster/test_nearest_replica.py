@@ -39,7 +39,11 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with real_cluster(
         tmp_path_factory.mktemp("racks"),
         dict.fromkeys(RACKS, COMBINED),
-        properties={"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
+        properties={
+            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+            # So long do followers of Apache Kafka's wait before they hear what is committed; Odradek's should not.
+            "replica.fetch.wait.max.ms": "8000" if request.param == "Odradek" else "500",
+        },
         properties_of={node_id: {"broker.rack": rack} for node_id, rack in RACKS.items()},
         new_member=new_member,
     ) as started:

@@ -20,6 +20,9 @@ from odradek.log.log_dir import LogDir, LogDirError, agree_on_identity
 from odradek.log.partition_log import PRODUCER_ID_EXPIRATION_MS, PartitionLog
 from odradek.log.partition_metadata import read_topic_id
 
+# Below this number Kafka gives uuids a meaning of their own: no dir has one.
+_RESERVED_DIRECTORY_IDS = 100
+
 
 class DirFailure(NamedTuple):
     directory: str
@@ -66,8 +69,6 @@ class LogDirs:
         self._new_id = new_id
         self.online: dict[str, LogDir] = {log_dir.path: log_dir for log_dir in dirs}
         self.offline: dict[str, OSError] = {failure.directory: failure.error for failure in failures}
-        # Of dirs that were online first.
-        self._failed_ids: set[UUID | None] = set()
         self._doomed = DoomedFiles(disk)
         self.producer_id_expiration_ms = PRODUCER_ID_EXPIRATION_MS
 
@@ -277,16 +278,15 @@ class LogDirs:
         return [results[one.name] for one in wanted]
 
     def _choose_dir(self, directory_id: UUID | None, is_new: bool) -> LogDir:
-        if directory_id in self._failed_ids:
-            raise LogDirOffline(f"log dir {directory_id} is not online")
         for log_dir in self.online.values():
             if directory_id is not None and log_dir.directory_id == directory_id:
                 return log_dir
         if not self.online:
             raise LogDirOffline("no log dir is online")
-        # If a dir was meant, it is another by now, and what was in it is lost; or it could not be opened.
-        if self.offline and not is_new:
-            # An empty log in its place would hide what was acknowledged.
+        # A dir that was meant and is not there was replaced, and what was in it is lost. Or it is offline: an
+        # empty log elsewhere would hide what was acknowledged.
+        is_meant = directory_id is not None and directory_id.int >= _RESERVED_DIRECTORY_IDS
+        if self.offline and (is_meant or not is_new):
             raise LogDirOffline(f"it may lie in {', '.join(self.offline)}, which is not online")
         return min(self.online.values(), key=lambda log_dir: log_dir.partition_count)
 
@@ -414,7 +414,6 @@ class LogDirs:
         if log_dir is None:
             return []
         self.offline[directory] = error
-        self._failed_ids.add(log_dir.directory_id)
         log_dir.abandon()
         return [*log_dir.logs, *log_dir.future_logs]
 

@@ -12,7 +12,7 @@ class FetchWait:
     `woken` is called once, from whatever changed the partition, or by the timer.
     """
 
-    __slots__ = ("_for_end", "_missing_bytes", "_partitions", "_timer", "_woken")
+    __slots__ = ("_for_commits", "_for_end", "_missing_bytes", "_partitions", "_timer", "_woken")
 
     def __init__(
         self,
@@ -21,10 +21,12 @@ class FetchWait:
         woken: Callable[[], None],
         *,
         for_end: bool = False,
+        for_commits: bool = True,
     ) -> None:
-        """`for_end`: whatever is appended counts, committed or not."""
+        """`for_end`: whatever is appended counts, committed or not. `for_commits`: what is committed."""
         self._partitions = tuple(partitions)
         self._for_end = for_end
+        self._for_commits = for_commits
         self._missing_bytes = missing_bytes
         self._woken = woken
         self._timer: asyncio.TimerHandle | None = None
@@ -36,7 +38,10 @@ class FetchWait:
 
     def begin(self, seconds: float) -> None:
         for partition in self._partitions:
-            (partition.end_watchers if self._for_end else partition.watchers)[self] = None
+            if self._for_end:
+                partition.end_watchers[self] = None
+            if self._for_commits:
+                partition.watchers[self] = None
         self._timer = asyncio.get_running_loop().call_later(seconds, self._wake)
 
     def partition_changed(self, partition: Partition, added_bytes: int) -> None:
@@ -52,7 +57,10 @@ class FetchWait:
 
     def _leave(self) -> None:
         for partition in self._partitions:
-            (partition.end_watchers if self._for_end else partition.watchers).pop(self, None)
+            if self._for_end:
+                partition.end_watchers.pop(self, None)
+            if self._for_commits:
+                partition.watchers.pop(self, None)
 
     def _wake(self) -> None:
         # Told of one change only, even if several partitions change before the waiter has looked.

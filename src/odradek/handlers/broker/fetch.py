@@ -57,11 +57,23 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
     reader = reader_of(request, context.version, broker)
     unsettled = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
     found = read_all(fetch, reader, context, broker, read_cached, unsettled)
-    if not found.uncached and (found.is_urgent or found.bytes >= reader.min_bytes or reader.max_wait_seconds <= 0):
+    if not found.uncached and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
         return _respond(fetch, found, reader, context, broker)
     if not fetch.targets:
         return _respond(fetch, found, reader, context, broker)
     return _LongPoll(fetch, found, reader, context, broker)
+
+
+def _is_enough(fetch: FetchContext, found: Found, reader: Reader) -> bool:
+    """Not to wait any longer."""
+    if found.is_urgent or found.bytes >= reader.min_bytes:
+        return True
+    # The consumers of a follower wait for what it does not know to be committed, though it has it: it hears at once.
+    return (
+        reader.serves_consumers
+        and fetch.session is not None
+        and any(fetched.high_watermark > target.sent_high_watermark for target, fetched in found.results)
+    )
 
 
 class _LongPoll(LateAnswer):
@@ -120,14 +132,20 @@ class _LongPoll(LateAnswer):
                 self._reading = asyncio.ensure_future(self._read_in_thread())
                 return
             remaining = self._deadline - self._broker.clock.monotonic()
-            if found.is_urgent or found.bytes >= self._reader.min_bytes or remaining <= 0:
+            if _is_enough(self._fetch, found, self._reader) or remaining <= 0:
                 self.give(_respond(self._fetch, found, self._reader, self._context, self._broker))
                 return
             targets = self._fetch.targets
             found_here = (one.settled or self._broker.partition(one.topic, one.key.partition) for one in targets)
             partitions = [partition for partition in found_here if partition is not None]
             follows = self._reader.follower is not None
-            wait = FetchWait(partitions, self._reader.min_bytes - found.bytes, self._look_again, for_end=follows)
+            wait = FetchWait(
+                partitions,
+                self._reader.min_bytes - found.bytes,
+                self._look_again,
+                for_end=follows,
+                for_commits=not follows or self._reader.serves_consumers,
+            )
             if wait.revision == found.revision:
                 is_simple = (
                     len(partitions) == len(targets) == 1

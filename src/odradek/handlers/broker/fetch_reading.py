@@ -46,6 +46,8 @@ class Reader(NamedTuple):
     """Followers, and consumers too old to know that others serve them."""
     rack: str
     """Where a consumer is that may be sent to a follower near it; else empty."""
+    serves_consumers: bool
+    """A follower to whom consumers are sent."""
 
 
 class Found(NamedTuple):
@@ -75,7 +77,7 @@ def reader_of(request: Message, version: int, broker: BrokerPort) -> Reader:
     config = broker.config
     max_bytes = min(getattr(request, "max_bytes", 2**31 - 1), config.fetch_max_bytes)
     follower = follower_of(request)
-    is_sent_on = config.replica_selector_class == RACK_AWARE and version >= FIRST_FROM_FOLLOWERS and follower is None
+    by_rack = config.replica_selector_class == RACK_AWARE
     return Reader(
         max_bytes,
         min(request.min_bytes, max_bytes),
@@ -83,7 +85,8 @@ def reader_of(request: Message, version: int, broker: BrokerPort) -> Reader:
         getattr(request, "isolation_level", READ_UNCOMMITTED) == READ_COMMITTED,
         follower,
         version < FIRST_FROM_FOLLOWERS or follower is not None,
-        request.rack_id if is_sent_on else "",
+        request.rack_id if by_rack and version >= FIRST_FROM_FOLLOWERS and follower is None else "",
+        by_rack and follower is not None,
     )
 
 
