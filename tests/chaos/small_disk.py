@@ -25,7 +25,7 @@ class SmallDisk:
             _run("umount", "--lazy", str(self.directory))
 
     def fill(self) -> None:
-        """No page more than it holds. If somebody writes meanwhile it holds more, and that is refused: then once more."""
+        """No page more than it holds. If somebody writes meanwhile it holds more, which is refused: then once again."""
         for attempt in range(1, _ATTEMPTS + 1):
             usage = os.statvfs(self.directory)
             try:
