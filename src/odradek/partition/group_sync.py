@@ -25,6 +25,8 @@ class GroupSync:
         # Called on the loop with the offset below which everything is on the disk, whoever still waits for it.
         self._synced = synced
         self._synced_to = -1
+        # The lowest end to which the log was cut since the sync that is under way began.
+        self._cut_at: int | None = None
         self._failure: OSError | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._running: asyncio.Task[None] | None = None
@@ -42,6 +44,13 @@ class GroupSync:
             self._running = asyncio.ensure_future(self._run())
         await done
 
+    def cut(self, offset: int) -> None:
+        """The log ends here now: what takes the place of the rest is not on the disk, though its offsets were once.
+        Whoever waits for more waits for what is gone, and is let go."""
+        self._synced_to = min(self._synced_to, offset)
+        self._cut_at = offset if self._cut_at is None else min(self._cut_at, offset)
+        self._release(lambda waited_for: waited_for > offset, None)
+
     @property
     def running(self) -> asyncio.Task[None] | None:
         """The sync that is under way, with those that will follow it."""
@@ -51,9 +60,11 @@ class GroupSync:
         try:
             while self._waiting and self._failure is None:
                 target = self._end_offset()
+                self._cut_at = None
                 await self._executor.run(lambda target=target: self._sync(target))  # type: ignore[misc]
-                self._synced_to = max(self._synced_to, target)
-                self._synced(target)
+                reached = target if self._cut_at is None else min(target, self._cut_at)
+                self._synced_to = max(self._synced_to, reached)
+                self._synced(reached)
                 self._release(lambda offset: offset <= self._synced_to, None)
         except OSError as error:
             if is_disk_failure(error):

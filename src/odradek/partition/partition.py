@@ -317,7 +317,11 @@ class Partition:
                 self.log.truncate_to(offset, now_ms)
             return True
 
-        return await self.exclusively(truncate)
+        def publish(is_cut: bool) -> None:
+            if is_cut:
+                self._sync.cut(offset)
+
+        return await self.exclusively(truncate, publish)
 
     def _follows_in(self, leader_epoch: int) -> bool:
         return self.following is not None and self.following.leader_epoch == leader_epoch and self.unavailable is None

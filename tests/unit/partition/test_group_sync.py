@@ -95,3 +95,39 @@ def test_a_waiter_that_gave_up_does_not_stop_the_others() -> None:
         assert told == [10]
 
     asyncio.run(scenario())
+
+
+def test_what_takes_the_place_of_a_cut_end_is_synced_anew() -> None:
+    async def scenario() -> None:
+        executor = SlowSteps()
+        executor.gate.set()
+        synced: list[int] = []
+        sync = GroupSync(executor, synced.append, lambda: 10, lambda _: None)
+        await sync.wait_for(10)
+        sync.cut(6)
+        await sync.wait_for(6)
+        assert synced == [10]
+        await sync.wait_for(8)
+        assert synced == [10, 10]
+
+    asyncio.run(scenario())
+
+
+def test_a_sync_that_was_under_way_counts_up_to_the_cut() -> None:
+    async def scenario() -> None:
+        executor = SlowSteps()
+        synced: list[int] = []
+        told: list[int] = []
+        sync = GroupSync(executor, synced.append, lambda: 10, told.append)
+        gone, kept = asyncio.ensure_future(sync.wait_for(10)), asyncio.ensure_future(sync.wait_for(5))
+        await settle()
+        sync.cut(6)
+        await settle()
+        assert gone.done()
+        assert not kept.done()
+        later = asyncio.ensure_future(sync.wait_for(8))
+        executor.gate.set()
+        await asyncio.gather(kept, later)
+        assert told == [6, 10]
+
+    asyncio.run(scenario())
