@@ -8,7 +8,8 @@ leaves the broker to its session. The rules that keep a healthy broker safe, wha
 - a heartbeat ends the suspicion;
 - a loop that stood still for more than half the grace has seen nothing: the grace begins anew;
 - a controller that a majority of voters has not fetched from lately may be the one that is cut off: it waits;
-- never more than a minority of the brokers within one session timeout: then something else is wrong;
+- never more than a minority of the brokers within one session timeout: then something else is wrong. Whoever has come
+  back as a new process was dead indeed, and does not count any more;
 - the fence counts for the registration that was probed, and not if the broker is heard of meanwhile.
 
 A machine: an event and the time go in, effects come out. It knows no socket and no clock.
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from odradek.base.values import value
 from odradek.metadata.image import BrokerImage
@@ -135,6 +136,11 @@ class _Suspicion:
     has_roused: bool = False
 
 
+class _Fenced(NamedTuple):
+    broker_epoch: int
+    at: float
+
+
 class DeadProcesses:
     """Of one activation: the next one begins with nothing."""
 
@@ -155,7 +161,8 @@ class DeadProcesses:
         self._unheard_until = inf
         self._connections: dict[int, tuple[int, int]] = {}
         """Of the last accepted heartbeat of each broker: its epoch, and the connection that brought it."""
-        self._fenced_at: dict[int, float] = {}
+        self._fenced: dict[int, _Fenced] = {}
+        """Lately, and as far as is known: whether rightly has not shown yet."""
         self._attempts = 0
         self._looked_at = -inf
         self._effects: list[Effect] = []
@@ -192,7 +199,7 @@ class DeadProcesses:
         self._unheard = {broker.id: broker.epoch for broker in brokers if not broker.fenced}
         self._unheard_until = now + self._grace
         # Whoever is fenced may have been so a moment ago, by the controller before this one.
-        self._fenced_at = {broker.id: now for broker in brokers if broker.fenced}
+        self._fenced = {broker.id: _Fenced(broker.epoch, now) for broker in brokers if broker.fenced}
 
     def _heard(self, event: HeartbeatAccepted) -> None:
         broker = self._brokers().get(event.broker_id)
@@ -257,12 +264,17 @@ class DeadProcesses:
 
     def _fence(self, broker_id: int, suspicion: _Suspicion, now: float) -> None:
         del self._suspicions[broker_id]
-        serving = {broker.id for broker in self._brokers().values() if not broker.fenced}
+        brokers = self._brokers()
+        serving = {broker.id for broker in brokers.values() if not broker.fenced}
         since = now - self._settings.session_timeout_seconds
-        self._fenced_at = {one: moment for one, moment in self._fenced_at.items() if moment > since}
-        fenced = {*self._fenced_at, broker_id}
+        self._fenced = {
+            one: fenced
+            for one, fenced in self._fenced.items()
+            if fenced.at > since and not (one in serving and brokers[one].epoch > fenced.broker_epoch)
+        }
+        fenced = {*self._fenced, broker_id}
         if 2 * len(fenced) < len(serving | fenced):
-            self._fenced_at[broker_id] = now
+            self._fenced[broker_id] = _Fenced(suspicion.broker_epoch, now)
             self._effects.append(FenceEarly(broker_id, suspicion.broker_epoch, suspicion.silent_since))
 
     # After every event

@@ -434,12 +434,13 @@ class TestAMinority:
         detection.pass_time(SESSION / 2 - 1)
         assert detection.fenced_ids == [2]
 
-    def test_and_those_that_came_back_since(self) -> None:
+    def test_and_those_that_are_heard_of_again_under_the_same_registration(self) -> None:
+        """They were never dead: what this controller took for proof was none."""
         detection = Detection()
         detection.serve()
         detection.die(2)
         detection.pass_time(1)
-        detection.brokers[2] = broker(2, epoch=20)
+        detection.brokers[2] = broker(2)
         detection.door.clear()
         detection.beat(2, connection=22)
         detection.die(3)
@@ -450,12 +451,30 @@ class TestAMinority:
         detection.pass_time(1)
         assert detection.fenced_ids == [2, 2]
 
+    def test_but_not_those_that_came_back_as_new_processes(self) -> None:
+        detection = Detection()
+        detection.serve()
+        detection.die(2)
+        detection.pass_time(1)
+        detection.brokers[2] = broker(2, epoch=20, fenced=True)
+        detection.die(3)
+        detection.pass_time(1)
+        # Until it serves again two of three would be away.
+        assert detection.fenced_ids == [2]
+        detection.door.clear()
+        detection.brokers[2] = broker(2, epoch=20)
+        detection.beat(2, connection=22)
+        detection.beat(3, connection=33)
+        detection.die(3, connection=33)
+        detection.pass_time(1)
+        assert detection.fenced_ids == [2, 3]
+
     def test_after_a_session_timeout_the_count_begins_anew(self) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
         detection.pass_time(1)
-        detection.brokers[2] = broker(2, epoch=20)
+        detection.brokers[2] = broker(2)
         detection.door.clear()
         detection.beat(2, connection=22)
         detection.pass_time(SESSION)
