@@ -48,10 +48,10 @@ def bootstrap(cluster: RealCluster) -> str:
     return ",".join(f"{node.host}:{node.port}" for node in cluster.brokers)
 
 
-def states(cluster: RealCluster) -> dict[int, tuple[int, set[int]]]:
+def states(cluster: RealCluster, topic: str = TOPIC) -> dict[int, tuple[int, set[int]]]:
     """Leader and in-sync replicas of every partition."""
     admin = AdminClient({"bootstrap.servers": bootstrap(cluster), "log_level": 0})
-    partitions = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
+    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
     return {number: (one.leader, set(one.isrs)) for number, one in partitions.items()}
 
 
@@ -143,6 +143,9 @@ def test_a_log_dir_fails_and_comes_back(cluster: RealCluster, is_emptied: bool) 
         log_dir.with_name("gone").rename(log_dir)
     victim.start()
     wait_for("all in sync", lambda: all(isr == ALL for _, isr in states(cluster).values()))
+    wait_for(
+        "leaders of what had one replica", lambda: all(leader == 2 for leader, _ in states(cluster, TRIGGER).values())
+    )
     written += write(cluster, "after")
     assert sorted(read_all(cluster, len(written))) == sorted(written)
     for number in range(PARTITIONS):

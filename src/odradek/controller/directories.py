@@ -42,13 +42,22 @@ class Directories:
         if broker_id not in partition.replicas:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         is_online = self._state.has_online_directory(broker_id, assignment.directory)
+        # Its disk was replaced, or is not used any more: what stands in the new place was begun anew. Apache Kafka lets
+        # it lead all the same, if it was eligible before.
+        is_begun_anew = not self._state.has_online_directory(broker_id, partition.directory_of(broker_id))
         # A replica on a directory that has failed is out of sync, wherever it was thought to be.
-        isr = partition.isr if is_online else tuple(one for one in partition.isr if one != broker_id)
+        is_whole = is_online and not is_begun_anew
+        isr = partition.isr if is_whole else tuple(one for one in partition.isr if one != broker_id)
 
         def is_active(candidate: int) -> bool:
             return (is_online or candidate != broker_id) and self._state.is_active(candidate)
 
         change = self._elections.change(topic, assignment.partition, partition, isr, is_active)
         change.directories = {broker_id: assignment.directory}
+        if is_begun_anew:
+            change.unclean_shutdown = broker_id
+            if partition.replicas == (broker_id,):
+                # Nobody has what was lost, and nobody else will ever lead.
+                change.can_lead = is_active
         record = change.record()
         return [] if record is None else [record]

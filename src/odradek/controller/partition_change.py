@@ -60,7 +60,7 @@ class PartitionChange:
     leader_recovery_state: int | None = None
     """What the leader says of itself. None: it has said nothing."""
     unclean_shutdown: int | None = None
-    """A broker that stopped uncleanly: it may have lost what it had not synced, so it is not eligible."""
+    """A broker that stopped uncleanly, or lost its disk: it may not have everything, so it is not eligible."""
     directories: Mapping[int, UUID | None] = field(default_factory=dict)
     """New directories, by broker."""
 

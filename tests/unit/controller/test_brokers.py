@@ -429,6 +429,39 @@ class TestDirectoryAssignment:
         cluster.take(cluster.controller.assign_directories(1, epoch, [DirectoryAssignment(orders, 0, LOST)]))
         assert (cluster.partition("orders").leader, cluster.partition("orders").directories) == (-1, (LOST,))
 
+    def test_a_replica_begun_anew_is_not_eligible(self) -> None:
+        """Its dir was taken out of log.dirs; it stopped cleanly, and says so."""
+        cluster = Cluster(brokers=3)
+        cluster.create("orders", assignments={0: (1, 2, 3)}, configs={"min.insync.replicas": "2"})
+        for broker in (3, 2, 1):
+            cluster.beat(broker, want_fence=True)
+        assert cluster.partition("orders").elr == (1, 2)
+        previous = cluster.image.brokers[2].epoch
+        cluster.now += 100
+        cluster.register(2, incarnation=2, directories=(directory_of(2, 1),), previous_broker_epoch=previous)
+        cluster.beat(2)
+        assert (cluster.partition("orders").leader, cluster.partition("orders").elr) == (-1, (1, 2))
+        orders = cluster.image.topics_by_name["orders"].id
+        epoch = cluster.image.brokers[2].epoch
+        begun = [DirectoryAssignment(orders, 0, directory_of(2, 1))]
+        assert cluster.take(cluster.controller.assign_directories(2, epoch, begun)) == [None]
+        assert (cluster.partition("orders").leader, cluster.partition("orders").elr) == (-1, (1,))
+        cluster.beat(1)
+        assert cluster.partition("orders").leader == 1
+
+    def test_the_only_replica_begun_anew_leads(self) -> None:
+        cluster = Cluster()
+        cluster.create("orders", 1, 1)
+        cluster.now += 100
+        cluster.register(1, incarnation=2, directories=(directory_of(1, 1),))
+        cluster.beat(1)
+        assert cluster.partition("orders").leader == -1
+        orders = cluster.image.topics_by_name["orders"].id
+        epoch = cluster.image.brokers[1].epoch
+        begun = [DirectoryAssignment(orders, 0, directory_of(1, 1))]
+        cluster.take(cluster.controller.assign_directories(1, epoch, begun))
+        assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (1, (1,))
+
     def test_the_metadata_version_must_know_them(self) -> None:
         cluster = Cluster(metadata_version=16)
         cluster.create("orders", 1, 1)
