@@ -33,6 +33,11 @@ class PartitionModel:
     leader: int
     leader_epoch: int
 
+    @property
+    def original_replicas(self) -> tuple[int, ...]:
+        """Without those that are on their way."""
+        return tuple(replica for replica in self.replicas if replica not in self.adding)
+
     def __str__(self) -> str:
         return (
             f"leader {self.leader} of epoch {self.leader_epoch}, replicas {list(self.replicas)}, "
