@@ -119,7 +119,7 @@ def read_all(
     total = throttled_bytes = 0
     revision = unsettled.revision_of_others
     is_urgent = is_held_back = False
-    follower = reader.follower
+    needs_leader, rack, follows = reader.needs_leader, reader.rack, reader.follower is not None
     for target in unsettled.targets:
         partition = find(target, broker, by_id=fetch.uses_topic_ids)
         if isinstance(partition, ErrorCode):
@@ -129,12 +129,12 @@ def read_all(
             continue
         revision += partition.revision
         try:
-            if reader.needs_leader:
+            if needs_leader:
                 partition.check_leader(target.leader_epoch)
             else:
                 partition.check_replica(target.leader_epoch)
-            nearer = _nearer_replica(partition, target, reader, context, broker) if reader.rack else None
-            is_throttled = reader.follower is not None and _is_throttled(partition, broker)
+            nearer = _nearer_replica(partition, target, reader, context, broker) if rack else None
+            is_throttled = follows and _is_throttled(partition, broker)
             if is_throttled and _is_held_back(partition, reader, broker):
                 # All but the records, at any size.
                 is_held_back = True
@@ -160,22 +160,14 @@ def read_all(
             # A partition that was deleted meanwhile took its files along: no fault of the disk's.
             fetched = FetchedPartition(target.key.partition, partition.unavailable or ErrorCode.kafka_storage_error)
         is_urgent = is_urgent or fetched.diverging is not None
-        is_at_end = follower is not None and target.fetch_offset == partition.log.log_end_offset
+        is_at_end = follows and target.fetch_offset == partition.log.log_end_offset
         target.settled = partition if is_at_end and _is_quiet(fetched) else None
         results.append((target, fetched))
         total += len(fetched.records)
         left = max(0, left - len(fetched.records))
         if total > ON_LOOP_BYTES_MAX and read is read_cached:
             return UNCACHED
-    return Found(
-        results,
-        total,
-        is_urgent,
-        broken_disks=tuple(broken),
-        revision=revision,
-        throttled_bytes=throttled_bytes,
-        is_held_back=is_held_back,
-    )
+    return Found(results, total, is_urgent, False, tuple(broken), revision, throttled_bytes, is_held_back)
 
 
 def find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition | ErrorCode:
