@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos.figures import as_json, as_table, shown
+from tests.chaos.plan import Act
 from tests.chaos.run import Outcome, Settings, run
 from tests.components import ComponentMissing
 from tests.kafka.apache_kafka import kafka_libs
@@ -22,6 +23,7 @@ def main() -> int:
     length.add_argument("--minutes", type=float, default=2.0, help="how long the cluster is harmed, in all ways")
     length.add_argument("--kills", type=int, default=0, help="kill -9 so often instead, and nothing else")
     parser.add_argument("--seed", type=int, help="what is done, and in which order; else one is drawn and shown")
+    parser.add_argument("--only", nargs="+", type=Act, metavar="ACT", help=f"some of: {', '.join(Act)}")
     parser.add_argument("--format", choices=("table", "json"), default="table")
     parser.add_argument("--directory", type=Path, help="for data and logs; else a new one, removed if all is well")
     options = parser.parse_args()
@@ -55,6 +57,7 @@ def _settings(options: argparse.Namespace, seed: int, directory: Path) -> Settin
         directory=directory,
         seconds=options.minutes * 60,
         kills=options.kills,
+        acts=frozenset(options.only or Act),
         kafka_libs=libs,
         missing=missing,
     )

@@ -1,8 +1,10 @@
 """Producers and consumers of confluent-kafka, each in a thread, and the final read."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
@@ -28,7 +30,8 @@ QUICK_RETRIES: Final = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 100,
 }
-RETRYING: Final = {"acks": "all", "enable.idempotence": True, "linger.ms": 5}
+# What librdkafka thinks of its sequence numbers is evidence.
+RETRYING: Final = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 7, "debug": "eos"}
 ONCE: Final = {
     "acks": "all",
     "retries": 0,
@@ -42,15 +45,17 @@ _PASSING: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaErr
 
 
 class ConfluentClients:
-    def __init__(self, bootstrap: str, topic: str, history: History) -> None:
+    def __init__(self, bootstrap: str, topic: str, history: History, log_directory: Path) -> None:
         common: dict[str, object] = {"bootstrap.servers": bootstrap, **QUIET}
         retrying, once = {**common, **SIZES, **RETRYING}, {**common, **SIZES, **ONCE}
         self._enough_sent: Final = threading.Event()
         self._enough_read: Final = threading.Event()
         self._producers: Final = [
-            _Producer("confluent", topic, history, retrying, self._enough_sent),
-            _Producer("confluent, quick", topic, history, {**retrying, **QUICK_RETRIES}, self._enough_sent),
-            _Producer("confluent, once", topic, history, once, self._enough_sent, retries=False),
+            _Producer("confluent", topic, history, retrying, self._enough_sent, log_directory),
+            _Producer(
+                "confluent, quick", topic, history, {**retrying, **QUICK_RETRIES}, self._enough_sent, log_directory
+            ),
+            _Producer("confluent, once", topic, history, once, self._enough_sent, log_directory, retries=False),
         ]
         self._consumer: Final = _Consumer("the consumer of confluent", topic, history, common, self._enough_read)
 
@@ -79,6 +84,7 @@ class _Producer(threading.Thread):
         history: History,
         settings: Mapping[str, object],
         enough: threading.Event,
+        log_directory: Path,
         *,
         retries: bool = True,
     ) -> None:
@@ -87,7 +93,7 @@ class _Producer(threading.Thread):
         self._history: Final = history
         # Without idempotence librdkafka sends again what a deposed leader answers, whatever `retries` says.
         self._number: Final = history.new_producer(name, may_repeat=not retries)
-        self._producer: Final = Producer(dict(settings))
+        self._producer: Final = Producer(dict(settings), logger=_new_logger(log_directory / f"{name}.log"))
         self._enough: Final = enough
         self._retries: Final = retries
         self._sent = 0
@@ -146,6 +152,14 @@ class _Consumer(threading.Thread):
 
     def _complain(self, what: str) -> None:
         self._history.complaints.append(f"{self.name}: {what}")
+
+
+def _new_logger(file: Path) -> logging.Logger:
+    logger = logging.Logger(file.stem)
+    handler = logging.FileHandler(file, delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    logger.addHandler(handler)
+    return logger
 
 
 def read_finally(bootstrap: str, topic: str, history: History, ends: Mapping[int, int], seconds_max: float) -> None:

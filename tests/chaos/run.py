@@ -20,7 +20,7 @@ from tests.chaos.history import History
 from tests.chaos.java_clients import JavaClients
 from tests.chaos.load import ANSWERS_S_MAX, Clients
 from tests.chaos.nemesis import KILLS, Nemesis
-from tests.chaos.plan import Plan, Strike
+from tests.chaos.plan import Act, Plan, Strike
 from tests.node_process import NodeFailed
 from tests.patience import Patience
 
@@ -43,6 +43,7 @@ class Settings:
     seconds: float
     kills: int = 0
     """If it is given: kills and nothing else, so many, as fast as nodes start."""
+    acts: frozenset[Act] = frozenset(Act)
     kafka_libs: Path | None = None
     """Where Apache Kafka's jars are; without them there are no Java clients."""
     missing: Sequence[str] = ()
@@ -84,7 +85,8 @@ class _Course:
         self._stalled_s = self._longest_stall_s = 0.0
         self._doing = "start"
         self.strikes: Final[list[str]] = []
-        self._plan: Final = Plan(settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), cluster.without)
+        without = cluster.without | (frozenset(Act) - settings.acts)
+        self._plan: Final = Plan(settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), without)
 
     def run(self) -> list[Anomaly]:
         broken: list[Anomaly] = []
@@ -115,7 +117,9 @@ class _Course:
         return [*broken, *check(self._history)]
 
     def _new_clients(self) -> list[Clients]:
-        clients: list[Clients] = [ConfluentClients(self._cluster.bootstrap, TOPIC, self._history)]
+        clients: list[Clients] = [
+            ConfluentClients(self._cluster.bootstrap, TOPIC, self._history, self._settings.directory)
+        ]
         if self._settings.kafka_libs is not None:
             log = self._settings.directory / "java-clients.log"
             clients.append(JavaClients(self._settings.kafka_libs, self._cluster.bootstrap, TOPIC, self._history, log))

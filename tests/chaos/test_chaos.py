@@ -4,6 +4,7 @@ ODRADEK_CHAOS_SECONDS and ODRADEK_CHAOS_SEED change its length and its plan. Log
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +24,7 @@ def directory() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="odradek-chaos-"))
     yield path
     if not any(path.glob("node-*")):
-        for file in path.iterdir():
-            file.unlink()
-        path.rmdir()
+        shutil.rmtree(path)
 
 
 @pytest.mark.timeout(300 + 3 * SECONDS)
