@@ -48,6 +48,7 @@ class ConfluentClients:
     def __init__(self, bootstrap: str, topic: str, history: History, log_directory: Path) -> None:
         common: dict[str, object] = {"bootstrap.servers": bootstrap, **QUIET}
         retrying, once = {**common, **SIZES, **RETRYING}, {**common, **SIZES, **ONCE}
+        quick = {**retrying, **QUICK_RETRIES}
         self._enough_sent: Final = threading.Event()
         self._enough_read: Final = threading.Event()
         self._producers: Final = [
