@@ -11,6 +11,7 @@ from odradek.controller.partition_change import PartitionChange
 from odradek.handlers.broker import fetch, fetch_reading, list_offsets
 from odradek.log.partition_log import PartitionLog
 from odradek.log.producer_state import Origin, StagedProducers
+from odradek.metadata.commands import NO_BROKER_EPOCH
 from odradek.metadata.records import MetadataRecord
 from odradek.node.replica_fetcher import ReplicaFetcher
 from odradek.node.roles import Roles
@@ -291,7 +292,7 @@ REPLICATION_BUGS: Final = (
         "what a broker fetched in a former life brings it into sync in the next",
         IsrChanges,
         "_is_eligible",
-        lambda sound: lambda changes, broker_id, broker_epoch: changes._state.is_active(broker_id),
+        lambda sound: lambda changes, broker_id, _, partition: sound(changes, broker_id, NO_BROKER_EPOCH, partition),
         (LeaderState, "tick", _admit_from_memory),
         scenario=REPLICAS_POWER_LOSS,
     ),
