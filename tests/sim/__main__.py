@@ -31,22 +31,32 @@ def broken_rule(seed: int, bug: str) -> str | None:
 
 def main(names: Sequence[str]) -> int:
     """With names: only those bugs, the others staying as they are."""
-    found = json.loads(FOUND_BY.read_text()) if FOUND_BY.exists() else {}
     missed = []
     for name in names or BUGS:
-        found.pop(name, None)
-        for seed in range(SEEDS_MAX):
-            rule = broken_rule(seed, name)
-            if rule is not None:
-                found[name] = (seed, rule)
-                print(f"{name:34} seed {seed:3d}: {rule}", flush=True)
-                break
-        else:
+        found = _first_seed_that_finds(name)
+        if found is None:
             missed.append(name)
             print(f"{name:34} not found by {SEEDS_MAX} seeds", flush=True)
-    lines = (f"  {json.dumps(name)}: {json.dumps(found[name])}" for name in sorted(found) if name in BUGS)
-    FOUND_BY.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        else:
+            print(f"{name:34} seed {found[0]:3d}: {found[1]}", flush=True)
+        _write_down(name, found)
     return 1 if missed else 0
+
+
+def _first_seed_that_finds(name: str) -> tuple[int, str] | None:
+    for seed in range(SEEDS_MAX):
+        rule = broken_rule(seed, name)
+        if rule is not None:
+            return seed, rule
+    return None
+
+
+def _write_down(name: str, seed_and_rule: tuple[int, str] | None) -> None:
+    """At once: to look for all of them takes a while."""
+    found = json.loads(FOUND_BY.read_text()) if FOUND_BY.exists() else {}
+    found[name] = seed_and_rule
+    lines = (f"  {json.dumps(one)}: {json.dumps(found[one])}" for one in sorted(found) if one in BUGS and found[one])
+    FOUND_BY.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

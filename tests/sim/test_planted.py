@@ -4,6 +4,7 @@ Whatever changes in the node makes other runs of the seeds; `python -m tests.sim
 """
 
 import json
+import time
 
 import pytest
 
@@ -11,14 +12,18 @@ from odradek.sim.planted import BUGS
 from tests.sim.__main__ import FOUND_BY, SEEDS_MAX, broken_rule
 
 OTHER_SEEDS = 100
+SEARCH_SECONDS_MAX = 90.0
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", BUGS)
 def test_planted_bugs_are_found(name: str) -> None:
-    found = json.loads(FOUND_BY.read_text())
-    if name not in found:
-        pytest.xfail("no seed is known that finds it")
-    seed, _ = found[name]
+    seed, _ = json.loads(FOUND_BY.read_text())[name]
     assert seed < SEEDS_MAX
-    assert any(broken_rule(one, name) for one in (seed, *range(OTHER_SEEDS)))
+    began = time.monotonic()
+    for one in (seed, *range(OTHER_SEEDS)):
+        if broken_rule(one, name):
+            return
+        if time.monotonic() - began > SEARCH_SECONDS_MAX:
+            break
+    pytest.fail(f"found neither by seed {seed} nor by others: python -m tests.sim {name}")

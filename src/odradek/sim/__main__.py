@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="run this seed only")
-    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="by default a seed has one of a single node")
+    parser.add_argument("--scenario", choices=sorted(SCENARIOS), help="by default seeds take turns with some of them")
     parser.add_argument("--faults", help="with --seed: only those at these places, as 0,3; or none")
     parser.add_argument("--trace", action="store_true", help="with --seed: print every event")
     parser.add_argument("--plant", choices=sorted(BUGS), metavar="BUG", help="a bug to be found; --list names them")

@@ -46,6 +46,7 @@ _AMOUNTS: Final[Mapping[str, Callable[[Random], float]]] = {
     "failing-disk": lambda random: random.random(),
     "flapping": lambda random: random.choice((0.05, 0.3, 1.0)),
     "shortened-log": lambda random: random.random(),
+    "flipped-bit": lambda random: random.random(),
     "stalled-restart": lambda random: random.random(),
 }
 # Whoever comes back at once meets those who were just talking to it.

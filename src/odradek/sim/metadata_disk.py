@@ -111,7 +111,7 @@ class MetadataDisk:
 
     def shorten(self, batches: int) -> int:
         """Takes the last of them away for good. Returns how many offsets that were."""
-        file = next((file for path, file in reversed(self._files()) if _SEGMENT.match(_name(path))), None)
+        file = self._last_segment()
         if file is None:
             return 0
         reader = self._reader(file, durable=False)
@@ -122,7 +122,23 @@ class MetadataDisk:
         after = self.last()
         return (-1 if before is None else before.last_offset) - (-1 if after is None else after.last_offset)
 
+    def flip_bit(self, batches: int, share: float) -> bool:
+        """Of the first of so many batches at the end, somewhere in it. False if there are none."""
+        file = self._last_segment()
+        if file is None:
+            return False
+        reader = self._reader(file, durable=False)
+        count = min(batches, len(reader.batches))
+        if count:
+            position, size = reader.place_of_last(count)
+            file.sync()
+            file.flip_bit(position + int(size * share), int(share * 1000) % 8)
+        return count > 0
+
     # ---- files
+
+    def _last_segment(self) -> FileNode | None:
+        return next((file for path, file in reversed(self._files()) if _SEGMENT.match(_name(path))), None)
 
     def _segments(self) -> list[SegmentReader]:
         return [self._reader(file, durable=False) for path, file in self._files() if _SEGMENT.match(_name(path))]

@@ -55,6 +55,11 @@ class SegmentReader:
         """Of one of the batches."""
         return records_of(self._bytes.read(*self._places[index]))
 
+    def place_of_last(self, count: int) -> tuple[int, int]:
+        """Where the first of so many batches at the end lies, and how long it is."""
+        assert self._batches is self.batches
+        return self._places[-count]
+
     def size_of_last(self, count: int) -> int:
         """In bytes, of so many batches at the end."""
         assert self._batches is self.batches

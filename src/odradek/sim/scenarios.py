@@ -86,7 +86,10 @@ THREE_NODES: Final = Scenario(
     name="three-nodes",
     promise="19 and 23: three voters, which are brokers too, lose power, connections and patience",
     layout=THREE_COMBINED,
-    fault_kinds=(*_PARTITIONS, *_POWER, *_PROCESS, "slow-disk", "clock-jump", "shortened-log"),
+    fault_kinds=(
+        *(*_PARTITIONS, *_POWER, *_PROCESS, "slow-disk", "clock-jump", "stalled"),
+        *("shortened-log", "flipped-bit"),
+    ),
     topic_configs=(("flush.messages", "1"),),
     fault_seconds=15.0,
     fault_mean_seconds=2.0,
@@ -109,9 +112,10 @@ ELECTIONS: Final = Scenario(
     fault_kinds=(
         *("isolated", "isolated", "isolated-at-append", "isolated-at-append", "torn-off", "torn-off", "torn-off"),
         *("deaf", "mute", "bridge", "estranged", "estranged", "flapping", "block", "delay", "reset", "stalled"),
-        *("stalled-restart", "stalled-restart", "pause", "stunned", "stunned", "restart", "slow-disk", "shortened-log"),
+        *("stalled-restart", "stalled-restart", "pause", "stunned", "stunned", "restart", "slow-disk"),
         *("crash-at-step", "crash-at-step", "crash-at-append", "power-loss-at-append", "power-loss-at-sync"),
-        *("crash-at-vote", "crash-at-vote", "power-loss-at-vote", "crash-at-lead", "power-loss-at-lead"),
+        *("crash-at-vote", "crash-at-vote", "crash-at-vote", "power-loss-at-vote"),
+        *("crash-at-lead", "power-loss-at-lead", "shortened-log", "flipped-bit"),
     ),
     fault_seconds=10.0,
     fault_mean_seconds=2.0,
@@ -195,4 +199,4 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     one.name: one for one in (PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, *REPLICA_SCENARIOS)
 }
 # One after the other, where a seed is to choose.
-DEFAULT_SCENARIOS: Final = (PROCESS_CRASHES, POWER_LOSS)
+DEFAULT_SCENARIOS: Final = (PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS)

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Final
 
 from odradek.sim.faults import LEADER, Fault
-from odradek.sim.moments import APPEND, VOTE, Moments
+from odradek.sim.moments import APPEND, LEAD, VOTE, Moments
 from odradek.sim.node_host import NodeHost
 from odradek.sim.quorum_history import NOBODY, Damage, QuorumHistory, Trouble
 from odradek.sim.world import World
@@ -14,7 +15,9 @@ from odradek.sim.world import World
 _FUSE_SECONDS_MAX: Final = 2.0
 _TURN_SECONDS: Final = 0.1
 _FAST_RESTART_SECONDS: Final = 0.02
-_ELECTION_SECONDS: Final = 2.0
+_STARTING_SECONDS: Final = 0.6
+_ELECTION_SECONDS: Final = 1.5
+_LATE_SECONDS: Final = 0.05
 
 
 class Cluster:
@@ -61,12 +64,19 @@ class Cluster:
 
 def strike(fault: Fault, cluster: Cluster) -> None:
     if fault.node == LEADER:
-        leader = cluster.leader().name
-        others = [name for name in cluster.nodes if name != leader]
-        peer = others[0] if fault.peer == leader and others else fault.peer
-        fault = replace(fault, node=leader, peer=peer)
+        fault = _aimed(fault, cluster)
     cluster.world.trace.major("fault", str(fault))
     _STRIKES[fault.kind](fault, cluster)
+
+
+def _aimed(fault: Fault, cluster: Cluster) -> Fault:
+    """At whoever leads; or, where there is to be an election first, at somebody who may win it."""
+    leader = cluster.leader()
+    others = [node.name for node in cluster.voters if node is not leader]
+    if fault.kind.endswith((f"-at-{VOTE}", f"-at-{LEAD}")) and others:
+        return replace(fault, node=others[0])
+    peer = others[0] if fault.peer == leader.name and others else fault.peer
+    return replace(fault, node=leader.name, peer=peer)
 
 
 def schedule(faults: Sequence[Fault], cluster: Cluster) -> None:
@@ -112,10 +122,15 @@ def _die(fault: Fault, cluster: Cluster) -> None:
 
 
 def _call_election(fault: Fault, cluster: Cluster) -> None:
-    """So that what is waited for will come."""
-    leader = cluster.leader().name
-    if leader != fault.node:
-        _isolate(replace(fault, kind="isolated", node=leader, lasts_seconds=_ELECTION_SECONDS), cluster)
+    """So that what is waited for will come: the leader dies, and the others hear of each other late, so that several
+    may stand in one epoch."""
+    leader = cluster.leader()
+    if leader.name == fault.node:
+        return
+    leader.machine.kill()
+    cluster.world.scheduler.call_after(_ELECTION_SECONDS, leader.start)
+    for one, other in combinations((node.name for node in cluster.voters if node is not leader), 2):
+        _delay(replace(fault, node=one, peer=other, amount=_LATE_SECONDS, lasts_seconds=_ELECTION_SECONDS), cluster)
 
 
 def _restart(fault: Fault, cluster: Cluster) -> None:
@@ -235,12 +250,15 @@ def _stall(fault: Fault, cluster: Cluster) -> None:
 def _stall_and_restart(fault: Fault, cluster: Cluster) -> None:
     """The last words of a process come after those of its successor."""
     node, scheduler = cluster.nodes[fault.node], cluster.world.scheduler
+    # It has said something, and has not given up waiting for the answer.
+    dies_after = 0.1 + 0.4 * fault.amount
+    stall_seconds = max(fault.lasts_seconds, dies_after + _STARTING_SECONDS)
     for other in cluster.nodes:
         if other != fault.node:
-            cluster.trouble(fault.node, other, fault.lasts_seconds, fault.kind)
-            cluster.world.network.stall(fault.node, other, fault.lasts_seconds)
-    scheduler.call_after(fault.lasts_seconds * fault.amount, node.machine.kill)
-    scheduler.call_after(fault.lasts_seconds * fault.amount + _FAST_RESTART_SECONDS, node.start)
+            cluster.trouble(fault.node, other, stall_seconds, fault.kind)
+            cluster.world.network.stall(fault.node, other, stall_seconds)
+    scheduler.call_after(dies_after, node.machine.kill)
+    scheduler.call_after(dies_after + _FAST_RESTART_SECONDS, node.start)
 
 
 def _estrange(fault: Fault, cluster: Cluster) -> None:
@@ -277,8 +295,9 @@ def _cut(links: Iterable[tuple[str, str]], seconds: float, cluster: Cluster) -> 
 # ---- disk
 
 
-def _shorten_log(fault: Fault, cluster: Cluster) -> None:
-    """A voter comes back without the last batches of its metadata log, which it had said to be safe.
+def _damage_log(fault: Fault, cluster: Cluster) -> None:
+    """A voter comes back without the last batches of its metadata log, which it had said to be safe: they are gone, or
+    have lost a bit.
 
     Only where every other voter has them on its disk: consensus can bear no more.
     """
@@ -295,8 +314,12 @@ def _shorten_log(fault: Fault, cluster: Cluster) -> None:
         return
     node.machine.kill()
     cluster.history.damages.append(Damage(node=node.name, seconds=cluster.world.now))
-    lost = node.metadata_disk.shorten(1 + int(fault.amount * 4))
-    cluster.world.trace.major(node.name, f"loses the last {lost} records of its metadata log")
+    batches = 1 + int(fault.amount * 4)
+    if fault.kind == "shortened-log":
+        lost = node.metadata_disk.shorten(batches)
+        cluster.world.trace.major(node.name, f"loses the last {lost} records of its metadata log")
+    elif node.metadata_disk.flip_bit(batches, fault.amount):
+        cluster.world.trace.major(node.name, f"has a bit flipped {batches} batches before the end of its metadata log")
     cluster.world.scheduler.call_after(fault.lasts_seconds, node.start)
 
 
@@ -374,5 +397,6 @@ _STRIKES: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "slow-disk": _slow_disk,
     "full-disk": _fill_disk,
     "failing-disk": _fail_disk,
-    "shortened-log": _shorten_log,
+    "shortened-log": _damage_log,
+    "flipped-bit": _damage_log,
 }

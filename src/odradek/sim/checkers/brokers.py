@@ -15,6 +15,7 @@ STALE_EPOCH: Final = "a heartbeat of a past registration is refused"
 OWN_EPOCH: Final = "every incarnation of a broker has an epoch of its own"
 # What a controller does late, for all that its disk and its threads may cost.
 _LATE_SECONDS: Final = 1.5
+_BUSY_SECONDS: Final = 0.1
 
 
 def check_brokers(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
@@ -39,7 +40,7 @@ def check_epochs(history: QuorumHistory) -> Iterator[Violation]:
         newer = [
             change
             for seconds, change in registered
-            if seconds < beat.asked_seconds
+            if seconds < beat.answered_seconds - _BUSY_SECONDS
             and change.broker_id == beat.broker_id
             and change.broker_epoch > beat.broker_epoch
         ]
