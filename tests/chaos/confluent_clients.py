@@ -53,9 +53,7 @@ class ConfluentClients:
         self._enough_read: Final = threading.Event()
         self._producers: Final = [
             _Producer("confluent", topic, history, retrying, self._enough_sent, log_directory),
-            _Producer(
-                "confluent, quick", topic, history, {**retrying, **QUICK_RETRIES}, self._enough_sent, log_directory
-            ),
+            _Producer("confluent, quick", topic, history, quick, self._enough_sent, log_directory),
             _Producer("confluent, once", topic, history, once, self._enough_sent, log_directory, retries=False),
         ]
         self._consumer: Final = _Consumer("the consumer of confluent", topic, history, common, self._enough_read)
