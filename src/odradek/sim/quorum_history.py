@@ -154,6 +154,8 @@ class HighWatermarkTold:
     seconds: float
     voters: frozenset[str]
     """As the leader's log had them."""
+    former_voters: frozenset[str]
+    """Before their last change: it may have been counted with them."""
     holders: Mapping[str, LogBatch]
     """The batch that ends there, on the disks that had it."""
     covering: frozenset[str]
@@ -315,5 +317,7 @@ class QuorumHistory:
     heartbeats: Final[list[Heartbeat]] = field(default_factory=list)
     troubles: Final[list[Trouble]] = field(default_factory=list)
     listening: Final[list[Listening]] = field(default_factory=list)
+    has_fixed_voters: bool = True
+    """Whether nobody ever came to the voters or left them."""
     is_complete: bool = True
     """Whether every committed batch was seen; not so where only a snapshot was left of some."""

@@ -99,6 +99,7 @@ class _Run:
             replication_factor,
             has_records=scenario.has_records,
             admin_seconds=scenario.admin_seconds,
+            changes_voters=scenario.changes_voters,
         )
         moments = Moments()
         self._evidence: Final = Evidence(world, self._nodes, self.workload.history, moments)

@@ -1,7 +1,7 @@
 """Kinds of runs: which faults may strike, and what topics promise to survive."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from odradek.sim.layout import (
@@ -33,6 +33,8 @@ class Scenario:
     """Whether anybody writes and reads; else there are administrators only."""
     admin_seconds: Sequence[float] = (0.2, 1.0)
     """Between two changes of an administrator: one of these is drawn."""
+    changes_voters: bool = False
+    """Whether voters are taken out and added, where they are known by their directories."""
     replication: Sequence[tuple[int, int]] = ()
     """Replication factors of topics with min.insync.replicas, of which one is drawn. None: topics have one replica."""
     node_properties: Sequence[tuple[str, Sequence[str]]] = ()
@@ -134,6 +136,12 @@ ELECTIONS: Final = Scenario(
         ("metadata.log.max.record.bytes.between.snapshots", ("1000", "10000", "100000000")),
     ),
 )
+VOTERS_CHANGE: Final = replace(
+    ELECTIONS,
+    name="voters-change",
+    promise="19 and 23: as elections, while voters are taken out and added again",
+    changes_voters=True,
+)
 # Sessions and lags so short that a fault of a second or two has its consequences; and the whole metadata log is kept,
 # for whoever wants to know how everything came about.
 _REPLICA_PROPERTIES: Final = (
@@ -196,7 +204,11 @@ REPLICAS_APART: Final = Scenario(
 )
 REPLICA_SCENARIOS: Final = (REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART)
 SCENARIOS: Final[Mapping[str, Scenario]] = {
-    one.name: one for one in (PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, *REPLICA_SCENARIOS)
+    one.name: one
+    for one in (
+        *(PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, VOTERS_CHANGE),
+        *REPLICA_SCENARIOS,
+    )
 }
 # One after the other, where a seed is to choose.
 DEFAULT_SCENARIOS: Final = (PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS)

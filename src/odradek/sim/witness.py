@@ -34,7 +34,6 @@ class Witness:
         self._disks: Final = disks
         self._voters: Final = dict(voters)
         self._history: Final = history
-        self._has_other_voters = False
         self._told: Final[dict[tuple[str, int], int]] = {}
         self._first_appended: Final[dict[tuple[int, int], Appended]] = {}
         self._end = 0
@@ -44,7 +43,7 @@ class Witness:
         batch = appended.batch
         self._first_appended.setdefault((batch.epoch, batch.base_offset), appended)
         if batch.voter_ids is not None and batch.voter_ids != self._voters.keys():
-            self._has_other_voters = True
+            self._history.has_fixed_voters = False
 
     def is_told(self, leader: str, epoch: int, offset: int) -> None:
         """A leader tells another node its high watermark."""
@@ -59,13 +58,15 @@ class Witness:
             start = batches[0].base_offset if batches else offset
             log = LeaderLog(leader=leader, epoch=epoch, seconds=now, start_offset=start, batches=batches)
             self._history.leader_logs.append(log)
+        voters = self._voter_sets(leader)
         self._history.told.append(
             HighWatermarkTold(
                 leader=leader,
                 epoch=epoch,
                 offset=offset,
                 seconds=now,
-                voters=self._voters_of(leader),
+                voters=voters[0],
+                former_voters=voters[-1],
                 holders={
                     name: batch
                     for name, disk in self._disks.items()
@@ -82,13 +83,14 @@ class Witness:
         if offset > self._end:
             self._write_down(leader, offset)
 
-    def _voters_of(self, leader: str) -> frozenset[str]:
-        if self._has_other_voters:
-            named = (batch.voter_ids for batch in reversed(list(self._disks[leader].batches())))
-            found = next((voter_ids for voter_ids in named if voter_ids is not None), None)
-            if found is not None:
-                return frozenset(self._voters[voter_id] for voter_id in found)
-        return frozenset(self._voters.values())
+    def _voter_sets(self, leader: str) -> list[frozenset[str]]:
+        """As a leader's log has them: the last, and those before it."""
+        sets = [frozenset(self._voters.values())]
+        if not self._history.has_fixed_voters:
+            for batch in self._disks[leader].batches():
+                if batch.voter_ids is not None:
+                    sets.append(frozenset(self._voters[voter_id] for voter_id in batch.voter_ids))
+        return sets[:-3:-1]
 
     def _write_down(self, leader: str, offset: int) -> None:
         history, now = self._history, self._world.now

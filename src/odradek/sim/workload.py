@@ -9,6 +9,7 @@ from odradek.sim.clients.admin import Admin
 from odradek.sim.clients.chatter import Chatter
 from odradek.sim.clients.cluster_client import LOWEST_VERSION, LOWEST_VERSION_WITH_EPOCHS, ClusterClient
 from odradek.sim.clients.deleter import Deleter
+from odradek.sim.clients.electorate import Electorate
 from odradek.sim.clients.inspector import Inspector
 from odradek.sim.clients.mover import Mover
 from odradek.sim.clients.onlooker import Onlooker
@@ -42,6 +43,7 @@ class Workload:
         *,
         has_records: bool = True,
         admin_seconds: Sequence[float] = (0.2, 1.0),
+        changes_voters: bool = False,
     ) -> None:
         """`log_dirs` by the name of the broker; `has_records`: whether anybody writes and reads."""
         self._world: Final = world
@@ -61,6 +63,7 @@ class Workload:
         self._producers: Final[list[Producer]] = []
         self._admins: Final[list[Admin]] = []
         self._rearrangers: Final[list[Rearranger]] = []
+        self._electorates: Final[list[Electorate]] = []
         self._followers: Final[list[tuple[TopicPartition, Reader]]] = []
         self._inspector: Inspector | None = None
         # Clients that come to an end, and have not yet.
@@ -73,6 +76,8 @@ class Workload:
             return
         for name, topics in _ADMIN_TOPICS.items():
             self._works[name] = self._administrator(topics)
+        if changes_voters and plan.initial_controllers:
+            self._works["admin of voters"] = self._electorate()
 
     def _add_users_of_records(self, log_dirs: Mapping[str, Sequence[str]]) -> None:
         for number, partition in enumerate(self.partitions):
@@ -123,6 +128,8 @@ class Workload:
             producer.is_finishing = True
         for admin in self._admins:
             admin.is_finishing = True
+        for electorate in self._electorates:
+            electorate.is_finishing = True
         for rearranger in self._rearrangers:
             rearranger.is_finishing = True
 
@@ -250,6 +257,14 @@ class Workload:
             rearranger = Rearranger(client, self.partitions, broker_ids, self._replication_factor)
             self._rearrangers.append(rearranger)
             await rearranger.run(interval_seconds)
+
+        return work
+
+    def _electorate(self) -> Work:
+        async def work(client: ClusterClient) -> None:
+            electorate = Electorate(client, self._plan.initial_controllers)
+            self._electorates.append(electorate)
+            await electorate.run(1.0)
 
         return work
 

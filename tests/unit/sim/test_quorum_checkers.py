@@ -247,6 +247,7 @@ def told(offset: int, *holders: str, epoch: int = 1, seconds: float = 1.0) -> Hi
         offset=offset,
         seconds=seconds,
         voters=NODES,
+        former_voters=NODES,
         holders={name: batch(offset - 1) for name in holders},
         covering=frozenset(),
         snapshot_end=0,

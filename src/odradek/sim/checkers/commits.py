@@ -37,8 +37,9 @@ def check_commits(
     yield from check_told(history)
     yield from check_stays(history)
     yield from check_leader_logs(history)
-    yield from check_following(history, settings)
-    yield from check_progress(history, settings, ended_seconds)
+    if history.has_fixed_voters:
+        yield from check_following(history, settings)
+        yield from check_progress(history, settings, ended_seconds)
     if is_whole:
         last_of = {copy.node: copy for copy in history.copies}
         yield from check_final_logs(list(last_of.values()), history.committed)
@@ -58,7 +59,7 @@ def check_told(history: QuorumHistory) -> Iterator[Violation]:
         committed_end = one.offset
         holding = _best_held(one)
         names = holding | one.covering
-        if len(names & one.voters) <= len(one.voters) // 2:
+        if not any(len(names & voters) > len(voters) // 2 for voters in (one.voters, one.former_voters)):
             what = f"{one.leader} says that all below {one.offset} is committed, which only {sorted(names)} have"
             yield Violation(ON_A_MAJORITY, what, one.seconds)
         for epoch in {batch.epoch for name, batch in one.holders.items() if name in holding}:

@@ -38,8 +38,9 @@ def check_elections(history: QuorumHistory, settings: QuorumSettings) -> Iterato
     yield from check_freshness(history)
     yield from check_epochs(history.epochs, history.accepted)
     yield from check_pre_votes(history, settings)
-    yield from check_not_deposed(history, settings)
-    yield from check_no_help(history, settings)
+    if history.has_fixed_voters:
+        yield from check_not_deposed(history, settings)
+        yield from check_no_help(history, settings)
 
 
 def check_votes(votes: Iterable[Vote], candidacies: Iterable[Candidacy]) -> Iterator[Violation]:

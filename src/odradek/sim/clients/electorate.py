@@ -1,0 +1,82 @@
+"""Takes voters out of the quorum and adds them again, as an administrator does who replaces machines (KIP-853)."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.protocol.schemas import Message, Schema
+from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.wire import ConnectionLost
+
+ADD_RAFT_VOTER: Final = 80
+REMOVE_RAFT_VOTER: Final = 81
+_LISTENER: Final = "CONTROLLER"
+_REMOVE_PROBABILITY: Final = 0.6
+
+
+class Electorate:
+    def __init__(self, client: ClusterClient, voters: Sequence[tuple[int, str, int, UUID]]) -> None:
+        """`voters`: id, host, port and directory of each, as the cluster begins."""
+        self._client: Final = client
+        self._voters: Final = tuple(voters)
+        # Those that it has taken out, or may have.
+        self._out: Final[set[int]] = set()
+        self.is_finishing = False
+
+    async def run(self, interval_seconds: float) -> None:
+        """Leaves everybody in the end where it was in the beginning."""
+        random = self._client.random
+        while not self.is_finishing:
+            await asyncio.sleep(random.expovariate(1 / interval_seconds))
+            place = random.randrange(len(self._voters))
+            if not self._out and random.random() < _REMOVE_PROBABILITY:
+                await self._remove(place)
+            elif self._out:
+                await self._add(min(self._out))
+        while self._out:
+            await self._add(min(self._out))
+            await self._client.back_off()
+
+    async def _remove(self, place: int) -> None:
+        node_id, _, _, directory_id = self._voters[place]
+        self._out.add(place)
+
+        def build(chosen: Schema) -> Message:
+            return chosen.new(
+                "RemoveRaftVoterRequest", cluster_id=None, voter_id=node_id, voter_directory_id=directory_id
+            )
+
+        await self._ask(f"take voter {node_id} out", REMOVE_RAFT_VOTER, build)
+
+    async def _add(self, place: int) -> None:
+        node_id, host, port, directory_id = self._voters[place]
+
+        def build(chosen: Schema) -> Message:
+            return chosen.new(
+                "AddRaftVoterRequest",
+                cluster_id=None,
+                timeout=milliseconds(1500),
+                voter_id=node_id,
+                voter_directory_id=directory_id,
+                listeners=(chosen.new("Listener", name=_LISTENER, host=host, port=port),),
+                ack_when_committed=True,
+            )
+
+        code = await self._ask(f"add voter {node_id}", ADD_RAFT_VOTER, build)
+        if code in (ErrorCode.none, ErrorCode.duplicate_voter):
+            self._out.discard(place)
+
+    async def _ask(self, what: str, api_key: int, build: Callable[[Schema], Message]) -> ErrorCode | None:
+        """None: nobody knows what became of it."""
+        client = self._client
+        client.note(f"asks to {what}")
+        try:
+            response = await client.ask(await client.any_wire(), api_key, build)
+        except ConnectionLost as lost:
+            client.note(f"does not know what became of it: {lost}")
+            return None
+        code: ErrorCode = response.error_code
+        client.note(f"hears: {code.name}")
+        return code
