@@ -198,7 +198,9 @@ def _shortages(records: Sequence[CommittedRecord]) -> dict[_Epoch, _Shortage]:
         runs = [(is_short, [one for one, _ in run]) for is_short, run in groupby(sets, key=lambda one: one[1])]
         short = [run for is_short, run in runs if is_short]
         if len(short) == 1:
-            found[epoch] = _Shortage(frozenset(short[0]), is_over=not runs[-1][0])
+            # With fewer replicas the same ones may have been enough.
+            enough = {one for one, is_short in sets if not is_short}
+            found[epoch] = _Shortage(frozenset(short[0]) - enough, is_over=not runs[-1][0])
     return found
 
 
