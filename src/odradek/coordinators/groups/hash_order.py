@@ -1,0 +1,35 @@
+"""The order in which Kafka walks over a hash map of names.
+
+Where Kafka takes the first that it meets, a leader or a protocol among equals, the same one is taken here, so that the
+same history leads to the same group on either.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+_SMALLEST_TABLE: Final = 16
+
+
+def first_in_hash_order(names: Iterable[str], table_size: int = _SMALLEST_TABLE) -> str:
+    """Names that fall into the same place stay in the order given, the one in which they were added."""
+    return min(names, key=lambda name: _place(name, table_size))
+
+
+def in_hash_order(names: Collection[str], table_size: int = _SMALLEST_TABLE) -> list[str]:
+    return sorted(names, key=lambda name: _place(name, table_size))
+
+
+def table_size_for(count: int) -> int:
+    """Of a table that has held so many at once: it grows when three quarters are taken, and never shrinks."""
+    size = _SMALLEST_TABLE
+    while count * 4 > size * 3:
+        size *= 2
+    return size
+
+
+def _place(name: str, table_size: int) -> int:
+    code = 0
+    encoded = name.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(encoded), 2):
+        code = (code * 31 + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFFFFFF
+    return (code ^ code >> 16) & (table_size - 1)

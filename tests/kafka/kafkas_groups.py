@@ -1,0 +1,343 @@
+"""Apache Kafka's group coordinator, asked with our commands and answering with our answers."""
+
+import base64
+import json
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.group_commands import (
+    Answer,
+    CommitAnswer,
+    CommitOffsets,
+    CommitOffsetsInTransaction,
+    DeleteGroups,
+    DeleteGroupsAnswer,
+    DeleteOffsets,
+    DeleteOffsetsAnswer,
+    DescribedGroup,
+    DescribedMember,
+    FetchAnswer,
+    FetchedPartition,
+    FetchedTopic,
+    FetchOffsets,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinAnswer,
+    JoinedMember,
+    JoinGroup,
+    LeaveAnswer,
+    LeaveGroup,
+    LeftMember,
+    ListedGroup,
+    PartitionError,
+    SyncAnswer,
+    SyncGroup,
+    TopicErrors,
+)
+from odradek.coordinators.groups.coordinator import Command
+from odradek.coordinators.groups.offsets import commit_refused
+from odradek.coordinators.groups.records import GroupRecord, decode
+from odradek.coordinators.groups.settings import GroupSettings
+from tests.kafka.java_program import JavaProgram
+
+
+class Step:
+    """What one request made the coordinator do."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.records: list[GroupRecord] = [
+            decode(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
+            for key, value in told["records"]
+        ]
+        self.answers: dict[int, Answer] = {}
+        self.member_ids: list[str] = told.get("members", [])
+        self.state: str | None = told.get("state")
+
+
+class KafkasGroups:
+    def __init__(self, libs: Path, settings: GroupSettings, now_ms: int) -> None:
+        self._program = JavaProgram(libs, "GroupShard")
+        self._asked: dict[int, Command] = {}
+        self.start(settings, now_ms)
+
+    def start(self, settings: GroupSettings, now_ms: int) -> None:
+        """A coordinator of an empty log."""
+        self.now_ms = now_ms
+        self._asked.clear()
+        configs = {
+            "group.max.size": settings.classic_group_max_size,
+            "group.initial.rebalance.delay.ms": settings.initial_rebalance_delay_ms,
+            "group.min.session.timeout.ms": settings.min_session_timeout_ms,
+            "group.max.session.timeout.ms": settings.max_session_timeout_ms,
+            "offset.metadata.max.bytes": settings.offset_metadata_max_bytes,
+            "offsets.retention.minutes": settings.offsets_retention_ms // 60_000,
+        }
+        self._ask(do="start", settings={name: str(value) for name, value in configs.items()})
+
+    def send(self, command: Command, token: int) -> Step:
+        self._asked[token] = command
+        told = self._ask(token=token, **_request(command))
+        if "error" in told:
+            told["answers"].append([token, {"refused": ErrorCode[told["error"].lower()]}])
+        return self._step(told)
+
+    def commit(self, group_id: str) -> Step:
+        return self._step(self._ask(do="commit", group=group_id))
+
+    def run_deadlines(self, group_id: str) -> Step:
+        return self._step(self._ask(do="time", group=group_id))
+
+    def expire_offsets(self, group_id: str) -> Step:
+        return self._step(self._ask(do="expire-offsets", group=group_id))
+
+    def end_transaction(self, producer_id: int, *, commits: bool) -> Step:
+        return self._step(self._ask(do="end-transaction", producer=producer_id, commits=commits))
+
+    def describe_groups(self, group_ids: list[str], version: int) -> tuple[DescribedGroup, ...]:
+        ((_, told),) = self._ask(do="describe", version=version, request=group_ids)["answers"]
+        return tuple(
+            DescribedGroup(
+                group["groupId"],
+                ErrorCode(group["errorCode"]),
+                group["errorMessage"],
+                group["groupState"],
+                group["protocolType"],
+                group["protocolData"],
+                tuple(
+                    DescribedMember(
+                        member["memberId"],
+                        member["groupInstanceId"],
+                        member["clientId"],
+                        member["clientHost"],
+                        base64.b64decode(member["memberMetadata"]),
+                        base64.b64decode(member["memberAssignment"]),
+                    )
+                    for member in sorted(group["members"], key=lambda one: str(one["memberId"]))
+                ),
+            )
+            for group in told["groups"]
+        )
+
+    def list_groups(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
+        ((_, told),) = self._ask(do="list", request={"states": states, "types": kinds})["answers"]
+        return sorted(
+            ListedGroup(group["groupId"], group["protocolType"], group["groupState"], group["groupType"])
+            for group in told["groups"]
+        )
+
+    def _step(self, told: dict[str, Any]) -> Step:
+        step = Step(told)
+        for token, answer in told["answers"]:
+            step.answers[token] = _answer(self._asked.pop(token), answer)
+        return step
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        (line,) = self._program.ask(json.dumps({"now": self.now_ms, **request}))
+        told: dict[str, Any] = json.loads(line)
+        return told
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._program.__exit__(kind, error, trace)
+
+
+# ---- commands to Kafka's requests
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _request(command: Command) -> dict[str, Any]:
+    match command:
+        case JoinGroup():
+            request: dict[str, Any] = {
+                "groupId": command.group_id,
+                "sessionTimeoutMs": command.session_timeout_ms,
+                "rebalanceTimeoutMs": command.rebalance_timeout_ms,
+                "memberId": command.member_id,
+                "groupInstanceId": command.instance_id,
+                "protocolType": command.protocol_type,
+                "protocols": [{"name": one.name, "metadata": _text(one.metadata)} for one in command.protocols],
+                "reason": command.reason,
+            }
+            about = {"version": command.version, "client": command.client_id, "group": command.group_id}
+            return {"do": "join", "request": request, **about}
+        case SyncGroup():
+            request = {
+                "groupId": command.group_id,
+                "generationId": command.generation_id,
+                "memberId": command.member_id,
+                "groupInstanceId": command.instance_id,
+                "protocolType": command.protocol_type,
+                "protocolName": command.protocol_name,
+                "assignments": [
+                    {"memberId": member_id, "assignment": _text(data)} for member_id, data in command.assignments
+                ],
+            }
+            return {"do": "sync", "request": request}
+        case Heartbeat():
+            request = {
+                "groupId": command.group_id,
+                "generationId": command.generation_id,
+                "memberId": command.member_id,
+                "groupInstanceId": command.instance_id,
+            }
+            return {"do": "heartbeat", "request": request}
+        case LeaveGroup():
+            members = [
+                {"memberId": one.member_id, "groupInstanceId": one.instance_id, "reason": one.reason}
+                for one in command.members
+            ]
+            return {"do": "leave", "request": {"groupId": command.group_id, "members": members}}
+        case CommitOffsets():
+            request = {
+                "groupId": command.group_id,
+                "generationIdOrMemberEpoch": command.generation_id,
+                "memberId": command.member_id,
+                "groupInstanceId": command.instance_id,
+                "topics": _topics(command.topics),
+            }
+            return {"do": "commit-offsets", "version": command.version, "request": request}
+        case CommitOffsetsInTransaction():
+            request = {
+                "transactionalId": "t",
+                "groupId": command.group_id,
+                "producerId": command.producer_id,
+                "producerEpoch": command.producer_epoch,
+                "generationId": command.generation_id,
+                "memberId": command.member_id,
+                "groupInstanceId": command.instance_id,
+                "topics": _topics(command.topics),
+            }
+            return {"do": "commit-in-transaction", "producer": command.producer_id, "request": request}
+        case FetchOffsets():
+            topics = command.topics
+            group = {
+                "groupId": command.group_id,
+                "memberId": None,
+                "memberEpoch": -1,
+                "topics": None
+                if topics is None
+                else [{"name": one.topic, "partitionIndexes": list(one.partitions)} for one in topics],
+            }
+            request = {"groups": [group], "requireStable": command.require_stable}
+            return {"do": "fetch", "stable": command.require_stable, "request": request}
+        case DeleteOffsets():
+            request = {
+                "groupId": command.group_id,
+                "topics": [
+                    {"name": one.topic, "partitions": [{"partitionIndex": index} for index in one.partitions]}
+                    for one in command.topics
+                ],
+            }
+            return {"do": "delete-offsets", "request": request}
+        case DeleteGroups():
+            return {"do": "delete-groups", "request": list(command.group_ids)}
+
+
+def _topics(topics: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": topic.topic,
+            "partitions": [
+                {
+                    "partitionIndex": partition.partition,
+                    "committedOffset": partition.offset,
+                    "committedLeaderEpoch": partition.leader_epoch,
+                    "committedMetadata": partition.metadata,
+                }
+                for partition in topic.partitions
+            ],
+        }
+        for topic in topics
+    ]
+
+
+# ---- Kafka's responses to answers
+
+
+def _answer(command: Command, told: dict[str, Any]) -> Answer:
+    refused: ErrorCode | None = told.get("refused")
+    error = ErrorCode(told.get("errorCode", 0)) if refused is None else refused
+    match command:
+        case JoinGroup():
+            return JoinAnswer(
+                error,
+                told["memberId"],
+                told["generationId"],
+                told["protocolType"],
+                told["protocolName"],
+                told["leader"],
+                told["skipAssignment"],
+                tuple(
+                    JoinedMember(one["memberId"], one["groupInstanceId"], base64.b64decode(one["metadata"]))
+                    for one in told["members"]
+                ),
+            )
+        case SyncGroup():
+            return SyncAnswer(error, told["protocolType"], told["protocolName"], base64.b64decode(told["assignment"]))
+        case Heartbeat():
+            return HeartbeatAnswer(error)
+        case LeaveGroup() if refused is ErrorCode.unknown_member_id:
+            # The service around the coordinator's shard says it so.
+            left = tuple(LeftMember(one.member_id, one.instance_id, refused) for one in command.members)
+            return LeaveAnswer(ErrorCode.none, left)
+        case LeaveGroup():
+            members = tuple(
+                LeftMember(one["memberId"], one["groupInstanceId"], ErrorCode(one["errorCode"]))
+                for one in told["members"]
+            )
+            return LeaveAnswer(error, members)
+        case CommitOffsets() | CommitOffsetsInTransaction():
+            if refused is not None:
+                return commit_refused(command.topics, refused)
+            return CommitAnswer(_topic_errors(told["topics"]))
+        case FetchOffsets():
+            (group,) = told["groups"]
+            return FetchAnswer(group["groupId"], ErrorCode(group["errorCode"]), _fetched(group["topics"]))
+        case DeleteOffsets():
+            return DeleteOffsetsAnswer(error, _topic_errors(told.get("topics", ())))
+        case DeleteGroups():
+            results = ((one["groupId"], ErrorCode(one["errorCode"])) for one in told["results"])
+            return DeleteGroupsAnswer(tuple(results))
+
+
+def _topic_errors(topics: Any) -> tuple[TopicErrors, ...]:
+    return tuple(
+        TopicErrors(
+            topic["name"],
+            tuple(PartitionError(one["partitionIndex"], ErrorCode(one["errorCode"])) for one in topic["partitions"]),
+        )
+        for topic in topics
+    )
+
+
+def _fetched(topics: Any) -> tuple[FetchedTopic, ...]:
+    return tuple(
+        FetchedTopic(
+            topic["name"],
+            tuple(
+                FetchedPartition(
+                    one["partitionIndex"],
+                    one["committedOffset"],
+                    one["committedLeaderEpoch"],
+                    one["metadata"],
+                    ErrorCode(one["errorCode"]),
+                )
+                for one in topic["partitions"]
+            ),
+        )
+        for topic in topics
+    )
+
+
+def uuid_of(member_id: str) -> UUID:
+    return UUID(member_id[-36:])

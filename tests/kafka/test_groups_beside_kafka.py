@@ -1,0 +1,463 @@
+"""Random histories of groups, lived by Apache Kafka's coordinator and by ours: the same answers and the same records.
+
+Clients mostly do what clients do, and sometimes anything. Time and the log's commits move only when the test says so.
+Two differences are kept on purpose, and allowed for here: who waits for an answer that Kafka will never give, because
+the same member has asked again or is gone, gets one from us; and members are not listed in the order of a hash map.
+"""
+
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.base.group_commands import (
+    Answer,
+    CommitOffsets,
+    CommitOffsetsInTransaction,
+    DeleteGroups,
+    DeleteOffsets,
+    FetchAnswer,
+    FetchOffsets,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinAnswer,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    MemberProtocol,
+    PartitionOffset,
+    SyncAnswer,
+    SyncGroup,
+    TopicOffsets,
+    TopicPartitions,
+)
+from odradek.coordinators.groups.coordinator import Command
+from odradek.coordinators.groups.records import GroupMetadataValue, GroupRecord
+from odradek.coordinators.groups.settings import GroupSettings
+from tests.kafka.kafkas_groups import KafkasGroups, Step, uuid_of
+from tests.unit.coordinators.groups.host import Host
+
+HISTORIES = 60
+STEPS = 250
+START_MS = 1_700_000_000_000
+GROUPS = ["orders", "billing"]
+TOPICS = ["a", "b"]
+GONE = (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id)
+CLIENT_HOST = "localhost/127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def kafkas_groups(apache_kafka_libs: Path) -> Iterator[KafkasGroups]:
+    with KafkasGroups(apache_kafka_libs, GroupSettings(), START_MS) as kafka:
+        yield kafka
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_both_live_the_same(kafkas_groups: KafkasGroups, seed: int) -> None:
+    History(kafkas_groups, random.Random(seed)).run(STEPS)
+
+
+@pytest.mark.parametrize("version", [5, 8, 9])
+def test_a_static_leader_comes_back_without_a_rebalance(kafkas_groups: KafkasGroups, version: int) -> None:
+    history = History(kafkas_groups, random.Random(1))
+    leader, other = history.stable_pair(version)
+    leader.member_id = ""
+    answer = history.join_as(leader, [MemberProtocol("range", subscription("a"))])
+    assert (answer.error, answer.generation_id) == (ErrorCode.none, 1)
+    assert answer.skip_assignment == (version == 9) == bool(answer.members)
+    assert (answer.leader == leader.member_id) == (version == 9)
+    history.ask(SyncGroup("orders", 1, leader.member_id, leader.instance_id, "consumer", "range", []))
+    history.ask(Heartbeat("orders", 1, other.member_id, other.instance_id))
+    history.look()
+
+
+def test_a_static_member_comes_back_with_other_protocols(kafkas_groups: KafkasGroups) -> None:
+    history = History(kafkas_groups, random.Random(1))
+    leader, other = history.stable_pair(8)
+    other.member_id = ""
+    protocols = [MemberProtocol("range", subscription("b")), MemberProtocol("sticky", subscription("b"))]
+    assert history.join_as(other, protocols).generation_id == 1
+    other.member_id = ""
+    history.join_as(other, [MemberProtocol("sticky", subscription("b"))], is_answered=False)
+    history.pass_time_by(60_000)
+    history.look()
+    history.ask(Heartbeat("orders", 1, leader.member_id, leader.instance_id))
+
+
+def test_who_takes_a_static_members_place_fences_it(kafkas_groups: KafkasGroups) -> None:
+    history = History(kafkas_groups, random.Random(1))
+    _, other = history.stable_pair(9)
+    former_id, other.member_id = other.member_id, ""
+    history.join_as(other, [MemberProtocol("range", subscription("a"))])
+    for member_id in (former_id, other.member_id):
+        history.ask(Heartbeat("orders", 1, member_id, other.instance_id))
+        history.ask(CommitOffsets(9, "orders", 1, member_id, other.instance_id, history.some_offsets()))
+        history.ask(SyncGroup("orders", 1, member_id, other.instance_id, None, None, []))
+        history.ask(LeaveGroup("orders", [LeavingMember(member_id, other.instance_id)]))
+    history.pass_time_by(70_000)
+    history.look()
+
+
+class Client:
+    def __init__(self, number: int, rng: random.Random) -> None:
+        self.client_id = f"client{number}"
+        self.group_id = rng.choice(GROUPS)
+        self.instance_id = f"static{number}" if rng.random() < 0.35 else None
+        self.version = rng.choice([0, 3, 5, 8, 9])
+        # No two sessions are over at once: which is seen first would be up to a hash map's order.
+        self.session_timeout_ms = rng.choice([6_000, 10_000, 30_000]) + number
+        self.rebalance_timeout_ms = rng.choice([5_000, 20_000, 60_000])
+        self.member_id = ""
+        self.generation_id = -1
+        self.leads: tuple[str, ...] = ()
+        self.protocol: str | None = None
+        self.is_to_sync = False
+
+
+def subscription(*topics: str) -> bytes:
+    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
+    return struct.pack(">hi", 1, len(topics)) + names + struct.pack(">i", -1) + struct.pack(">i", 0)
+
+
+class History:
+    def __init__(self, kafka: KafkasGroups, rng: random.Random) -> None:
+        self.rng = rng
+        settings = GroupSettings(
+            classic_group_max_size=rng.choice([3, 1000]),
+            offset_metadata_max_bytes=10,
+            offsets_retention_ms=60_000,
+        )
+        self.kafka = kafka
+        kafka.start(settings, START_MS)
+        self.next_uuid = UUID(int=0)
+        self.ours = Host(settings, new_uuid=lambda: self.next_uuid, now_ms=START_MS)
+        self.clients = [Client(number, rng) for number in range(6)]
+        self.askers: dict[int, Client] = {}
+        self.token = 0
+        self.seen_ids: set[str] = set()
+        self.joined: dict[str, JoinAnswer] = {}
+        self.story: list[str] = []
+
+    def run(self, steps: int) -> None:
+        actions = {
+            self.behave: 80,
+            self.join: 6,
+            self.sync: 6,
+            self.heartbeat: 6,
+            self.leave: 3,
+            self.commit_offsets: 10,
+            self.commit_in_transaction: 4,
+            self.end_transaction: 3,
+            self.fetch: 6,
+            self.delete_offsets: 2,
+            self.delete_groups: 2,
+            self.look: 3,
+            self.expire: 1,
+            self.restart: 4,
+            self.pass_time: 12,
+            self.commit: 30,
+        }
+        for _ in range(steps):
+            (action,) = self.rng.choices(list(actions), list(actions.values()))
+            action()
+
+    # ---- scripts
+
+    def stable_pair(self, version: int) -> tuple[Client, Client]:
+        """A leader and another, both static, in generation 1."""
+        pair = self.clients[0], self.clients[1]
+        for number, client in enumerate(pair):
+            client.version, client.instance_id, client.group_id = version, f"static{number}", "orders"
+            protocols = [MemberProtocol(name, subscription("a")) for name in ("range", "sticky")]
+            self.join_as(client, protocols, is_answered=False)
+        self.pass_time_by(10_000)
+        for client in reversed(pair):
+            assignment = [(member_id, member_id[:7].encode()) for member_id in client.leads]
+            self.ask(
+                SyncGroup("orders", 1, client.member_id, client.instance_id, "consumer", "range", assignment), client
+            )
+        self.commit()
+        self.look()
+        assert pair[0].leads
+        return pair
+
+    def join_as(self, client: Client, protocols: list[MemberProtocol], *, is_answered: bool = True) -> JoinAnswer:
+        command = JoinGroup(
+            client.version,
+            client.group_id,
+            client.member_id,
+            client.instance_id,
+            client.client_id,
+            CLIENT_HOST,
+            client.session_timeout_ms,
+            client.rebalance_timeout_ms,
+            "consumer",
+            tuple(protocols),
+        )
+        self.ask(command, client)
+        self.commit()
+        answer = self.joined.pop(client.client_id, None)
+        assert (answer is not None) == is_answered
+        return answer or JoinAnswer(ErrorCode.none, "")
+
+    # ---- what clients do
+
+    def behave(self) -> None:
+        """As a client goes about it."""
+        client = self.rng.choice(self.clients)
+        if not client.member_id or client.generation_id < 0:
+            self.join(client)
+        elif client.is_to_sync:
+            self.sync(client)
+        else:
+            self.heartbeat(client)
+
+    def join(self, client: Client | None = None) -> None:
+        client = client or self.rng.choice(self.clients)
+        names = self.rng.sample(["range", "roundrobin", "sticky"], self.rng.choice([1, 2, 3, 3]))
+        if self.rng.random() < 0.9 and "range" not in names:
+            names.append("range")
+        metadata = subscription(*self.rng.sample(TOPICS, self.rng.choice([0, 1, 1, 2])))
+        if self.rng.random() < 0.03:
+            metadata = b"\0"
+        command = JoinGroup(
+            client.version,
+            client.group_id,
+            self.odd(client.member_id, ["", "nobody"]),
+            self.odd(client.instance_id, ["static0"] if client.instance_id else []),
+            client.client_id,
+            CLIENT_HOST,
+            client.session_timeout_ms,
+            client.rebalance_timeout_ms,
+            self.odd("consumer", ["connect", ""]),
+            tuple(MemberProtocol(name, metadata) for name in names),
+        )
+        if command.member_id and command.instance_id and command.member_id.startswith("client"):
+            return  # A pending dynamic member that becomes static: Kafka fails at it.
+        self.ask(command, client)
+        if command.instance_id is not None:
+            self.commit()
+
+    def sync(self, client: Client | None = None) -> None:
+        client = client or self.rng.choice(self.clients)
+        client.is_to_sync = False
+        command = SyncGroup(
+            client.group_id,
+            self.odd(client.generation_id, [0, client.generation_id - 1, client.generation_id + 1]),
+            self.odd(client.member_id, ["", "nobody"]),
+            self.odd(client.instance_id, ["static0", None]),
+            self.odd("consumer", [None, "connect"]),
+            self.odd(client.protocol, [None, "nothing"]),
+            [(member_id, member_id[:8].encode()) for member_id in client.leads if self.rng.random() < 0.95],
+        )
+        self.ask(command, client)
+
+    def heartbeat(self, client: Client | None = None) -> None:
+        client = client or self.rng.choice(self.clients)
+        generation_id = self.odd(client.generation_id, [0, client.generation_id - 1, client.generation_id + 1])
+        member_id = self.odd(client.member_id, ["", "nobody"])
+        instance_id = self.odd(client.instance_id, ["static0"])
+        self.ask(Heartbeat(client.group_id, generation_id, member_id, instance_id), client)
+
+    def restart(self) -> None:
+        """As a client that has forgotten everything but its name."""
+        client = self.rng.choice(self.clients)
+        client.member_id, client.generation_id, client.is_to_sync = "", -1, False
+
+    def leave(self) -> None:
+        client = self.rng.choice(self.clients)
+        others = [one for one in self.clients if self.rng.random() < 0.1]
+        members = [
+            LeavingMember(self.odd(one.member_id, ["", "nobody"]), self.odd(one.instance_id, ["static0", None]))
+            for one in [client, *others]
+        ]
+        self.ask(LeaveGroup(client.group_id, members))
+
+    # ---- offsets
+
+    def commit_offsets(self) -> None:
+        client = self.rng.choice(self.clients)
+        generation_id = self.odd(client.generation_id, [-1, 0, client.generation_id + 1])
+        member_id = self.odd(client.member_id, ["", "nobody"])
+        instance_id = self.odd(client.instance_id, ["static0", None])
+        version = self.rng.choice([5, 8, 9])
+        group_id = self.odd(client.group_id, ["simple", ""])
+        self.ask(CommitOffsets(version, group_id, generation_id, member_id, instance_id, self.some_offsets()))
+
+    def commit_in_transaction(self) -> None:
+        client = self.rng.choice(self.clients)
+        generation_id = self.odd(client.generation_id, [-1, 0, client.generation_id + 1])
+        member_id = self.odd(client.member_id, ["", "nobody"])
+        instance_id = self.odd(client.instance_id, ["static0", None])
+        producer_id = self.rng.randrange(2)
+        group_id = self.odd(client.group_id, ["simple"])
+        self.ask(
+            CommitOffsetsInTransaction(
+                group_id, generation_id, member_id, instance_id, producer_id, 0, self.some_offsets()
+            )
+        )
+
+    def end_transaction(self) -> None:
+        producer_id, commits = self.rng.randrange(2), self.rng.random() < 0.6
+        self.kafka.end_transaction(producer_id, commits=commits)
+        self.ours.end_transaction(producer_id, commits=commits)
+        self.story.append(f"end of {producer_id}: {commits}")
+
+    def some_offsets(self) -> list[TopicOffsets]:
+        notes = [None, "", "note", "ten chars!", "eleven char", "💡💡💡💡💡", "💡💡💡💡💡!"]
+        topics = [
+            TopicOffsets(
+                topic,
+                [
+                    PartitionOffset(
+                        partition, self.rng.randrange(1000), self.rng.choice([-1, 3]), self.rng.choice(notes)
+                    )
+                    for partition in self.rng.sample(range(3), self.rng.randrange(1, 3))
+                ],
+            )
+            for topic in self.rng.sample(TOPICS, self.rng.randrange(1, 3))
+        ]
+        # A group of which nothing is written is there for Kafka, and for us is not: one offset is always taken.
+        return [*topics, TopicOffsets("always", [PartitionOffset(0, 1)])]
+
+    def some_partitions(self) -> list[TopicPartitions]:
+        return [TopicPartitions(topic, self.rng.sample(range(4), 2)) for topic in self.rng.sample(["a", "b", "c"], 2)]
+
+    def fetch(self) -> None:
+        group_id = self.rng.choice([*GROUPS, "simple", "absent"])
+        topics = None if self.rng.random() < 0.4 else self.some_partitions()
+        self.ask(FetchOffsets(group_id, topics, require_stable=self.rng.random() < 0.5))
+
+    def delete_offsets(self) -> None:
+        self.ask(DeleteOffsets(self.rng.choice([*GROUPS, "simple", "absent"]), self.some_partitions()))
+
+    def delete_groups(self) -> None:
+        self.ask(DeleteGroups(self.rng.sample([*GROUPS, "simple", "absent"], 2)))
+
+    def expire(self) -> None:
+        expected = self.kafka.expire_offsets(GROUPS[0])
+        self.ours.take(self.ours.coordinator.expire_offsets(self.ours.now_ms))
+        self.compare("expiry", expected)
+        self.commit()
+
+    # ---- the rest of the world
+
+    def look(self) -> None:
+        self.commit()
+        version = self.rng.choice([5, 6])
+        names = [*GROUPS, "simple", "absent"]
+        described = self.kafka.describe_groups(names, version)
+        ours = self.ours.coordinator.describe_groups(names, version)
+        assert [one._replace(members=tuple(sorted(one.members))) for one in ours] == list(described), self.told()
+        states = self.rng.choice([[], ["stable"], ["Empty", "preparingrebalance"], ["nonsense"]])
+        kinds = self.rng.choice([[], ["classic"], ["Consumer"]])
+        listed = self.kafka.list_groups(states, kinds)
+        assert sorted(self.ours.coordinator.list_groups(states, kinds)) == listed, self.told()
+
+    def pass_time(self) -> None:
+        self.pass_time_by(self.rng.choice([1, 1, 500, 500, 2_000, 3_000, 7_000, 20_000]))
+
+    def pass_time_by(self, passed_ms: int) -> None:
+        end_ms = self.ours.now_ms + passed_ms
+        while (at_ms := self.ours.coordinator.next_deadline_ms()) is not None and at_ms <= end_ms:
+            self.move_to(max(at_ms, self.ours.now_ms))
+        self.move_to(end_ms)
+
+    def move_to(self, now_ms: int) -> None:
+        self.kafka.now_ms = self.ours.now_ms = now_ms
+        expected = self.kafka.run_deadlines(GROUPS[0])
+        self.ours.run_deadlines()
+        self.compare(f"time {now_ms - START_MS}", expected)
+
+    def commit(self) -> None:
+        expected = self.kafka.commit(GROUPS[0])
+        self.ours.commit()
+        self.compare("commit", expected)
+
+    # ---- comparing
+
+    def odd(self, usual: Any, others: list[Any]) -> Any:
+        return self.rng.choice(others) if others and self.rng.random() < 0.06 else usual
+
+    def ask(self, command: Command, client: Client | None = None) -> None:
+        self.token += 1
+        if client is not None:
+            self.askers[self.token] = client
+        expected = self.kafka.send(command, self.token)
+        if isinstance(command, JoinGroup):
+            self.next_uuid = self.new_id(command, expected)
+        self.ours.send(command, self.token)
+        self.compare(f"{self.token}: {command}", expected)
+
+    def new_id(self, command: JoinGroup, step: Step) -> UUID:
+        """The one that Kafka has made up for this member, if it has."""
+        prefix = f"{command.client_id if command.instance_id is None else command.instance_id}-"
+        ids = {answer.member_id for answer in step.answers.values() if isinstance(answer, JoinAnswer)}
+        new = [one for one in ids | set(step.member_ids) if one.startswith(prefix) and one not in self.seen_ids]
+        self.seen_ids.update(new)
+        return uuid_of(new[0]) if new else UUID(int=self.rng.getrandbits(128))
+
+    def compare(self, what: str, expected: Step) -> None:
+        self.story.append(what)
+        records, self.ours.appended = self.ours.appended, []
+        assert sorted(map(comparable, records), key=str) == sorted(map(comparable, expected.records), key=str), (
+            self.told()
+        )
+        answers = {token: sorted_members(answer) for token, answer in self.ours.take_answers()}
+        for token in answers.keys() - expected.answers.keys():
+            answer = answers.pop(token)
+            assert isinstance(answer, JoinAnswer | SyncAnswer), self.told()
+            assert answer.error in (ErrorCode.rebalance_in_progress, ErrorCode.unknown_member_id), self.told()
+        assert answers == {token: sorted_members(answer) for token, answer in expected.answers.items()}, self.told()
+        for token, answer in answers.items():
+            self.story.append(f"    {token} <- {answer}")
+            if token in self.askers:
+                self.learn(self.askers[token], answer)
+
+    def learn(self, client: Client, answer: Answer) -> None:
+        if isinstance(answer, JoinAnswer):
+            self.joined[client.client_id] = answer
+        if isinstance(answer, JoinAnswer | SyncAnswer | HeartbeatAnswer) and answer.error in GONE:
+            client.member_id, client.generation_id = "", -1
+        elif isinstance(answer, JoinAnswer):
+            client.member_id = answer.member_id
+        elif isinstance(answer, SyncAnswer | HeartbeatAnswer) and answer.error is ErrorCode.rebalance_in_progress:
+            client.generation_id = -1
+        if isinstance(answer, JoinAnswer) and answer.error is ErrorCode.none:
+            client.is_to_sync = True
+            client.generation_id = answer.generation_id
+            client.protocol = answer.protocol_name
+            client.leads = tuple(member.member_id for member in answer.members)
+
+    def told(self) -> str:
+        return "\n".join(self.story[-60:])
+
+
+def comparable(record: GroupRecord) -> GroupRecord:
+    if isinstance(record.value, GroupMetadataValue):
+        value = record.value
+        members = tuple(sorted(value.members, key=lambda member: member.member_id))
+        sorted_value = GroupMetadataValue(
+            protocol_type=value.protocol_type,
+            generation=value.generation,
+            protocol=value.protocol,
+            leader=value.leader,
+            current_state_timestamp=value.current_state_timestamp,
+            members=members,
+        )
+        return record._replace(value=sorted_value)
+    return record
+
+
+def sorted_members(answer: Answer) -> Answer:
+    if isinstance(answer, JoinAnswer):
+        return answer._replace(members=tuple(sorted(answer.members)))
+    if isinstance(answer, FetchAnswer):
+        topics = (one._replace(partitions=tuple(sorted(one.partitions))) for one in answer.topics)
+        return answer._replace(topics=tuple(sorted(topics)))
+    return answer
