@@ -8,6 +8,7 @@ its producer repeats itself; there are no transactions, so offsets have no gaps.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from tests.chaos.history import REFUSED, History, Reads, Sends, producer_of, record_code, sequence_of
@@ -73,7 +74,7 @@ class _Partition:
         self.sends: Final[dict[int, Sends]] = {
             producer: sends for (producer, partition), sends in history.sends.items() if partition == number
         }
-        self.repeating: Final = history.repeating
+        self.may_repeat: Final = partial(history.may_repeat, number)
         self.final: Final = history.final[number]
         self.live: Final[dict[str, Reads]] = {
             consumer: reads for (consumer, partition), reads in history.reads.items() if partition == number
@@ -134,7 +135,7 @@ def _duplicate(view: _Partition) -> Iterator[Anomaly]:
     first: dict[int, tuple[str, int]] = {}
     for witness, offset, code in view.sightings():
         said_by, known = first.setdefault(code, (witness, offset))
-        if known != offset and producer_of(code) not in view.repeating:
+        if known != offset and not view.may_repeat(code):
             text = f"{view.name(code)} at offset {known} by {said_by} and at {offset} by {witness}"
             yield view.anomaly(Kind.DUPLICATE, text)
 
@@ -154,7 +155,7 @@ def _reordered_within_a_producer(view: _Partition) -> Iterator[Anomaly]:
         for offset, code in zip(reads.offsets, reads.codes, strict=True):
             producer = producer_of(code)
             before = newest.get(producer, -1)
-            if code < before and producer not in view.repeating:
+            if code < before and not view.may_repeat(code):
                 text = f"{view.name(code)} at offset {offset} after {view.name(before)}, as {reader} found them"
                 yield view.anomaly(Kind.REORDERED, text)
             newest[producer] = max(code, before)
@@ -166,7 +167,7 @@ def _reordered_in_time(view: _Partition) -> Iterator[Anomaly]:
     for offset, code in sorted(zip(view.final.offsets, view.final.codes, strict=True), reverse=True):
         sends = view.sends.get(producer_of(code))
         sequence = sequence_of(code)
-        if sends is None or sequence >= len(sends) or producer_of(code) in view.repeating:
+        if sends is None or sequence >= len(sends) or view.may_repeat(code):
             continue
         if earliest_end_s < sends.begun_at_s[sequence]:
             text = f"{view.name(code)} at offset {offset} was sent after {view.name(earliest_code)} was acknowledged"

@@ -92,7 +92,9 @@ class _Producer(threading.Thread):
         self._history: Final = history
         # Without idempotence librdkafka sends again what a deposed leader answers, whatever `retries` says.
         self._number: Final = history.new_producer(name, may_repeat=not retries)
-        self._producer: Final = Producer(dict(settings), logger=_new_logger(log_directory / f"{name}.log"))
+        logger = _new_logger(log_directory / f"{name}.log")
+        logger.addFilter(self._notice_new_epoch)
+        self._producer: Final = Producer(dict(settings), logger=logger)
         self._enough: Final = enough
         self._retries: Final = retries
         self._sent = 0
@@ -126,6 +128,14 @@ class _Producer(threading.Thread):
             sends.end(sequence, REFUSED if definite else OPEN, time.monotonic())
 
         self._producer.produce(self._topic, value, partition=partition, on_delivery=delivered)
+
+    def _notice_new_epoch(self, record: logging.LogRecord) -> bool:
+        """When a batch is refused in passing and the next one comes in time to miss it (a leader is being elected, a
+        replica is back in sync), librdkafka gives all partitions a new epoch, also to what others may have stored.
+        """
+        if "epoch bump" in record.getMessage():
+            self._history.new_epoch(self._number)
+        return True
 
     def _complain(self, what: str) -> None:
         self._history.complaints.append(f"{self.name}: {what}")

@@ -24,6 +24,8 @@ class Figures:
     read_finally: int
     strikes: Mapping[str, int]
     """How often each thing was done to the cluster."""
+    epoch_changes: int
+    """By which a client gave up knowing what it had sent before."""
     longest_recovery_s: float
     """From the end of a fault until every replica was in sync."""
     longest_gap_s: float
@@ -73,6 +75,7 @@ def as_table(figures: Figures, anomalies: Sequence[Anomaly]) -> str:
         ("  acknowledged", f"{figures.acknowledged:,}"),
         ("  refused", f"{figures.refused:,}"),
         ("  of unknown outcome", f"{figures.unknown:,}"),
+        ("epochs changed by clients", f"{figures.epoch_changes:,}"),
         ("records read under faults", f"{figures.read_by_consumers:,}"),
         ("records read in the end", f"{figures.read_finally:,}"),
         *((name, f"{count:,}") for name, count in figures.strikes.items()),

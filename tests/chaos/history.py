@@ -89,6 +89,12 @@ class History:
     """Names; a producer's number is its place here."""
     repeating: set[int] = field(default_factory=set)
     """Producers that may send a record again without being able to say so: it may be there twice, and late."""
+    renumbered: set[tuple[int, int]] = field(default_factory=set)
+    """Partition and code of single records that were sent again under a new epoch of their producer: no broker can know
+    that they were sent before.
+    """
+    epoch_changes: int = 0
+    """How often a client changed a producer's epoch by itself."""
     sends: defaultdict[tuple[int, int], Sends] = field(default_factory=lambda: defaultdict(Sends))
     """By producer and partition."""
     reads: defaultdict[tuple[str, int], Reads] = field(default_factory=lambda: defaultdict(Reads))
@@ -109,6 +115,19 @@ class History:
         for partition in range(self.partitions):
             self.sends[len(self.producers) - 1, partition] = Sends()
         return len(self.producers) - 1
+
+    def new_epoch(self, producer: int) -> None:
+        """Its sequence numbers begin anew: what is not answered yet may be there already, and come again."""
+        self.epoch_changes += 1
+        for partition in range(self.partitions):
+            sends = self.sends[producer, partition]
+            for sequence in range(len(sends) - 1, -1, -1):
+                if sends.ended_at_s[sequence] != float("inf"):
+                    break
+                self.renumbered.add((partition, record_code(producer, sequence)))
+
+    def may_repeat(self, partition: int, code: int) -> bool:
+        return producer_of(code) in self.repeating or (partition, code) in self.renumbered
 
     def new_consumer(self, name: str) -> None:
         for partition in range(self.partitions):

@@ -217,6 +217,7 @@ class _Course:
             **outcomes(history),
             read_by_consumers=sum(len(reads) for reads in history.reads.values()),
             read_finally=sum(len(reads) for reads in history.final.values()),
+            epoch_changes=history.epoch_changes,
             strikes=dict(self._nemesis.tally),
             longest_recovery_s=self._nemesis.longest_recovery_s,
             longest_gap_s=longest_gap_s(history),

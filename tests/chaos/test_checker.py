@@ -80,6 +80,19 @@ def test_a_producer_that_repeats_itself_may_be_read_twice() -> None:
     assert check(history) == []
 
 
+def test_what_was_sent_again_under_a_new_epoch_may_be_read_twice_and_nothing_else_may() -> None:
+    history = clean_history()
+    sends = history.sends[FIRST, 0]
+    again = sends.begin(20.0)
+    history.new_epoch(FIRST)
+    sends.end(again, 5, 21.0)
+    see(history, 4, FIRST, again)
+    see(history, 5, FIRST, again)
+    assert check(history) == []
+    see(history, 6, FIRST, again - 1)
+    assert Kind.DUPLICATE in kinds(history)
+
+
 def lost(history: History) -> None:
     acknowledge(history, FIRST, 3)
 
