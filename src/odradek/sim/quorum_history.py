@@ -162,6 +162,8 @@ class HighWatermarkTold:
     """Those whose snapshot stands for it."""
     snapshot_end: int
     """Where the leader's own newest snapshot ends."""
+    is_snapshot_held: bool
+    """Whether the logs of a majority reach to there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

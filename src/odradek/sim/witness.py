@@ -73,6 +73,7 @@ class Witness:
                     if (batch := disk.durable_batch(offset)) is not None
                 },
                 snapshot_end=snapshot_end,
+                is_snapshot_held=self._is_held(snapshot_end, voters),
                 covering=frozenset(
                     name
                     for name, disk in self._disks.items()
@@ -82,6 +83,10 @@ class Witness:
         )
         if offset > self._end:
             self._write_down(leader, offset)
+
+    def _is_held(self, end_offset: int, voter_sets: Sequence[frozenset[str]]) -> bool:
+        reaching = {name for name, disk in self._disks.items() if disk.durable_end().offset >= end_offset}
+        return any(len(reaching & voters) > len(voters) // 2 for voters in voter_sets)
 
     def _voter_sets(self, leader: str) -> list[frozenset[str]]:
         """As a leader's log has them: the last, and those before it."""

@@ -251,6 +251,7 @@ def told(offset: int, *holders: str, epoch: int = 1, seconds: float = 1.0) -> Hi
         holders={name: batch(offset - 1) for name in holders},
         covering=frozenset(),
         snapshot_end=0,
+        is_snapshot_held=True,
     )
 
 
@@ -258,7 +259,9 @@ def test_what_is_committed_is_on_a_majority_and_of_the_own_epoch() -> None:
     assert not broken(told(5, "node1", "node2"))
     assert broken(told(5, "node1")) == {ON_A_MAJORITY}
     assert broken(told(5, "node1", "node2", epoch=2)) == {COUNTED_OWN_EPOCH}
-    assert broken(replace(told(5, "node1", "node2"), snapshot_end=6)) == {SAME_SNAPSHOT}
+    ahead = replace(told(5, "node1", "node2"), snapshot_end=6)
+    assert not broken(ahead)
+    assert broken(replace(ahead, is_snapshot_held=False)) == {SAME_SNAPSHOT}
 
 
 def test_what_is_committed_stays() -> None:

@@ -1,9 +1,7 @@
 """When nothing was wrong with some machines, nor between them."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import combinations
-from math import inf
 from typing import Final
 
 from odradek.sim.quorum_history import Trouble
@@ -35,9 +33,3 @@ class Calm:
 def majorities(voters: frozenset[str]) -> list[frozenset[str]]:
     """The smallest ones."""
     return [frozenset(some) for some in combinations(sorted(voters), len(voters) // 2 + 1)]
-
-
-def last_before(times: list[float], moment: float) -> float:
-    """The last of these, which rise, that is not after the moment."""
-    place = bisect_right(times, moment)
-    return times[place - 1] if place else -inf
