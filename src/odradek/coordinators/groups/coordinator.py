@@ -8,7 +8,7 @@ When the partition's leadership comes, the host makes a new coordinator, calls `
 replays the log and calls `loaded`; when it goes, `unload` says who has to be told.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -175,7 +175,7 @@ class GroupCoordinator:
         """The end of a transaction that has, or may have, committed offsets."""
         self._store.end_transaction(producer_id, commits=commits, marker_offset=offset)
 
-    def topics_deleted(self, topics: Collection[str]) -> Outcome:
+    def topics_deleted(self, topics: Mapping[str, UUID]) -> Outcome:
         return self._offsets.topics_deleted(topics)
 
     # ---- leadership

@@ -141,9 +141,12 @@ class OffsetStore:
     def pending_of(self, group_id: str) -> list[TopicPartition]:
         return list(self._open.get(group_id, ()))
 
-    def groups(self) -> Iterator[str]:
-        """That have an offset, or one in an open transaction."""
-        return iter(dict.fromkeys((*self._latest, *self._open)))
+    def everything(self) -> Iterator[tuple[str, TopicPartition, StoredOffset]]:
+        """Group, partition and offset, those of open transactions too."""
+        for by_group in (self._latest, *self._pending.values()):
+            for group_id, offsets in by_group.items():
+                for partition, value in offsets.items():
+                    yield group_id, partition, value
 
     def __len__(self) -> int:
         return sum(map(len, self._latest.values()))

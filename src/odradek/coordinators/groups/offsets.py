@@ -1,6 +1,6 @@
 """Commands about offsets: commit, in a transaction or not, fetch, delete, and expiry."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -209,13 +209,15 @@ class Offsets:
         for partition in dict.fromkeys((*self._store.latest_of(group_id), *self._store.pending_of(group_id))):
             out.records.append(_tombstone(group_id, partition))
 
-    def topics_deleted(self, topics: Collection[str]) -> Outcome:
+    def topics_deleted(self, topics: Mapping[str, UUID]) -> Outcome:
+        """By name, with the id each had: what is committed of a new topic of the same name stays."""
         out = Outcome(is_atomic=False)
-        for group_id in self._store.groups():
-            known = dict.fromkeys((*self._store.latest_of(group_id), *self._store.pending_of(group_id)))
-            for partition in known:
-                if partition.topic in topics:
-                    out.records.append(_tombstone(group_id, partition))
+        gone = {
+            (group_id, partition): None
+            for group_id, partition, value in self._store.everything()
+            if partition.topic in topics and value.topic_id in (None, topics[partition.topic])
+        }
+        out.records += [_tombstone(group_id, partition) for group_id, partition in gone]
         return out
 
     # ---- expiry

@@ -1,5 +1,7 @@
 """Offsets: what is committed when, who may commit, what expires, and transactions."""
 
+from uuid import UUID
+
 import pytest
 
 from odradek.base.errors import ErrorCode
@@ -168,10 +170,24 @@ def test_offsets_of_deleted_topics_go() -> None:
     topics = [TopicOffsets("a", [PartitionOffset(0, 1)]), TopicOffsets("b", [PartitionOffset(0, 2)])]
     host.ask(commit(None, 0, topics=topics))
     host.ask(commit_in_transaction(7, 8))
-    host.take(host.coordinator.topics_deleted({"a"}))
+    host.take(host.coordinator.topics_deleted({"a": UUID(int=1)}))
     host.end_transaction(7, commits=True)
     host.commit()
     assert fetched(host) == {("b", 0): 2}
+
+
+def test_offsets_of_a_topic_made_again_are_its_own() -> None:
+    host = Host()
+    old, new = UUID(int=1), UUID(int=2)
+    host.ask(commit(None, 0, topics=[TopicOffsets("a", [PartitionOffset(0, 1), PartitionOffset(1, 1)], old)]))
+    host.ask(commit(None, 0, topics=[TopicOffsets("a", [PartitionOffset(1, 2)], new)]))
+    for topic_id, offsets in ((old, [1, -1]), (new, [-1, 2]), (None, [1, 2])):
+        answer = host.ask(FetchOffsets(GROUP, [TopicPartitions("a", [0, 1], topic_id)]))
+        assert isinstance(answer, FetchAnswer)
+        assert [one.offset for one in answer.topics[0].partitions] == offsets
+    host.take(host.coordinator.topics_deleted({"a": old}))
+    host.commit()
+    assert fetched(host) == {("a", 1): 2}
 
 
 # ---- expiry
