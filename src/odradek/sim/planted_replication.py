@@ -86,19 +86,22 @@ def _admit_at_once(sound: Any) -> Any:
     return admit
 
 
-def _admit_from_memory(sound: Any) -> Any:
-    """Who was here in a former life, and is back, is in sync: by the epoch of that life."""
+def _remember_former_life(sound: Any) -> Any:
+    """What a broker had before it died, it has when it is back."""
 
-    def tick(leader: LeaderState, now: float) -> bool:
-        for follower in leader.followers.values():
-            broker = leader._brokers(follower.broker_id)
-            is_back = broker is not None and not broker.fenced and follower.broker_epoch not in (None, broker.epoch)
-            if is_back and follower.broker_id not in leader.isr and leader._pending is None:
-                leader._propose((*leader.isr, follower.broker_id), added=follower.broker_id)
-        moved: bool = sound(leader, now)
-        return moved
+    def fetched(progress: FollowerProgress, broker_epoch: int, fetch_offset: int, *others: Any) -> None:
+        former = progress.broker_epoch
+        sound(progress, broker_epoch if former is None else former, max(fetch_offset, progress.end_offset), *others)
 
-    return tick
+    return fetched
+
+
+def _admit_any_life(sound: Any) -> Any:
+    def is_eligible(leader: LeaderState, follower: FollowerProgress) -> bool:
+        broker = leader._brokers(follower.broker_id)
+        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+
+    return is_eligible
 
 
 def _acknowledge_on_leaving(sound: Any) -> Any:
@@ -145,13 +148,6 @@ def _claim_more(sound: Any) -> Any:
         return found._replace(fetch_offset=state.leader_high_watermark)
 
     return position
-
-
-def _believe_former_leaders(sound: Any) -> Any:
-    def answered(state: FollowerState, log: Any, asked: FetchPosition, answer: Any, now: float) -> Any:
-        return sound(state, log, asked._replace(leader_epoch=state.leader_epoch), answer, now)
-
-    return answered
 
 
 def _keep_log_start(sound: Any) -> Any:
@@ -293,7 +289,8 @@ REPLICATION_BUGS: Final = (
         IsrChanges,
         "_is_eligible",
         lambda sound: lambda changes, broker_id, _, partition: sound(changes, broker_id, NO_BROKER_EPOCH, partition),
-        (LeaderState, "tick", _admit_from_memory),
+        (LeaderState, "_is_eligible", _admit_any_life),
+        (FollowerProgress, "fetched", _remember_former_life),
         scenario=REPLICAS_POWER_LOSS,
     ),
     _bug(
@@ -332,14 +329,6 @@ REPLICATION_BUGS: Final = (
         FollowerState,
         "position",
         _claim_more,
-    ),
-    _bug(
-        "former-leaders-believed",
-        "a follower takes answers of leaders that are none any more",
-        FollowerState,
-        "answered",
-        _believe_former_leaders,
-        (Partition, "_follows_in", lambda sound: lambda partition, leader_epoch: partition.following is not None),
     ),
     _bug(
         "follower-fetches-before-the-sync",

@@ -56,8 +56,8 @@ def check_metadata_log(
             yield Violation(WHO_IS_IN_SYNC, f"record {one.offset}: {what}", seconds)
         if changed is not None and changed in former:
             before, after, name = former[changed], model.partitions[changed], model.name(changed)
-            newcomers = {*before.adding, *after.replicas}.difference(before.original_replicas, after.adding)
-            if newcomers.intersection(after.replicas).difference(after.isr):
+            newcomers = {*after.replicas}.difference(before.original_replicas, after.adding, after.removing)
+            if newcomers.difference(after.isr):
                 what = f"record {one.offset}: {name} moves from {before} to {after}"
                 yield Violation(MOVED, what, seconds)
             wrong = _wrong_election(before, after, _returning(records[place:]))
