@@ -87,6 +87,10 @@ class KafkasGroups:
     def commit(self, group_id: str) -> Step:
         return self._step(self._ask(do="commit", group=group_id))
 
+    def failover(self) -> None:
+        self._asked.clear()
+        self._ask(do="failover")
+
     def run_deadlines(self, group_id: str) -> Step:
         return self._step(self._ask(do="time", group=group_id))
 

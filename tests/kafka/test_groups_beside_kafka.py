@@ -159,6 +159,7 @@ class History:
             self.look: 3,
             self.expire: 1,
             self.restart: 4,
+            self.failover: 2,
             self.pass_time: 12,
             self.commit: 30,
         }
@@ -358,6 +359,14 @@ class History:
         kinds = self.rng.choice([[], ["classic"], ["Consumer"]])
         listed = self.kafka.list_groups(states, kinds)
         assert sorted(self.ours.coordinator.list_groups(states, kinds)) == listed, self.told()
+
+    def failover(self) -> None:
+        """Another broker leads the partition, and loads what is committed."""
+        self.kafka.failover()
+        self.ours = self.ours.failover()
+        self.askers.clear()
+        self.story.append("failover")
+        self.look()
 
     def pass_time(self) -> None:
         self.pass_time_by(self.rng.choice([1, 1, 500, 500, 2_000, 3_000, 7_000, 20_000]))

@@ -55,11 +55,13 @@ public class GroupShard {
     private static final short SYNC = SyncGroupRequestData.HIGHEST_SUPPORTED_VERSION;
 
     private final VirtualTime time = new VirtualTime();
-    private final VirtualTimer timer = new VirtualTimer();
-    private final SnapshotRegistry snapshots = new SnapshotRegistry(new LogContext());
     private final GroupCoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
     private final Deque<Runnable> uncommitted = new ArrayDeque<>();
-    private final GroupCoordinatorShard shard;
+    private final List<Consumer<GroupCoordinatorShard>> log = new ArrayList<>();
+    private final GroupCoordinatorConfig config;
+    private VirtualTimer timer;
+    private SnapshotRegistry snapshots;
+    private GroupCoordinatorShard shard;
     private long written = 0;
     private long committed = 0;
     private ObjectNode answer;
@@ -83,7 +85,17 @@ public class GroupShard {
         time.milliseconds = request.get("now").asLong();
         Map<String, Object> settings = new HashMap<>();
         request.get("settings").fields().forEachRemaining(one -> settings.put(one.getKey(), one.getValue().asText()));
-        GroupCoordinatorConfig config = GroupCoordinatorConfig.fromProps(settings);
+        config = GroupCoordinatorConfig.fromProps(settings);
+        load();
+    }
+
+    // What is committed is there for whoever leads next; the rest is lost, and nobody who waits is answered.
+    private void load() {
+        timer = new VirtualTimer();
+        snapshots = new SnapshotRegistry(new LogContext());
+        uncommitted.clear();
+        written = committed;
+        log.subList((int) committed, log.size()).clear();
         ShareGroupConfig shares = ShareGroupConfig.fromProps(Map.of());
         snapshots.idempotentCreateSnapshot(0);
         GroupCoordinatorShard.Builder builder =
@@ -98,6 +110,8 @@ public class GroupShard {
             .withTopicPartition(new TopicPartition("__consumer_offsets", 0))
             .withSnapshotRegistry(snapshots)
             .build();
+        log.forEach(entry -> entry.accept(shard));
+        snapshots.idempotentCreateSnapshot(written);
         shard.onLoaded(CoordinatorMetadataImage.EMPTY);
     }
 
@@ -151,8 +165,13 @@ public class GroupShard {
                 shard.commitTransactionalOffset(context, TxnOffsetCommitRequestDataJsonConverter.read(data, (short) 5)),
                 response -> give(token, TxnOffsetCommitResponseDataJsonConverter.write(response, (short) 5)));
             case "end-transaction" -> {
-                shard.replayEndTransactionMarker(request.get("producer").asLong(), (short) 0,
-                    request.get("commits").asBoolean() ? TransactionResult.COMMIT : TransactionResult.ABORT);
+                long producerId = request.get("producer").asLong();
+                TransactionResult result =
+                    request.get("commits").asBoolean() ? TransactionResult.COMMIT : TransactionResult.ABORT;
+                Consumer<GroupCoordinatorShard> marker =
+                    replica -> replica.replayEndTransactionMarker(producerId, (short) 0, result);
+                marker.accept(shard);
+                log.add(marker);
                 appended(1, () -> { });
             }
             case "fetch" -> fetch(data, token, request.get("stable").asBoolean());
@@ -187,7 +206,7 @@ public class GroupShard {
                     uncommitted.poll().run();
                 }
             }
-            case "unload" -> shard.onUnloaded();
+            case "failover" -> load();
             default -> throw new IllegalArgumentException(request.toString());
         }
     }
@@ -223,10 +242,12 @@ public class GroupShard {
             answer.withArray("records").addArray()
                 .add(HexFormat.of().formatHex(serde.serializeKey(record)))
                 .add(value == null ? null : HexFormat.of().formatHex(value));
+            long place = offset++;
+            Consumer<GroupCoordinatorShard> entry = replica -> replica.replay(place, producerId, (short) 0, record);
             if (result.replayRecords()) {
-                shard.replay(offset, producerId, (short) 0, record);
+                entry.accept(shard);
             }
-            offset++;
+            log.add(entry);
         }
         appended(result.records().size(), () -> {
             if (respond != null) {
