@@ -21,6 +21,7 @@ from odradek.log.partition_log import Appended, PartitionLog
 from odradek.partition.deletions import Deletions
 from odradek.partition.group_sync import GroupSync
 from odradek.partition.pace import SLOW_SECONDS, AppendPace
+from odradek.partition.refused_in_passing import PASSING, RefusedInPassing
 from odradek.records.batch import BatchHeader
 from odradek.replication.follower import FollowerState
 from odradek.replication.leader import LeaderState
@@ -93,6 +94,8 @@ class Partition:
         self._uncommitted: Final[list[tuple[int, int, Callable[[ErrorCode], None]]]] = []
         self._uncommitted_count = 0
         self._deletions: Final = Deletions()
+        # Made when the first is refused: most partitions never refuse any.
+        self._refused_in_passing: RefusedInPassing | None = None
         # Grows with everything that watchers are told: who saw an older one has missed something.
         self.revision = 0
         # The batch that watchers are being told of: who waited for just this one need not ask the file for it.
@@ -151,6 +154,18 @@ class Partition:
         self.check_replica(expected_epoch)
         if not self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
+
+    def refuse(self, batch: BatchHeader, code: ErrorCode) -> ErrorCode:
+        """What the producer of a batch is told that is not appended for this reason."""
+        now_ms = self._clock.wall_ms()
+        if code in PASSING:
+            if self._refused_in_passing is None:
+                self._refused_in_passing = RefusedInPassing()
+            self._refused_in_passing.note(batch, code, now_ms)
+        elif code is ErrorCode.out_of_order_sequence_number and self._refused_in_passing is not None:
+            known = self.log.producers.producers.get(batch.producer_id)
+            return self._refused_in_passing.reason_for_gap(batch, known, now_ms) or code
+        return code
 
     def check_replica(self, expected_epoch: int = NO_EPOCH) -> None:
         """As `check_leader`, for what a follower in that epoch may serve too."""

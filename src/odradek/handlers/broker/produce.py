@@ -272,6 +272,9 @@ def _produce(
     try:
         partition = _find(topic, topic_id, index, broker)
         data, batches = _single_batch(records, context.version)
+    except KafkaError as error:
+        return _refused(topic, index, error, broker)
+    try:
         if request.acks not in VALID_ACKS:
             raise KafkaError(ErrorCode.invalid_required_acks)
         if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
@@ -299,7 +302,7 @@ def _produce(
             return _Uncommitted(partition, partition.leader_epoch, appended, valid.batches[0])
         return _appended(partition, appended, valid.batches[0])
     except (KafkaError, OSError) as error:
-        return _refused(topic, index, error, broker)
+        return _refused_batch(partition, batches[0], error, broker)
 
 
 def _find(topic: str, topic_id: UUID | None, index: int, broker: BrokerPort) -> Partition:
@@ -364,7 +367,7 @@ async def _append_after_walk(
             valid = await broker.executor.run(lambda: walk(MAX_DECOMPRESSED_BYTES), lane=LARGE_BATCHES_LANE)
         partition.check_leader()
     except (KafkaError, OSError) as error:
-        return _refused(partition.name.topic, partition.name.partition, error, broker)
+        return _refused_batch(partition, batches[0], error, broker)
     return await _append_in_turn(partition, valid, request, broker)
 
 
@@ -378,7 +381,7 @@ async def _append_in_turn(
         else:
             appended = await partition.append_in_turn(valid.data, valid.batches)
     except (KafkaError, OSError) as error:
-        return _refused(partition.name.topic, partition.name.partition, error, broker)
+        return _refused_batch(partition, valid.batches[0], error, broker)
     return await _when_safe(partition, leader_epoch, appended, valid.batches[0], request, broker)
 
 
@@ -414,6 +417,17 @@ def _appended(partition: Partition, appended: Appended, batch: BatchHeader) -> P
         append_time_ms,
         partition.log.log_start_offset,
     )
+
+
+def _refused_batch(
+    partition: Partition, batch: BatchHeader, error: KafkaError | OSError, broker: BrokerPort
+) -> PartitionResult:
+    topic, index = partition.name
+    if isinstance(error, KafkaError):
+        code = partition.refuse(batch, error.code)
+        if code is not error.code:
+            return PartitionResult(index, code)
+    return _refused(topic, index, error, broker)
 
 
 def _refused(topic: str, index: int, error: KafkaError | OSError, broker: BrokerPort) -> PartitionResult:
