@@ -148,7 +148,7 @@ class Evidence:
     # ---- elections
 
     def _saw_vote(self, exchange: Exchange, response: bytes | None) -> None:
-        asked = _partition(_request(exchange))
+        asked = _partition(request_of(exchange))
         if asked is None:
             return
         is_pre_vote = getattr(asked, "pre_vote", False)
@@ -172,7 +172,7 @@ class Evidence:
             if not is_pre_vote:
                 self._moments.come(VOTE, candidate)
             return
-        answer = _partition(_response(exchange, response))
+        answer = _partition(response_of(exchange, response))
         if answer is None:
             return
         voter = exchange.answerer
@@ -199,7 +199,7 @@ class Evidence:
 
     def _saw_claim(self, exchange: Exchange, response: bytes | None) -> None:
         """BeginQuorumEpoch or EndQuorumEpoch."""
-        asked = _partition(_request(exchange))
+        asked = _partition(request_of(exchange))
         if asked is None:
             return
         if response is None:
@@ -210,7 +210,7 @@ class Evidence:
                 spoke = LeaderSpoke(leader=exchange.asker, epoch=asked.leader_epoch, seconds=self._world.now)
                 self._history.spoke.append(spoke)
             return
-        answer = _partition(_response(exchange, response))
+        answer = _partition(response_of(exchange, response))
         if answer is None:
             return
         self._says(exchange.answerer, answer.leader_epoch, answer.leader_id)
@@ -253,7 +253,7 @@ class Evidence:
         if not any(name in exchange.request for name in _METADATA_NAMES):
             # Most are of other topics, and need not be read.
             return
-        request = _request(exchange)
+        request = request_of(exchange)
         topic = next((one for one in request.topics if _is_metadata(one)), None)
         if topic is None:
             return
@@ -278,7 +278,7 @@ class Evidence:
         if opened is None:
             return
         asked = opened[1]
-        topic = next(iter(_response(exchange, response).responses), None)
+        topic = next(iter(response_of(exchange, response).responses), None)
         if topic is None:
             return
         (answer,) = topic.partitions
@@ -303,10 +303,10 @@ class Evidence:
 
     def _saw_heartbeat(self, exchange: Exchange, response: bytes | None) -> None:
         if response is None:
-            self._open[id(exchange)] = exchange, _request(exchange), self._world.now
+            self._open[id(exchange)] = exchange, request_of(exchange), self._world.now
             return
         opened = self._open.pop(id(exchange), None)
-        if opened is None or _response(exchange, response).error_code is not ErrorCode.none:
+        if opened is None or response_of(exchange, response).error_code is not ErrorCode.none:
             return
         _, asked, asked_seconds = opened
         self._history.heartbeats.append(
@@ -344,7 +344,7 @@ def _is_metadata(topic: Message) -> bool:
     return getattr(topic, "topic_id", None) == METADATA_TOPIC_ID or getattr(topic, "topic", "") == METADATA_TOPIC
 
 
-def _request(exchange: Exchange) -> Message:
+def request_of(exchange: Exchange) -> Message:
     chosen = schema(exchange.api_key, exchange.version)
     start = read_request_header(bytearray(exchange.request)).end
     if chosen.flexible:
@@ -352,7 +352,7 @@ def _request(exchange: Exchange) -> Message:
     return chosen.read_request(exchange.request, start)[0]
 
 
-def _response(exchange: Exchange, frame: bytes) -> Message:
+def response_of(exchange: Exchange, frame: bytes) -> Message:
     chosen = schema(exchange.api_key, exchange.version)
     flexible = chosen.response_header_flexible
     start = skip_tagged_fields(frame, _CORRELATION_ID_BYTES) if flexible else _CORRELATION_ID_BYTES

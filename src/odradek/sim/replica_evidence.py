@@ -6,17 +6,28 @@ Judging is left to the checkers.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.metadata.batches import read_metadata_batch
 from odradek.records.batch import parse_batches
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.disk import FileNode
+from odradek.sim.evidence import request_of, response_of
 from odradek.sim.history import Outcome, Send
 from odradek.sim.node_host import NodeHost
-from odradek.sim.replica_history import CommittedRecord, Copies, MetadataEnd, ReplicaHistory, UncleanEnd
+from odradek.sim.replica_history import (
+    CommittedRecord,
+    Copies,
+    InSyncChange,
+    MetadataEnd,
+    ReplicaHistory,
+    UncleanEnd,
+)
 from odradek.sim.stored_log import StoredBatch, StoredLog
+from odradek.sim.wire_names import Exchange
 from odradek.sim.world import World
 
+ALTER_PARTITION: Final = 56
 _INTERVAL_SECONDS: Final = 0.01
 _HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 _CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -46,6 +57,7 @@ class ReplicaEvidence:
             for partition in self._partitions
         }
         self._seen_end = MetadataEnd(-1, 0)
+        world.network.watchers[ALTER_PARTITION] = self._saw_in_sync_change
         for node in self._brokers.values():
             node.when_ended(lambda node=node: self._ended(node))  # type: ignore[misc]
 
@@ -55,6 +67,28 @@ class ReplicaEvidence:
         """A producer was answered."""
         if send.outcome is Outcome.DONE:
             self._look_at(send.partition, is_thorough=False, acknowledged=send if self._is_synced else None)
+
+    def _saw_in_sync_change(self, exchange: Exchange, response: bytes | None) -> None:
+        """Of a controller that is not in the same process."""
+        if response is None:
+            return
+        asked = {
+            (topic.topic_id, one.partition_index): one
+            for topic in request_of(exchange).topics
+            for one in topic.partitions
+        }
+        for topic in response_of(exchange, response).topics:
+            for answer in topic.partitions:
+                wanted = asked[topic.topic_id, answer.partition_index]
+                if answer.error_code is ErrorCode.none and answer.partition_epoch == wanted.partition_epoch + 1:
+                    members = getattr(wanted, "new_isr_with_epochs", ())
+                    change = InSyncChange(
+                        topic.topic_id,
+                        answer.partition_index,
+                        answer.partition_epoch,
+                        tuple((member.broker_id, member.broker_epoch) for member in members),
+                    )
+                    self.history.in_sync_changes.append(change)
 
     def keep_looking(self) -> None:
         """Often enough to see who may lead soon after that has changed."""

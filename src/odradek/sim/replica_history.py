@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from odradek.base.ids import TopicPartition
 from odradek.metadata.records import MetadataRecord
@@ -42,6 +43,16 @@ class UncleanEnd(NamedTuple):
     metadata: MetadataEnd
 
 
+class InSyncChange(NamedTuple):
+    """What a leader asked for, and the controller agreed to: who is in sync, and in which of its lives."""
+
+    topic_id: UUID
+    partition: int
+    partition_epoch: int
+    """That the partition has with the change."""
+    broker_epochs: tuple[tuple[int, int], ...]
+
+
 class CommittedRecord(NamedTuple):
     offset: int
     epoch: int
@@ -52,6 +63,7 @@ class CommittedRecord(NamedTuple):
 class ReplicaHistory:
     copies: Final[list[Copies]] = field(default_factory=list)
     unclean_ends: Final[list[UncleanEnd]] = field(default_factory=list)
+    in_sync_changes: Final[list[InSyncChange]] = field(default_factory=list)
     metadata: tuple[CommittedRecord, ...] = ()
     """From the first record on, as the cluster has agreed on it in the end. Empty: it has not."""
     metadata_batches: tuple[StoredBatch, ...] = ()

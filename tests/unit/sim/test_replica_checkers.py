@@ -16,6 +16,7 @@ from odradek.sim.checkers.records import check_ends_of_epochs, check_read_stays
 from odradek.sim.checkers.replicas import (
     HAS_EVERYTHING,
     LOGS_AGREE,
+    OTHER_LIFE,
     STANDS_STILL,
     UNCLEAN_IS_OUT,
     WHO_IS_IN_SYNC,
@@ -25,7 +26,14 @@ from odradek.sim.checkers.replicas import (
     check_same_prefix,
 )
 from odradek.sim.history import Deletion, EndOffset, History, InSyncView, Outcome, Read, Send
-from odradek.sim.replica_history import CommittedRecord, Copies, MetadataEnd, ReplicaHistory, UncleanEnd
+from odradek.sim.replica_history import (
+    CommittedRecord,
+    Copies,
+    InSyncChange,
+    MetadataEnd,
+    ReplicaHistory,
+    UncleanEnd,
+)
 from odradek.sim.stored_log import StoredBatch
 
 ORDERS = TopicPartition("orders0", 0)
@@ -119,6 +127,13 @@ def test_who_lost_its_memory_is_not_in_sync_when_it_is_back() -> None:
         history = told_by(changed(isr=isr), registered(3))
         history.unclean_ends.append(UncleanEnd(3, 1.0, END))
         assert sorted(set(rules(history))) == sorted(expected)
+
+
+def test_nobody_comes_into_sync_by_a_former_life() -> None:
+    for broker_epoch, expected in ((3, []), (-1, []), (2, [OTHER_LIFE])):
+        history = told_by(changed(isr=(1, 2)), changed(isr=(1, 2, 3)))
+        history.in_sync_changes.append(InSyncChange(TOPIC_ID, 0, 2, ((1, 1), (2, 2), (3, broker_epoch))))
+        assert rules(history) == expected
 
 
 def send(offset: int, checksum: int, ended: float = 1.0) -> Send:

@@ -32,6 +32,7 @@ class PartitionModel:
     removing: tuple[int, ...]
     leader: int
     leader_epoch: int
+    partition_epoch: int
 
     @property
     def original_replicas(self) -> tuple[int, ...]:
@@ -50,6 +51,7 @@ class ClusterModel:
         self.partitions: Final[dict[tuple[UUID, int], PartitionModel]] = {}
         self.registered_at: Final[dict[int, int]] = {}
         """The offset of each broker's latest registration."""
+        self.broker_epochs: Final[dict[int, int]] = {}
         self.fenced: Final[dict[int, bool]] = {}
         self._names: Final[dict[UUID, str]] = {}
         self._min_isr: Final[dict[str, int]] = {}
@@ -88,6 +90,7 @@ class ClusterModel:
                 return self._change(record)
             case RegisterBrokerRecord():
                 self.registered_at[record.broker_id] = one.offset
+                self.broker_epochs[record.broker_id] = record.broker_epoch
                 self.fenced[record.broker_id] = record.fenced
             case UnregisterBrokerRecord():
                 self.fenced.pop(record.broker_id, None)
@@ -106,6 +109,7 @@ class ClusterModel:
             removing=record.removing_replicas,
             leader=record.leader,
             leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
         )
         return key
 
@@ -123,5 +127,6 @@ class ClusterModel:
             removing=before.removing if record.removing_replicas is None else record.removing_replicas,
             leader=record.leader if has_leader_change else before.leader,
             leader_epoch=before.leader_epoch + has_leader_change,
+            partition_epoch=before.partition_epoch + 1,
         )
         return key

@@ -12,7 +12,7 @@ from odradek.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.history import Deletion, History, InSyncView, Outcome, Read, Send
-from odradek.sim.replica_history import CommittedRecord, Copies, ReplicaHistory, UncleanEnd
+from odradek.sim.replica_history import CommittedRecord, Copies, InSyncChange, ReplicaHistory, UncleanEnd
 from odradek.sim.stored_log import StoredBatch
 
 STAYS_DELETED: Final = "1 deleted stays deleted"
@@ -22,8 +22,10 @@ LOGS_AGREE: Final = "16 logs agree below the lowest high watermark"
 WHO_IS_IN_SYNC: Final = "17 who is in sync, and who is eligible"
 STANDS_STILL: Final = "17 below min ISR the high watermark stands still"
 MOVED: Final = "16 a move is over once the newcomers are in sync"
+OTHER_LIFE: Final = "18 a former life's epoch is refused"
 WHO_MAY_LEAD: Final = "18 only who has everything is elected"
 UNCLEAN_IS_OUT: Final = "18 after an unclean stop nobody is in sync"
+_ANY_EPOCH: Final = -1
 _LATEST_SENDS: Final = 20
 _Key = tuple[UUID, int]
 _Epoch = tuple[TopicPartition, int]
@@ -35,12 +37,29 @@ def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation
     seconds = history.copies[-1].seconds if history.copies else 0.0
     states = _States(history.metadata)
     yield from check_metadata_log(history.metadata, history.unclean_ends, seconds)
+    yield from check_lives(history.metadata, history.in_sync_changes, seconds)
     yield from check_copies(history, states, seen.sends)
     yield from check_stands_still(history.metadata, seen)
     yield from check_deleted(seen.deletions, seen.reads, history.unclean_ends)
 
 
 # ---- the metadata log
+
+
+def check_lives(
+    records: Sequence[CommittedRecord], changes: Sequence[InSyncChange], seconds: float
+) -> Iterator[Violation]:
+    """Whom a leader names as in sync, it names as it knows it: the controller agrees only if that life goes on."""
+    model = ClusterModel()
+    agreed = {(one.topic_id, one.partition, one.partition_epoch): one for one in changes}
+    for one in records:
+        changed = model.take(one)
+        change = agreed.get((*changed, model.partitions[changed].partition_epoch)) if changed else None
+        for broker_id, broker_epoch in change.broker_epochs if change else ():
+            if broker_epoch not in (_ANY_EPOCH, model.broker_epochs.get(broker_id)):
+                what = f"record {one.offset}: broker {broker_id} comes into sync by its former epoch {broker_epoch}"
+                yield Violation(OTHER_LIFE, what, seconds)
+                return
 
 
 def check_metadata_log(
