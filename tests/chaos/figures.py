@@ -1,7 +1,8 @@
 """What a run amounts to, as a table for people and as JSON for programs."""
 
 import json
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Final
@@ -32,6 +33,8 @@ class Figures:
     """Between two acknowledgements of one partition, to whomever."""
     longest_gap_s_of: Mapping[str, float]
     """The same, to one producer."""
+    longest_gap_s_at: Mapping[str, float]
+    """The same, by what had been done last when it ended."""
     longest_stall_s: float
     """For how long this machine let nobody work, the test included."""
     tracebacks: int
@@ -51,16 +54,33 @@ def outcomes(history: History) -> dict[str, int]:
 
 def longest_gap_s(history: History, producer: int | None = None) -> float:
     """Of all partitions; between the first and the last acknowledgement of each."""
-    longest = 0.0
+    gaps = (
+        later - one for partition in range(history.partitions) for one, later in _gaps(history, partition, producer)
+    )
+    return max(gaps, default=0.0)
+
+
+def longest_gaps_s(history: History, done_at_s: Sequence[tuple[float, str]]) -> dict[str, float]:
+    """By what had been done last when the gap ended; `done_at_s` in the order of time."""
+    longest: dict[str, float] = {}
+    moments = [at_s for at_s, _ in done_at_s]
     for partition in range(history.partitions):
-        times: list[float] = []
-        for (number, of_partition), sends in history.sends.items():
-            if of_partition == partition and producer in (None, number):
-                ends = zip(sends.outcomes, sends.ended_at_s, strict=True)
-                times += [ended_at_s for outcome, ended_at_s in ends if outcome >= 0]
-        times.sort()
-        longest = max(longest, max((later - one for one, later in pairwise(times)), default=0.0))
-    return longest
+        for one, later in _gaps(history, partition, None):
+            if place := bisect_left(moments, later):
+                what = done_at_s[place - 1][1]
+                longest[what] = max(longest.get(what, 0.0), later - one)
+    return dict(sorted(longest.items(), key=lambda item: -item[1]))
+
+
+def _gaps(history: History, partition: int, producer: int | None) -> Iterable[tuple[float, float]]:
+    """Every two acknowledgements of which one follows the other."""
+    times: list[float] = []
+    for (number, of_partition), sends in history.sends.items():
+        if of_partition == partition and producer in (None, number):
+            ends = zip(sends.outcomes, sends.ended_at_s, strict=True)
+            times += [ended_at_s for outcome, ended_at_s in ends if outcome >= 0]
+    times.sort()
+    return pairwise(times)
 
 
 def as_json(figures: Figures, anomalies: Sequence[Anomaly]) -> str:
@@ -82,6 +102,7 @@ def as_table(figures: Figures, anomalies: Sequence[Anomaly]) -> str:
         ("longest recovery", f"{figures.longest_recovery_s:.1f} s"),
         ("longest gap of acknowledgements", f"{figures.longest_gap_s:.2f} s"),
         *((f"  to {name}", f"{gap_s:.2f} s") for name, gap_s in figures.longest_gap_s_of.items()),
+        *((f"  at: {what}", f"{gap_s:.2f} s") for what, gap_s in figures.longest_gap_s_at.items()),
         ("longest stall of the machine", f"{figures.longest_stall_s:.2f} s"),
         ("tracebacks in logs", str(figures.tracebacks)),
         *(("not done", what) for what in figures.missing),

@@ -15,7 +15,7 @@ from odradek.client.errors import ClientError
 from tests.chaos.checker import Anomaly, Kind, check
 from tests.chaos.cluster import NODES, PARTITIONS, TOPIC, ChaosCluster, Unhealed
 from tests.chaos.confluent_clients import ConfluentClients, end_offsets, read_finally
-from tests.chaos.figures import Figures, longest_gap_s, outcomes
+from tests.chaos.figures import Figures, longest_gap_s, longest_gaps_s, outcomes
 from tests.chaos.history import History
 from tests.chaos.java_clients import JavaClients
 from tests.chaos.load import ANSWERS_S_MAX, Clients
@@ -85,6 +85,7 @@ class _Course:
         self._stalled_s = self._longest_stall_s = 0.0
         self._doing = "start"
         self.strikes: Final[list[str]] = []
+        self._done_at_s: Final[list[tuple[float, str]]] = []
         without = cluster.without | (frozenset(Act) - settings.acts)
         self._plan: Final = Plan(settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), without)
 
@@ -149,6 +150,7 @@ class _Course:
     def _carry_out(self, strike: Strike, how: Callable[[Strike], None]) -> None:
         self._doing = f"{time.monotonic() - self._began_at:.1f} s: {strike}"
         self.strikes.append(self._doing)
+        self._done_at_s.append((time.monotonic(), strike.act))
         how(strike)
 
     # The beginning and the end
@@ -222,6 +224,7 @@ class _Course:
             longest_recovery_s=self._nemesis.longest_recovery_s,
             longest_gap_s=longest_gap_s(history),
             longest_gap_s_of={name: longest_gap_s(history, number) for number, name in enumerate(history.producers)},
+            longest_gap_s_at=longest_gaps_s(history, self._done_at_s),
             longest_stall_s=self._longest_stall_s,
             tracebacks=sum(_count(file, b"Traceback (most recent call last)") for file in self._cluster.log_files),
             missing=[*self._settings.missing, *self._cluster.missing],
