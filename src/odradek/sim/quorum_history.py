@@ -240,6 +240,8 @@ class CommittedBatch:
     appended_seconds: float
     seen_seconds: float
     """When it was first said to be committed."""
+    committed_in: int
+    """The epoch of the leader that said so."""
     brokers: tuple[BrokerChange, ...] = ()
     topics: tuple[TopicState, ...] = ()
 

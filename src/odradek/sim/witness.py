@@ -82,7 +82,7 @@ class Witness:
             )
         )
         if offset > self._end:
-            self._write_down(leader, offset)
+            self._write_down(leader, epoch, offset)
 
     def _is_held(self, end_offset: int, voter_sets: Sequence[frozenset[str]]) -> bool:
         reaching = {name for name, disk in self._disks.items() if disk.durable_end().offset >= end_offset}
@@ -97,7 +97,7 @@ class Witness:
                     sets.append(frozenset(self._voters[voter_id] for voter_id in batch.voter_ids))
         return sets[:-3:-1]
 
-    def _write_down(self, leader: str, offset: int) -> None:
+    def _write_down(self, leader: str, epoch: int, offset: int) -> None:
         history, now = self._history, self._world.now
         for batch, records in self._disks[leader].records(self._end):
             if batch.last_offset >= offset:
@@ -112,6 +112,7 @@ class Witness:
                     leader=leader if appended is None else appended.node,
                     appended_seconds=now if appended is None else appended.seconds,
                     seen_seconds=now,
+                    committed_in=epoch,
                     brokers=tuple(_broker_changes(records)),
                     topics=self._topic_states(batch, records),
                 )

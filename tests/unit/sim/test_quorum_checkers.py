@@ -288,7 +288,12 @@ def test_a_majority_that_is_well_makes_progress() -> None:
 
 def committed(offset: int, seconds: float, *changes: BrokerChange) -> CommittedBatch:
     return CommittedBatch(
-        batch=batch(offset), leader="node1", appended_seconds=seconds, seen_seconds=seconds, brokers=changes
+        batch=batch(offset),
+        leader="node1",
+        appended_seconds=seconds,
+        seen_seconds=seconds,
+        committed_in=1,
+        brokers=changes,
     )
 
 

@@ -99,7 +99,9 @@ def check_leader_logs(history: QuorumHistory) -> Iterator[Violation]:
     for log in history.leader_logs:
         has = {batch.base_offset: batch for batch in log.batches}
         for one in history.committed:
-            if one.seen_seconds >= log.seconds or one.batch.base_offset < log.start_offset:
+            # Who led before may say so late.
+            is_earlier = one.seen_seconds < log.seconds and one.committed_in < log.epoch
+            if not is_earlier or one.batch.base_offset < log.start_offset:
                 continue
             if has.get(one.batch.base_offset) != one.batch:
                 what = f"{log.leader}, leader of epoch {log.epoch}, does not have {_text(one.batch)}"
