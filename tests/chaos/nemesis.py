@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from odradek.base.errors import KafkaError
@@ -130,23 +130,17 @@ class Nemesis:
 
     # Placement
 
-    def _move(self, strike: Strike) -> None:
-        with self._moving(strike):
-            """Nothing else happens."""
-
     def _move_and_kill(self, strike: Strike) -> None:
-        with self._moving(strike):
-            self._kill(strike.moves[0][1][:1], strike.seconds)
+        self._move(strike)
+        self._kill(strike.moves[0][1][:1], strike.seconds)
 
-    @contextmanager
-    def _moving(self, strike: Strike) -> Iterator[None]:
+    def _move(self, strike: Strike) -> None:
+        """Begins it; whoever carries out a strike waits for the end."""
         with self._cluster.moves() as moves:
             refusals = moves.begin({TopicPartition(TOPIC, number): replicas for number, replicas in strike.moves})
         if refusals:
             raise Unhealed(f"moves were refused: {refusals}")
         self.tally[MOVES] += len(strike.moves)
-        yield
-        self._cluster.wait_until_moved()
 
     def _elect(self, strike: Strike) -> None:
         # Whoever leads already refuses to be elected again; that is no trouble.
