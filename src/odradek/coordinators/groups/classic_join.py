@@ -12,7 +12,7 @@ from .classic_member import ClassicMember
 from .classic_rebalance import ClassicRebalance
 from .classic_records import record_of, record_of_new
 from .groups import SESSION, Groups
-from .outcome import NewGroupWritten, Outcome, StaticMemberWritten, Token, refusal_of_append
+from .outcome import Outcome, StaticMemberWritten, Token, refusal_of_append
 from .settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4
@@ -53,7 +53,7 @@ class ClassicJoin:
         else:
             self._join_again(group, command, token, now_ms, out)
         if is_new_group and not out.records:
-            out.write_classic_group(record_of_new(group), NewGroupWritten(group.group_id))
+            out.write_classic_group(record_of_new(group))
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """Counting those who have joined, while members are called together: who comes first stays."""

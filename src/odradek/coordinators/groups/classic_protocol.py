@@ -178,7 +178,7 @@ class ClassicProtocol:
         out = Outcome()
         if isinstance(written, StaticMemberWritten):
             self._joining.static_member_written(written, error, now_ms, out)
-        elif isinstance(written, AssignmentWritten):
+        else:
             self._assignment_written(written, error, now_ms, out)
         return out
 

@@ -12,7 +12,7 @@ from .classic_group import ClassicGroup, Rebalance, State
 from .classic_member import EMPTY_ASSIGNMENT, ClassicMember
 from .classic_records import record_of
 from .groups import JOIN, SESSION, SYNC, Groups
-from .outcome import EmptyGroupWritten, Outcome
+from .outcome import Outcome
 from .settings import GroupSettings
 
 
@@ -87,7 +87,7 @@ class ClassicRebalance:
         group.begin_next_generation(now_ms)
         if group.state is State.EMPTY:
             group.rebalances[-1].ended_ms = now_ms
-            out.write_classic_group(record_of(group, {}), EmptyGroupWritten(group.group_id))
+            out.write_classic_group(record_of(group, {}))
             return
         for member in group.members.values():
             self.answer_join(member, self.joined_answer(group, member.member_id), out)

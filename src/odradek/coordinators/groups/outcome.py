@@ -19,16 +19,6 @@ Token = int
 """By which the host knows whom an answer is for; the coordinator only keeps it."""
 
 
-class NewGroupWritten(NamedTuple):
-    """The first record of a group, written beside a join that is under way or already answered."""
-
-    group_id: str
-
-
-class EmptyGroupWritten(NamedTuple):
-    group_id: str
-
-
 class AssignmentWritten(NamedTuple):
     """The leader's assignment: the generation is stable with it, unless it has passed meanwhile."""
 
@@ -49,7 +39,7 @@ class StaticMemberWritten(NamedTuple):
     join_version: int
 
 
-Written = NewGroupWritten | EmptyGroupWritten | AssignmentWritten | StaticMemberWritten
+Written = AssignmentWritten | StaticMemberWritten
 
 
 class Producer(NamedTuple):
@@ -71,7 +61,7 @@ class Outcome:
     """All records fit one batch, or the step is refused; otherwise they may be spread over several."""
     producer: Producer | None = None
 
-    def write_classic_group(self, record: GroupRecord, then: Written) -> None:
+    def write_classic_group(self, record: GroupRecord, then: Written | None = None) -> None:
         assert not self.records, "a step writes one record of a classic group"
         self.records.append(record)
         self.on_written = then

@@ -10,6 +10,7 @@ from odradek.base.group_commands import Answer
 from odradek.coordinators.groups.coordinator import NO_PRODUCER_ID, Command, GroupCoordinator
 from odradek.coordinators.groups.outcome import Outcome, Written
 from odradek.coordinators.groups.records import GroupRecord, decode, encode_key, encode_value
+from odradek.coordinators.groups.refusals import refuse
 from odradek.coordinators.groups.settings import GroupSettings
 
 Logged = tuple[bytes, bytes | None, int]
@@ -41,6 +42,7 @@ class Host:
         self.failing: ErrorCode | None = None
         self._parked: deque[tuple[int, list[tuple[int, Answer]], Written | None]] = deque()
         self._tokens = 0
+        self._commands: dict[int, Command] = {}
         self._load()
 
     def _load(self) -> None:
@@ -64,6 +66,7 @@ class Host:
     def send(self, command: Command, token: int | None = None) -> int:
         self._tokens += 1
         chosen = self._tokens if token is None else token
+        self._commands[chosen] = command
         self.take(self.coordinator.handle(command, chosen, self.now_ms))
         return chosen
 
@@ -94,7 +97,10 @@ class Host:
 
     def take(self, outcome: Outcome) -> None:
         if outcome.records and self.failing is not None:
-            self.answers.update(outcome.answers)
+            self._answer(outcome.answers)
+            self._answer(
+                [(token, refuse(self._commands[token], self.failing)) for token, _ in outcome.answers_when_committed]
+            )
             if outcome.on_written is not None:
                 self.take(self.coordinator.written(outcome.on_written, self.failing, self.now_ms))
             return

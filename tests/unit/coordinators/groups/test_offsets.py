@@ -90,6 +90,27 @@ def test_what_was_not_committed_is_not_there_after_a_failover() -> None:
     assert fetched(host.failover()) == {("a", 0): 5}
 
 
+@pytest.mark.parametrize(
+    ("error", "refusal"),
+    [
+        (ErrorCode.not_enough_replicas, ErrorCode.coordinator_not_available),
+        (ErrorCode.not_leader_or_follower, ErrorCode.not_coordinator),
+        (ErrorCode.kafka_storage_error, ErrorCode.not_coordinator),
+        (ErrorCode.message_too_large, ErrorCode.unknown_server_error),
+    ],
+)
+def test_what_cannot_be_written_is_refused_and_forgotten(error: ErrorCode, refusal: ErrorCode) -> None:
+    host = Host()
+    host.ask(commit(None, 5))
+    host.failing = error
+    assert errors(host, host.send(commit(None, 6))) == [refusal]
+    host.ask(DeleteGroups([GROUP]))
+    host.failing = None
+    host.commit()
+    assert fetched(host) == {("a", 0): 5}
+    assert len(host.coordinator.list_groups()) == 1
+
+
 def test_a_stale_generation_cannot_commit() -> None:
     host = Host()
     member = stable_group(host, 1)[0]
