@@ -49,7 +49,10 @@ def check_records(history: History, final_reader: str | None, *, is_replicated: 
         else:
             yield from check_end_offsets(partition, sends, reads, ends)
         if final_reader is not None:
-            yield from check_read_stays(partition, reads, final, start_offset)
+            # Whoever still writes then is read by others after the final reader.
+            final_began = min((one.began for one in reads if one.reader == final_reader), default=0.0)
+            earlier = [one for one in reads if one.ended < final_began]
+            yield from check_read_stays(partition, earlier, final, start_offset)
     yield from check_out_of_range(history)
     yield from check_producer_ids(history)
 
