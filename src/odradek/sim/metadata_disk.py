@@ -13,7 +13,7 @@ from zlib import crc32
 from odradek.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from odradek.metadata.records import encode as encode_record
 from odradek.sim.disk import FileNode, VirtualDisk
-from odradek.sim.metadata_segments import SegmentReader, records_of
+from odradek.sim.metadata_segments import CRC_COVERS_FROM, SegmentReader, records_of
 from odradek.sim.quorum_history import LogBatch, LogEnd, MetadataCopy, QuorumState
 
 _SEGMENT: Final = re.compile(r"(\d{20})\.log\Z")
@@ -123,7 +123,7 @@ class MetadataDisk:
         return (-1 if before is None else before.last_offset) - (-1 if after is None else after.last_offset)
 
     def flip_bit(self, batches: int, share: float) -> bool:
-        """Of the first of so many batches at the end, somewhere in it. False if there are none."""
+        """Of the first of so many batches at the end, where its checksum tells. False if there are none."""
         file = self._last_segment()
         if file is None:
             return False
@@ -132,7 +132,8 @@ class MetadataDisk:
         if count:
             position, size = reader.place_of_last(count)
             file.sync()
-            file.flip_bit(position + int(size * share), int(share * 1000) % 8)
+            covered = size - CRC_COVERS_FROM
+            file.flip_bit(position + CRC_COVERS_FROM + int(covered * share), int(share * 1000) % 8)
         return count > 0
 
     # ---- files

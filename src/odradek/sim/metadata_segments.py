@@ -19,7 +19,8 @@ from odradek.sim.quorum_history import LogBatch
 
 _HEADER: Final = Struct(">qiibIhi")
 _SIZE_OVERHEAD: Final = 12
-_CRC_COVERS_FROM: Final = 21
+CRC_COVERS_FROM: Final = 21
+"""Offset, length and epoch of a batch come before it: nothing in Kafka's format tells that they are wrong."""
 _IS_CONTROL: Final = 0x20
 
 
@@ -75,7 +76,7 @@ def split(data: bytes) -> Iterator[bytes]:
         if (
             size <= _SIZE_OVERHEAD
             or len(batch) < size
-            or crc32c(batch[_CRC_COVERS_FROM:]) != _HEADER.unpack_from(batch)[4]
+            or crc32c(batch[CRC_COVERS_FROM:]) != _HEADER.unpack_from(batch)[4]
         ):
             return
         yield batch
