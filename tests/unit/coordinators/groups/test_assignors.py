@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.coordinators.groups.assignors import (
@@ -45,12 +45,14 @@ def check_complete(group: GroupSpec, assignment: Assignment) -> None:
         assert all(topics.values())
 
 
+@settings(deadline=None)
 @given(members, counts)
 def test_ranges_are_complete(topics: dict[str, frozenset[UUID]], partition_counts: dict[UUID, int]) -> None:
     group = group_of(topics, partition_counts, {})
     check_complete(group, assign_ranges(group))
 
 
+@settings(deadline=None)
 @given(st.lists(members, min_size=1, max_size=4), counts)
 def test_uniform_is_complete_through_changes(
     history: list[dict[str, frozenset[UUID]]], partition_counts: dict[UUID, int]
@@ -64,6 +66,7 @@ def test_uniform_is_complete_through_changes(
         assert assign_uniformly(settled) == had, "who has its share keeps it"
 
 
+@settings(deadline=None)
 @given(st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1), min_size=1, max_size=4), counts)
 def test_uniform_is_even_where_all_read_the_same(history: list[set[str]], partition_counts: dict[UUID, int]) -> None:
     had: Assignment = {}

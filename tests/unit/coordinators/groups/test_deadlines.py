@@ -1,6 +1,6 @@
 """Deadlines come in the order of time, then of setting, and only as they were set last."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.coordinators.groups.deadlines import Deadlines
@@ -8,6 +8,7 @@ from odradek.coordinators.groups.deadlines import Deadlines
 steps = st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 20)), st.integers(0, 3)))
 
 
+@settings(deadline=None)
 @given(steps)
 def test_as_a_plain_table_would(history: list[tuple[str, int | None, int]]) -> None:
     deadlines: Deadlines[str] = Deadlines()

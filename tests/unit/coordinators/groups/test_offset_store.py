@@ -1,6 +1,6 @@
 """What the store says is committed is what a store would say that has read only so much of the log."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.base.ids import TopicPartition
@@ -30,6 +30,7 @@ def replay(store: OffsetStore, offset: int, entry: tuple) -> None:  # type: igno
             store.end_transaction(producer_id, commits=commits, marker_offset=offset)
 
 
+@settings(deadline=None)
 @given(st.lists(entries, max_size=30), st.lists(st.integers(0, 30), max_size=4), st.integers(0, 30))
 def test_committed_is_what_the_committed_log_says(log: list, marks: list[int], loaded_at: int) -> None:  # type: ignore[type-arg]
     store = OffsetStore()
