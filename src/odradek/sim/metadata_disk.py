@@ -123,12 +123,16 @@ class MetadataDisk:
         return (-1 if before is None else before.last_offset) - (-1 if after is None else after.last_offset)
 
     def flip_bit(self, batches: int, share: float) -> bool:
-        """Of the first of so many batches at the end, where its checksum tells. False if there are none."""
+        """Of the first of so many batches at the end, where its checksum tells. False if there are none.
+
+        None that a snapshot stands for: a start does not look at them once more, nor does Kafka's.
+        """
         file = self._last_segment()
         if file is None:
             return False
         reader = self._reader(file, durable=False)
-        count = min(batches, len(reader.batches))
+        looked_at_from = max(self.durable_snapshots(), default=(0, 0))[0]
+        count = min(batches, sum(batch.base_offset >= looked_at_from for batch in reader.batches))
         if count:
             position, size = reader.place_of_last(count)
             file.sync()

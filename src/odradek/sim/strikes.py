@@ -306,6 +306,9 @@ def _damage_log(fault: Fault, cluster: Cluster) -> None:
     last = node.metadata_disk.last()
     if node not in cluster.voters or not others or last is None:
         return
+    if not (node.is_wanted and node.machine.is_running):
+        # What was closed in peace is not looked at by the next start, nor is it by Kafka's.
+        return
     if not all(one.metadata_disk.durably_has(last) for one in others):
         return
     state = node.metadata_disk.durable_state(0.0)
