@@ -8,7 +8,7 @@ from odradek.controller.assignment import Assignment
 from odradek.controller.brokers import Brokers
 from odradek.controller.isr_changes import IsrChanges
 from odradek.controller.partition_change import PartitionChange
-from odradek.handlers.broker import fetch, fetch_reading, list_offsets
+from odradek.handlers.broker import list_offsets
 from odradek.log.partition_log import PartitionLog
 from odradek.log.producer_state import Origin, StagedProducers
 from odradek.metadata.commands import NO_BROKER_EPOCH
@@ -16,7 +16,7 @@ from odradek.metadata.records import MetadataRecord
 from odradek.node.replica_fetcher import ReplicaFetcher
 from odradek.node.roles import Roles
 from odradek.partition.partition import Partition
-from odradek.replication.follower import FetchPosition, FollowerState, Progress
+from odradek.replication.follower import FetchPosition, FollowerState
 from odradek.replication.leader import LeaderState
 from odradek.replication.progress import FollowerProgress
 from odradek.sim.planted_bug import Breaks, PlantedBug
@@ -67,15 +67,6 @@ def _count_proposed_only(sound: Any) -> Any:
         return leader.isr if pending is None else tuple(member.broker_id for member in pending.proposal.isr)
 
     return property(maximal_isr)
-
-
-def _admit_before_epoch_start(sound: Any) -> Any:
-    def admit(leader: LeaderState, follower: FollowerProgress) -> None:
-        is_in_sync = follower.end_offset >= leader.high_watermark
-        if is_in_sync and leader._is_eligible(follower) and leader._pending is None:
-            leader._propose((*leader.isr, follower.broker_id), added=follower.broker_id)
-
-    return admit
 
 
 def _admit_at_once(sound: Any) -> Any:
@@ -148,13 +139,6 @@ def _claim_more(sound: Any) -> Any:
         return found._replace(fetch_offset=state.leader_high_watermark)
 
     return position
-
-
-def _keep_log_start(sound: Any) -> Any:
-    def appended(state: FollowerState, log: Any, answer: Any) -> Progress:
-        return Progress(sound(state, log, answer).high_watermark_moved, log.log_start_offset)
-
-    return appended
 
 
 def _forget_replicated(sound: Any) -> Any:
@@ -269,14 +253,6 @@ REPLICATION_BUGS: Final = (
         _count_proposed_only,
     ),
     _bug(
-        "in-sync-before-epoch-start",
-        "a new leader takes for in sync who has not even its predecessor's records",
-        LeaderState,
-        "_admit",
-        _admit_before_epoch_start,
-        scenario=REPLICAS_APART,
-    ),
-    _bug(
         "in-sync-at-once",
         "whoever fetches is in sync",
         LeaderState,
@@ -316,14 +292,6 @@ REPLICATION_BUGS: Final = (
         _cut_when_following,
     ),
     _bug(
-        "divergence-not-looked-for",
-        "a leader gives records to followers whose logs part from its own",
-        fetch_reading,
-        "diverging_of",
-        _always(None),
-        (fetch, "diverging_of", _always(None)),
-    ),
-    _bug(
         "follower-claims-more",
         "a follower fetches from beyond what it has written",
         FollowerState,
@@ -344,13 +312,6 @@ REPLICATION_BUGS: Final = (
         StagedProducers,
         "add",
         _forget_replicated,
-    ),
-    _bug(
-        "log-start-not-passed-on",
-        "followers keep what was deleted",
-        FollowerState,
-        "appended",
-        _keep_log_start,
     ),
     _bug(
         "elected-from-outside",
