@@ -22,6 +22,7 @@ MEGABYTE = 1 << 20
 SIZE_BYTES = 4 * MEGABYTE
 BYTES_PER_S = MEGABYTE
 SECONDS = SIZE_BYTES / BYTES_PER_S
+SLOWNESS_MAX = 3
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,12 @@ class MoveWatch(threading.Thread):
         return self._seconds
 
 
+def assert_takes(seconds: float, expected: float) -> None:
+    """Never quicker than the rate allows: the answer that passes before anybody is held back is all that it gives away.
+    How much slower depends on what else the machine does; alone it is within a fifth."""
+    assert 0.8 * expected - 0.1 <= seconds <= SLOWNESS_MAX * expected, seconds
+
+
 def throttles(cluster: RealCluster, topic: str) -> set[str | None]:
     """What the configs say that throttles are made of, defaults aside."""
     with cluster.client() as client:
@@ -97,7 +104,7 @@ def test_kafkas_own_tool_throttles_and_takes_it_off(
     watch = MoveWatch(cluster)
     tools.reassign_partitions("--reassignment-json-file", file, "--execute", "--throttle", str(BYTES_PER_S))
     assert throttles(cluster, "by-kafka") == {"0:1", "0:2", str(BYTES_PER_S)}
-    assert watch.seconds() == pytest.approx(SECONDS, rel=0.2)
+    assert_takes(watch.seconds(), SECONDS)
     verified = tools.reassign_partitions("--reassignment-json-file", file, "--verify")
     assert "Clearing topic-level throttles on topic by-kafka" in verified
     assert throttles(cluster, "by-kafka") == set()
@@ -110,7 +117,7 @@ def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, t
     applied = call(*command, "--throttle", str(BYTES_PER_S))
     assert applied.returncode == 0, applied
     assert throttles(cluster, "by-odradek") == {"0:1", "0:2", str(BYTES_PER_S)}
-    assert watch.seconds() == pytest.approx(SECONDS, rel=0.2)
+    assert_takes(watch.seconds(), SECONDS)
     over = call("reassign", "status", "-b", bootstrap(cluster))
     assert "replication throttles are taken off" in over.stderr
     assert throttles(cluster, "by-odradek") == set()
@@ -142,5 +149,5 @@ def test_each_side_keeps_to_its_own_limit(cluster: RealCluster, broker: str, sid
         rate = {f"{side}.replication.throttled.rate": str(2 * BYTES_PER_S)}
         admin.alter_configs(Resource(ResourceType.BROKER, broker), changes=rate)
         assert not Reassignments(client).begin({TopicPartition(topic, 0): (2,)})
-        assert watch.seconds() == pytest.approx(SECONDS / 2, rel=0.2, abs=0.5)
+        assert_takes(watch.seconds(), SECONDS / 2)
         admin.alter_configs(Resource(ResourceType.BROKER, broker), changes={}, removals=rate)

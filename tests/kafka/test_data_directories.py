@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
 from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
@@ -94,6 +102,18 @@ def _own_configs(admin: AdminClient, topic: str) -> dict[str, str]:
     return {entry.name: entry.value for entry in entries if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value}
 
 
+def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """Apache Kafka answers Metadata a moment before it leads what it says it leads."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(partition, TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def _read_partitions(node: NodeProcess, partitions: list[TopicPartition], contents: Contents) -> None:
     """Everything from the beginning to the end of each, over one consumer."""
     consumer = Consumer(
@@ -107,7 +127,7 @@ def _read_partitions(node: NodeProcess, partitions: list[TopicPartition], conten
     )
     for partition in partitions:
         where = f"{partition.topic}-{partition.partition}"
-        contents.offsets[where] = consumer.get_watermark_offsets(partition, TIMEOUT_S)
+        contents.offsets[where] = _watermarks(consumer, partition)
         contents.records[where] = []
     unread = set(contents.records)
     consumer.assign(partitions)
