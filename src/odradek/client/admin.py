@@ -125,30 +125,43 @@ class Admin:
 
     def configs(self, resource: Resource, names: Sequence[str] | None = None) -> list[ConfigValue]:
         """All configs of a resource, or those of the given names, in the order of their names."""
+        (found,) = self._configs([resource], names, self._owner(resource)).values()
+        return found
+
+    def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, list[ConfigValue]]:
+        """Of many topics with one question."""
+        return self._configs([Resource(ResourceType.TOPIC, topic) for topic in topics], names, None)
+
+    def _configs(
+        self, resources: Sequence[Resource], names: Sequence[str] | None, node_id: int | None
+    ) -> dict[str, list[ConfigValue]]:
+        """By the resources' names, as this broker knows them, or any."""
 
         def build(chosen: Schema) -> Message:
-            asked = chosen.new(
-                "DescribeConfigsResource",
-                resource_type=int(resource.type),
-                resource_name=resource.name,
-                configuration_keys=None if names is None else tuple(names),
+            asked = tuple(
+                chosen.new(
+                    "DescribeConfigsResource",
+                    resource_type=int(resource.type),
+                    resource_name=resource.name,
+                    configuration_keys=None if names is None else tuple(names),
+                )
+                for resource in resources
             )
             return chosen.new(
-                "DescribeConfigsRequest",
-                resources=(asked,),
-                include_synonyms=False,
-                include_documentation=False,
+                "DescribeConfigsRequest", resources=asked, include_synonyms=False, include_documentation=False
             )
 
-        def ask() -> list[ConfigValue]:
-            node_id = self._owner(resource)
+        def ask() -> dict[str, list[ConfigValue]]:
             if node_id is None:
                 response = self._cluster.ask_any(DESCRIBE_CONFIGS, build)
             else:
                 response = self._cluster.ask_broker(node_id, DESCRIBE_CONFIGS, build)
-            (result,) = response.results
-            raise_refusal(result)
-            return sorted(map(_config_value, result.configs), key=lambda config: config.name)
+            found = {}
+            for result in response.results:
+                raise_refusal(result)
+                values = map(_config_value, result.configs)
+                found[result.resource_name] = sorted(values, key=lambda config: config.name)
+            return found
 
         return self._cluster.retry("reading configs", ask)
 

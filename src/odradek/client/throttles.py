@@ -1,16 +1,16 @@
 """Replication throttles of a move, set and taken off over the wire: in the same configs that Kafka's own tool uses."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from odradek.client.admin import DESCRIBE_CONFIGS, Admin, ConfigSource, Resource, ResourceType, raise_refusal
+from odradek.client.admin import Admin, ConfigSource, ConfigValue, Resource, ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.reassignment_plan import Move
-from odradek.protocol.schemas import Message, Schema
 
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
+REPLICAS: Final = (LEADERS, FOLLOWERS)
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
 _TOPICS_AT_ONCE: Final = 500
@@ -41,49 +41,26 @@ class ReplicationThrottles:
 
     def clear(self) -> int:
         """Takes off all there are. Returns how many topics and brokers had any."""
-        throttled = [Resource(ResourceType.TOPIC, topic) for topic in self._throttled_topics()]
-        throttled += [
-            resource
-            for broker in sorted(self._online())
-            for resource in (Resource(ResourceType.BROKER, str(broker)),)
-            if any(
-                one.source == ConfigSource.DYNAMIC_BROKER_CONFIG.name for one in self._admin.configs(resource, RATES)
-            )
-        ]
-        for resource in throttled:
-            names = (LEADERS, FOLLOWERS) if resource.type is ResourceType.TOPIC else RATES
+        throttled = [(Resource(ResourceType.TOPIC, topic), REPLICAS) for topic in self._throttled_topics()]
+        for broker in sorted(self._online()):
+            resource = Resource(ResourceType.BROKER, str(broker))
+            if _is_any_from(ConfigSource.DYNAMIC_BROKER_CONFIG, self._admin.configs(resource, RATES)):
+                throttled.append((resource, RATES))
+        for resource, names in throttled:
             self._admin.alter_configs(resource, changes={}, removals=names)
         return len(throttled)
 
     def _online(self) -> set[int]:
         return set(self._cluster.retry("listing brokers", lambda: self._cluster.layout([])).brokers)
 
-    def _throttled_topics(self) -> list[str]:
+    def _throttled_topics(self) -> Iterator[str]:
         topics = sorted(self._cluster.retry("listing topics", lambda: self._cluster.layout(None)).topics)
-        throttled: list[str] = []
         for start in range(0, len(topics), _TOPICS_AT_ONCE):
-            some = topics[start : start + _TOPICS_AT_ONCE]
-            throttled += self._cluster.retry("looking for throttles", lambda some=some: self._with_throttles(some))  # type: ignore[misc]
-        return throttled
+            found = self._admin.topic_configs(topics[start : start + _TOPICS_AT_ONCE], REPLICAS)
+            for topic, configs in found.items():
+                if _is_any_from(ConfigSource.DYNAMIC_TOPIC_CONFIG, configs):
+                    yield topic
 
-    def _with_throttles(self, topics: Sequence[str]) -> list[str]:
-        def build(chosen: Schema) -> Message:
-            asked = tuple(
-                chosen.new(
-                    "DescribeConfigsResource",
-                    resource_type=int(ResourceType.TOPIC),
-                    resource_name=topic,
-                    configuration_keys=(LEADERS, FOLLOWERS),
-                )
-                for topic in topics
-            )
-            return chosen.new(
-                "DescribeConfigsRequest", resources=asked, include_synonyms=False, include_documentation=False
-            )
 
-        found = []
-        for result in self._cluster.ask_any(DESCRIBE_CONFIGS, build).results:
-            raise_refusal(result)
-            if any(config.config_source == ConfigSource.DYNAMIC_TOPIC_CONFIG for config in result.configs):
-                found.append(result.resource_name)
-        return found
+def _is_any_from(source: ConfigSource, configs: Iterable[ConfigValue]) -> bool:
+    return any(one.source == source.name for one in configs)

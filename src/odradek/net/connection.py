@@ -193,8 +193,6 @@ class ClientConnection(asyncio.Protocol):
             self._last_call.cancel()
         self._limits.release(self)
         self._has_ended = True
-        # Each holds on to this connection.
-        self._contexts.clear()
         to_tell, self._to_tell = self._to_tell, None
         for told in to_tell or ():
             told()
@@ -431,7 +429,8 @@ class ClientConnection(asyncio.Protocol):
         due: list[bytes] = []
         while self._owed and self._owed[0].response is not _NOT_YET:
             owed = self._owed.popleft()
-            due += self._parts(owed.response, owed.context, owed.correlation_id)
+            parts = _body(owed.response, owed.context)
+            due += (_head(owed.context, owed.correlation_id, sum(map(len, parts))), *parts)
         if due:
             self.last_active = self._monotonic()
             self._send(due, 0)
@@ -445,17 +444,9 @@ class ClientConnection(asyncio.Protocol):
         elif self._owed:
             self._owed.append(_Owed(context, self._correlation_id, None, response))
         else:
-            parts = self._parts(response, context, self._correlation_id)
-            self._send(parts, sum(map(len, parts)))
-
-    def _parts(self, response: Any, context: RequestContext, correlation_id: int) -> list[bytes]:
-        """Head and body of an answer."""
-        kind = response.__class__
-        parts = response if kind is list else [response if kind is bytes else context.schema.write(response)]
-        size = sum(map(len, parts))
-        if context.schema.response_header_flexible:
-            return [_FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0), *parts]
-        return [_HEAD.pack(size + 4, correlation_id), *parts]
+            parts = _body(response, context)
+            size = sum(map(len, parts))
+            self._send([_head(context, self._correlation_id, size), *parts], size)
 
     def _send(self, parts: list[bytes], size: int) -> None:
         """Sends an answer of that size, and what was held back before it; or holds it back as well."""
@@ -484,6 +475,20 @@ class ClientConnection(asyncio.Protocol):
                 self._send(held_back, 0)
                 held_back.clear()
             self.close()
+
+
+def _body(response: Any, context: RequestContext) -> list[bytes]:
+    kind = response.__class__
+    if kind is list:
+        parts: list[bytes] = response
+        return parts
+    return [response if kind is bytes else context.schema.write(response)]
+
+
+def _head(context: RequestContext, correlation_id: int, size: int) -> bytes:
+    if context.schema.response_header_flexible:
+        return _FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0)
+    return _HEAD.pack(size + 4, correlation_id)
 
 
 def _unreadable(error: SerialError) -> str:

@@ -61,6 +61,16 @@ async def _bounded(scenario: Scenario) -> None:
     assert not left, left
 
 
+class LoopClock:
+    """The time of the loop on which the scenario plays, simulated or not."""
+
+    def wall_ms(self) -> int:
+        return 0
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
 class Node(asyncio.Protocol):
     """One connection of the scripted node: answers are given when the test says so, or by `script` at once."""
 

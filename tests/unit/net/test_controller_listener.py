@@ -18,18 +18,10 @@ from odradek.protocol.forwarding import read_forwarded_response, write_forwarded
 from odradek.protocol.principal import ANONYMOUS, write_principal
 from odradek.protocol.schemas import Message, Schema, schema
 from tests.unit.handlers.fake_controller_node import FakeControllerNode
-from tests.unit.net.peer_stage import HEARTBEAT, Scenario, heartbeat
+from tests.unit.net.peer_stage import HEARTBEAT, LoopClock, Scenario, heartbeat
 
 Play = Callable[[Scenario], None]
 CREATE_TOPICS, ENVELOPE = 19, 58
-
-
-class LoopClock:
-    def wall_ms(self) -> int:
-        return 0
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
 
 
 class Controller:

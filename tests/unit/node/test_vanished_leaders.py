@@ -7,23 +7,13 @@ from dataclasses import replace
 from odradek.metadata.image import EMPTY_IMAGE, ClusterImage
 from odradek.node.vanished_leaders import DOUBT_GRACES, VanishedLeaders
 from tests.unit.handlers.fake_broker import broker_image
-from tests.unit.net.peer_stage import Node, Scenario, ScriptedNode, play
+from tests.unit.net.peer_stage import LoopClock, Node, Scenario, ScriptedNode, play
 
 __all__ = ["play"]
 
 Play = Callable[[Scenario], None]
 GRACE_SECONDS = 0.06
 LEADER = 2
-
-
-class LoopClock:
-    """The time of the loop on which the scenario plays, simulated or not."""
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def wall_ms(self) -> int:
-        return int(self.monotonic() * 1000)
 
 
 class Cluster:

@@ -20,7 +20,6 @@ from odradek.handlers.broker.fetch_reading import (
     diverging_of,
     find,
     find_unsettled,
-    follower_of,
     read_all,
     read_cached,
     read_waiting,
@@ -50,11 +49,11 @@ NOTHING: Final = Found([], 0, is_urgent=False)
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any:
     if getattr(request, "isolation_level", READ_UNCOMMITTED) not in (READ_UNCOMMITTED, READ_COMMITTED):
         return write_fetch_response([], context.version, error=ErrorCode.unknown_server_error)
+    reader = reader_of(request, context.version, broker)
     try:
-        fetch = _open_session(request, context, broker)
+        fetch = _open_session(request, reader, context, broker)
     except KafkaError as error:
         return write_fetch_response([], context.version, error=error.code)
-    reader = reader_of(request, context.version, broker)
     unsettled = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
     found = read_all(fetch, reader, context, broker, read_cached, unsettled)
     if not found.uncached and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
@@ -243,7 +242,7 @@ def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerP
     return unsettled
 
 
-def _open_session(request: Message, context: RequestContext, broker: BrokerPort) -> FetchContext:
+def _open_session(request: Message, reader: Reader, context: RequestContext, broker: BrokerPort) -> FetchContext:
     by_id = context.version >= FIRST_WITH_TOPIC_ID
     # A partition that is named twice counts once, as it was named last.
     wanted = {
@@ -272,7 +271,7 @@ def _open_session(request: Message, context: RequestContext, broker: BrokerPort)
         list(wanted.values()),
         forgotten,
         uses_topic_ids=by_id,
-        privileged=follower_of(request) is not None,
+        privileged=reader.follower is not None,
     )
 
 

@@ -76,7 +76,7 @@ Read = Callable[[Partition, int, int, int, bool], LogRead | None]
 def reader_of(request: Message, version: int, broker: BrokerPort) -> Reader:
     config = broker.config
     max_bytes = min(getattr(request, "max_bytes", 2**31 - 1), config.fetch_max_bytes)
-    follower = follower_of(request)
+    follower = _follower_of(request)
     by_rack = config.replica_selector_class == RACK_AWARE
     return Reader(
         max_bytes,
@@ -90,7 +90,7 @@ def reader_of(request: Message, version: int, broker: BrokerPort) -> Reader:
     )
 
 
-def follower_of(request: Message) -> FollowerFetch | None:
+def _follower_of(request: Message) -> FollowerFetch | None:
     """None: a consumer, or somebody who looks into the log as one."""
     state = getattr(request, "replica_state", None)
     if state is None:

@@ -73,13 +73,17 @@ class UnreadableBatch(CorruptBatch):
     """Not even a header: found before any partition was asked."""
 
 
-class _Uncommitted(NamedTuple):
-    """Appended, and to be acknowledged once all replicas in sync have it."""
+class _Unacknowledged(NamedTuple):
+    """Appended. What acknowledges it may have to wait for the disk, and for the replicas in sync."""
 
     partition: Partition
     leader_epoch: int
     appended: Appended
     batch: BatchHeader
+
+    @property
+    def end_offset(self) -> int:
+        return self.appended.last_offset + 1
 
     def result(self, code: ErrorCode) -> PartitionResult:
         if code is not ErrorCode.none:
@@ -88,7 +92,7 @@ class _Uncommitted(NamedTuple):
 
 
 # A partition's outcome, or what it waits for, or the work that leads to it.
-_Outcome = PartitionResult | _Uncommitted | Awaitable[PartitionResult]
+_Outcome = PartitionResult | _Unacknowledged | Awaitable[PartitionResult]
 _TopicOutcomes = tuple[str | None, UUID | None, list[_Outcome]]
 
 
@@ -159,7 +163,7 @@ def _conclude(outcomes: list[_TopicOutcomes], request: ProduceRequest, context: 
     kinds = {one.__class__ for _, _, row in outcomes for one in row}
     if kinds <= {PartitionResult}:
         return _respond([TopicResult(*outcome) for outcome in outcomes], request.acks, context)  # type: ignore[arg-type]
-    if kinds <= {PartitionResult, _Uncommitted}:
+    if kinds <= {PartitionResult, _Unacknowledged}:
         return _WhenCommitted(outcomes, request, context)
     return _finish(outcomes, request, context)
 
@@ -184,11 +188,10 @@ class _WhenCommitted(LateAnswer):
         self._missing = 1
         for _, _, row in self._outcomes:
             for place, outcome in enumerate(row):
-                if isinstance(outcome, _Uncommitted):
+                if isinstance(outcome, _Unacknowledged):
                     self._missing += 1
-                    end_offset = outcome.appended.last_offset + 1
                     told = partial(self._replicated, row, place, outcome)
-                    outcome.partition.when_committed(end_offset, outcome.leader_epoch, told)
+                    outcome.partition.when_committed(outcome.end_offset, outcome.leader_epoch, told)
         self._missing -= 1
         if self._missing:
             self._timer = asyncio.get_running_loop().call_later(self._timeout_seconds, self._time_out)
@@ -199,7 +202,7 @@ class _WhenCommitted(LateAnswer):
         super().abandon()
         self._stop_timer()
 
-    def _replicated(self, row: list[_Outcome], place: int, outcome: _Uncommitted, code: ErrorCode) -> None:
+    def _replicated(self, row: list[_Outcome], place: int, outcome: _Unacknowledged, code: ErrorCode) -> None:
         if self.is_over:
             return
         row[place] = outcome.result(code)
@@ -210,7 +213,7 @@ class _WhenCommitted(LateAnswer):
     def _time_out(self) -> None:
         for _, _, row in self._outcomes:
             for place, outcome in enumerate(row):
-                if isinstance(outcome, _Uncommitted):
+                if isinstance(outcome, _Unacknowledged):
                     row[place] = outcome.result(ErrorCode.request_timed_out)
         self._give_all()
 
@@ -236,12 +239,12 @@ async def _finish(outcomes: list[_TopicOutcomes], request: ProduceRequest, conte
     return _respond(topics, request.acks, context)
 
 
-async def _result(outcome: _Uncommitted | Awaitable[PartitionResult], request: ProduceRequest) -> PartitionResult:
-    if not isinstance(outcome, _Uncommitted):
+async def _result(outcome: _Unacknowledged | Awaitable[PartitionResult], request: ProduceRequest) -> PartitionResult:
+    if not isinstance(outcome, _Unacknowledged):
         return await outcome
     try:
         async with asyncio.timeout(_timeout_seconds(request)):
-            code = await outcome.partition.committed(outcome.appended.last_offset + 1, outcome.leader_epoch)
+            code = await outcome.partition.committed(outcome.end_offset, outcome.leader_epoch)
     except TimeoutError:
         code = ErrorCode.request_timed_out
     return outcome.result(code)
@@ -296,10 +299,10 @@ def _produce(
         if not partition.may_append_now:
             return _append_in_turn(partition, valid, request, broker)
         appended = partition.append(valid.data, valid.batches, now_ms)
-        if partition.needs_sync():
-            return _when_safe(partition, partition.leader_epoch, appended, valid.batches[0], request, broker)
-        if replication is not None and request.acks == ALL_ACKS:
-            return _Uncommitted(partition, partition.leader_epoch, appended, valid.batches[0])
+        needs_sync = partition.needs_sync()
+        if needs_sync or (replication is not None and request.acks == ALL_ACKS):
+            written = _Unacknowledged(partition, partition.leader_epoch, appended, valid.batches[0])
+            return _when_safe(written, request, broker) if needs_sync else written
         return _appended(partition, appended, valid.batches[0])
     except (KafkaError, OSError) as error:
         return _refused_batch(partition, batches[0], error, broker)
@@ -382,26 +385,19 @@ async def _append_in_turn(
             appended = await partition.append_in_turn(valid.data, valid.batches)
     except (KafkaError, OSError) as error:
         return _refused_batch(partition, valid.batches[0], error, broker)
-    return await _when_safe(partition, leader_epoch, appended, valid.batches[0], request, broker)
+    written = _Unacknowledged(partition, leader_epoch, appended, valid.batches[0])
+    return await _when_safe(written, request, broker)
 
 
-async def _when_safe(
-    partition: Partition,
-    leader_epoch: int,
-    appended: Appended,
-    batch: BatchHeader,
-    request: ProduceRequest,
-    broker: BrokerPort,
-) -> PartitionResult:
+async def _when_safe(written: _Unacknowledged, request: ProduceRequest, broker: BrokerPort) -> PartitionResult:
     """Once it is on the disk, where the topic asks for that, and on all replicas in sync, where the producer does."""
+    partition = written.partition
     try:
         if partition.needs_sync():
-            await partition.durable(appended.last_offset + 1)
+            await partition.durable(written.end_offset)
     except (KafkaError, OSError) as error:
         return _refused(partition.name.topic, partition.name.partition, error, broker)
-    if request.acks != ALL_ACKS:
-        return _appended(partition, appended, batch)
-    return await _result(_Uncommitted(partition, leader_epoch, appended, batch), request)
+    return written.result(ErrorCode.none) if request.acks != ALL_ACKS else await _result(written, request)
 
 
 def _appended(partition: Partition, appended: Appended, batch: BatchHeader) -> PartitionResult:
