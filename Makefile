@@ -6,10 +6,10 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim chaos bench bench-metadata bench-failover pipeline clean
+.PHONY: help run test check sim chaos bench bench-metadata bench-failover bench-broker-failover bench-replicas pipeline clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.installed-fast ## start a cluster on this machine (PORT=9092, BROKERS=1, DATA_DIR=odradek-data)
 	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS))
@@ -41,6 +41,12 @@ bench-metadata: $(VENV)/.installed-bench ## what metadata costs up to a million 
 
 bench-failover: $(VENV)/.installed-bench ## kill -9 of the active controller, Odradek's and Kafka's; needs Java 17 and Maven
 	@$(BIN)/python -m bench.failover $(ARGS)
+
+bench-broker-failover: $(VENV)/.installed-bench ## kill -9 of a partition's leader, Odradek's and Kafka's; needs Java 17 and Maven
+	@$(BIN)/python -m bench.broker_failover $(ARGS)
+
+bench-replicas: $(VENV)/.installed-bench ## what thousands of replicas cost brokers that do nothing
+	@$(BIN)/python -m bench.replicas $(ARGS)
 
 # Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
 pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven

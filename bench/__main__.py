@@ -8,24 +8,19 @@ from rich.console import Console
 
 from bench import report
 from bench.loads import FULL, QUICK
-from bench.results import Results, describe_machine
-from bench.suites import PRODUCTS, SUITES, Suite
-from tests.components import ROOT, ComponentMissing
-from tests.kafka.apache_kafka import kafka_libs
+from bench.page import DOCS, PAGE
+from bench.products import PRODUCTS, find_kafka, wide_console
+from bench.results import RESULTS, Results, describe_machine
+from bench.suites import SUITES, Suite
 
-RESULTS = ROOT / "bench-results"
-DOCS = ROOT / "docs"
 REPETITIONS = 3
 
 
 def main() -> int:
     options = _parse(sys.argv[1:])
-    # Wide enough for the table, also where the output is kept in a file.
-    console = Console(width=max(Console().width, 110))
-    try:
-        libs = kafka_libs()
-    except ComponentMissing as problem:
-        console.print(f"the benchmark needs Apache Kafka beside it: {problem}")
+    console = wide_console()
+    libs = find_kafka(console)
+    if libs is None:
         return 2
     for suite in SUITES:
         if options.only in (None, suite.name):
@@ -38,11 +33,11 @@ def _report(suite: Suite, results: Results, console: Console, *, to_docs: bool) 
     results.save(values)
     report.print_table(suite, results, console)
     report.draw(suite, results, RESULTS / suite.picture)
-    console.print(f"written to {RESULTS.relative_to(ROOT)}/: {values.name}, {suite.picture}")
+    console.print(f"written to {RESULTS.name}/: {values.name}, {suite.picture}")
     if to_docs:
         picture = DOCS / "images" / suite.picture
         report.draw(suite, results, picture)
-        report.write_page(suite, results, DOCS / "benchmarks.md", picture)
+        report.write_page(suite, results, PAGE, picture)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -9,34 +9,29 @@ import argparse
 import json
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from bench.gaps import QUICK_SETTINGS, ConfluentGaps, GapMeter, JavaGaps
-from bench.page import BROKER_FAILOVER_SECTION, replace_section
-from bench.results import describe_machine
+from bench.page import BROKER_FAILOVER_SECTION, PAGE, replace_section
+from bench.products import KAFKA, NODES, ODRADEK, PRODUCTS, TITLES, cluster_of_three, find_kafka, wide_console
+from bench.results import RESULTS, describe_machine
 from odradek.base.errors import ErrorCode
 from odradek.client.admin import Admin
 from odradek.client.connection import Connection
 from odradek.client.reassignments import Reassignments
 from odradek.protocol.schemas import Message, Schema
 from tests.apis import Api
-from tests.cluster.real_cluster import KafkaMember, Member, OdradekMember, RealCluster, real_cluster, roles_of, wait_for
-from tests.components import ROOT, ComponentMissing
-from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS, kafka_libs
+from tests.cluster.real_cluster import Member, RealCluster, wait_for
 from tests.record_batches import TestRecord, batch
 
-PRODUCTS = {"kafka": "Apache Kafka", "odradek": "Odradek"}
-NODES = (1, 2, 3)
 TOPIC = "watched"
-KILLS = {"kafka": 4, "odradek": 20}
+KILLS = {KAFKA: 4, ODRADEK: 20}
 SERVES, QUICK, DEFAULT, JAVA = "leader serves", "confluent-kafka, quick", "confluent-kafka, default", "Java, default"
 MEASURES = (SERVES, QUICK, DEFAULT, JAVA)
 # With the leader alone, and with the active controller.
@@ -46,8 +41,6 @@ CALM_S = 2.0
 RETRY_S = 0.005
 # Later ones name topics by their ids.
 LAST_PRODUCE_VERSION_WITH_NAMES = 12
-RESULTS = ROOT / "bench-results"
-PAGE = ROOT / "docs" / "benchmarks.md"
 
 # One kill: whether the active controller died with it, and the seconds of every measure.
 Kill = tuple[bool, dict[str, float]]
@@ -59,11 +52,9 @@ def main() -> int:
         parser.add_argument(f"--{product}-kills", type=int, default=count, help=f"{count} unless said")
     parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md")
     options = parser.parse_args()
-    console = Console(width=max(Console().width, 110))
-    try:
-        libs = kafka_libs()
-    except ComponentMissing as problem:
-        console.print(f"the benchmark needs Apache Kafka beside it: {problem}")
+    console = wide_console()
+    libs = find_kafka(console)
+    if libs is None:
         return 2
     kills: dict[str, list[Kill]] = {}
     for product in PRODUCTS:
@@ -77,18 +68,12 @@ def main() -> int:
     if options.docs:
         text = _SECTION.format(rows="\n".join(_rows(kills)), **describe_machine())
         replace_section(PAGE, BROKER_FAILOVER_SECTION, text)
-    return 0 if all(_is_met(kill) for kill in kills.get("odradek", [])) else 1
+    return 0 if all(_is_met(kill) for kill in kills.get(ODRADEK, [])) else 1
 
 
 def _measure(product: str, libs: Path, kills: int, console: Console) -> list[Kill]:
-    new_member = (
-        partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == "kafka" else partial(OdradekMember)
-    )
     measured: list[Kill] = []
-    with (
-        tempfile.TemporaryDirectory(prefix=f"bench-{product}-", ignore_cleanup_errors=True) as directory,
-        real_cluster(Path(directory), roles_of(combined=NODES), new_member=new_member) as cluster,
-    ):
+    with cluster_of_three(product, libs) as cluster:
         with cluster.client() as client:
             settings = {"min.insync.replicas": "2"}
             Admin(client).create_topic(TOPIC, partitions=len(NODES), replication_factor=len(NODES), configs=settings)
@@ -98,7 +83,7 @@ def _measure(product: str, libs: Path, kills: int, console: Console) -> list[Kil
                 measured.append(kill)
                 seconds = ", ".join(f"{name} {value:.2f} s" for name, value in kill[1].items())
                 also = ", the active controller too" if kill[0] else ""
-                console.print(f"{PRODUCTS[product]}, kill {number + 1} of {kills}{also}: {seconds}")
+                console.print(f"{TITLES[product]}, kill {number + 1} of {kills}{also}: {seconds}")
     return measured
 
 
@@ -210,6 +195,8 @@ def _rows(kills: dict[str, list[Kill]]) -> Iterator[str]:
 def _text(seconds: list[float]) -> str:
     if not seconds:
         return "not measured"
+    if len(seconds) == 1:
+        return f"{seconds[0]:.2f} s (once)"
     return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f}–{max(seconds):.2f}, {len(seconds)} times)"
 
 
@@ -217,7 +204,7 @@ _SECTION = """
 Three combined nodes in their default configuration, a topic with three replicas and `min.insync.replicas=2`, acks=all,
 and kill -9 of the broker that leads a partition. {cores} cores, {memory}, Python {python}, Java {java}, Apache Kafka
 {kafka} with a heap of 1 GiB and G1. Commit {commit}. This section is written by
-`python -m bench.broker_failover --docs`.
+`make bench-broker-failover ARGS=--docs`.
 
 | killed, and what is measured | Apache Kafka | Odradek | bar |
 |---|---|---|---|

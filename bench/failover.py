@@ -9,31 +9,21 @@ import argparse
 import json
 import statistics
 import sys
-import tempfile
-from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
-from bench.page import FAILOVER_SECTION, replace_section
-from bench.results import describe_machine
+from bench.page import FAILOVER_SECTION, PAGE, replace_section
+from bench.products import PRODUCTS, TITLES, cluster_of_three, find_kafka, wide_console
+from bench.results import RESULTS, describe_machine
 from odradek.client.admin import Admin
 from tests.cluster.failover import kill_and_time
-from tests.cluster.real_cluster import KafkaMember, OdradekMember, RealCluster, real_cluster, roles_of
-from tests.components import ROOT, ComponentMissing
-from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS, kafka_libs
+from tests.cluster.real_cluster import RealCluster
 
-PRODUCTS = ("kafka", "odradek")
-TITLES = {"kafka": "Apache Kafka", "odradek": "Odradek"}
-NODES = (1, 2, 3)
 TOPIC = "watched"
 CLUSTERS = 2
 KILLS = 5
 WHOLE_S_MAX = 90.0
 """Apache Kafka refuses a broker that was killed until its session is over, and starts in some seconds."""
 MEDIAN_S_MAX, P99_S_MAX = 0.5, 1.0
-RESULTS = ROOT / "bench-results"
-PAGE = ROOT / "docs" / "benchmarks.md"
 
 Seconds = dict[str, list[float]]
 
@@ -44,11 +34,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=KILLS, help=f"in each cluster; {KILLS} unless said")
     parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md")
     options = parser.parse_args()
-    console = Console(width=max(Console().width, 110))
-    try:
-        libs = kafka_libs()
-    except ComponentMissing as problem:
-        console.print(f"the benchmark needs Apache Kafka beside it: {problem}")
+    console = wide_console()
+    libs = find_kafka(console)
+    if libs is None:
         return 2
     seconds: Seconds = {product: [] for product in PRODUCTS}
     for number in range(1, options.clusters + 1):
@@ -66,13 +54,7 @@ def main() -> int:
 
 
 def _measure(product: str, libs: Path, kills: int) -> list[float]:
-    new_member = (
-        partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == "kafka" else partial(OdradekMember)
-    )
-    with (
-        tempfile.TemporaryDirectory(prefix=f"bench-{product}-", ignore_cleanup_errors=True) as directory,
-        real_cluster(Path(directory), roles_of(combined=NODES), new_member=new_member) as cluster,
-    ):
+    with cluster_of_three(product, libs) as cluster:
         with cluster.client() as client:
             Admin(client).create_topic(TOPIC, partitions=1, replication_factor=1)
         return [_kill(cluster, number) for number in range(kills)]

@@ -48,9 +48,9 @@ FULL = Volumes(500_000, 4_000_000, 3_000_000, 700_000, 40_000, 20, 400_000)
 QUICK = Volumes(20_000, 200_000, 200_000, 50_000, 3_000, 3, 20_000)
 
 
-def create_topic(bootstrap: str, name: str, replicas: int = 1, **configs: str) -> str:
+def create_topic(bootstrap: str, name: str, replicas: int = 1, configs: dict[str, str] | None = None) -> str:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 1, replicas, config=configs)])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, replicas, config=configs or {})])[name].result(30)
     deadline = time.monotonic() + 30
     while name not in admin.list_topics(timeout=10).topics:
         assert time.monotonic() < deadline, f"{name} did not appear"

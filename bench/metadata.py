@@ -15,17 +15,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.metadata_cluster import METADATA_LEVEL, cluster_records
-from bench.page import METADATA_SECTION, replace_section
+from bench.page import DOCS, METADATA_SECTION, PAGE, replace_section
+from bench.products import wide_console
 from bench.report import number
-from bench.results import describe_machine
+from bench.results import RESULTS, describe_machine
 from odradek.metadata.snapshot import encode_batches
 from tests.components import ROOT
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 QUICK_SIZES = SIZES[:3]
-RESULTS = ROOT / "bench-results"
-PAGE = ROOT / "docs" / "benchmarks.md"
-PICTURE = ROOT / "docs" / "images" / "metadata.png"
+PICTURE = DOCS / "images" / "metadata.png"
 
 LOAD_SECONDS_MAX = 60
 LOAD_MB_MAX = 2 * 2**30 / 1e6
@@ -39,7 +38,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help=f"only up to {QUICK_SIZES[-1]:,} partitions")
     parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md and its picture")
     options = parser.parse_args()
-    console = Console(width=max(Console().width, 110))
+    console = wide_console()
     costs: Costs = {}
     with tempfile.TemporaryDirectory(prefix="bench-metadata-") as directory, console.status("") as status:
         for size in QUICK_SIZES if options.quick else SIZES:

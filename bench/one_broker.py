@@ -1,9 +1,9 @@
 """A session with one broker: a fresh node is started, every load runs on it, and it is stopped."""
 
-import tempfile
 from pathlib import Path
 
 from bench import loads
+from bench.products import KAFKA, data_directory
 from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS, ApacheKafka
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
@@ -13,8 +13,8 @@ GB = 1e9
 
 def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
     """Every measure's value on a new data directory."""
-    with tempfile.TemporaryDirectory(prefix=f"bench-{product}-", ignore_cleanup_errors=True) as directory:
-        node = _node(product, libs, Path(directory))
+    with data_directory(product) as directory:
+        node = _node(product, libs, directory)
         progress("start")
         node.start()
         try:
@@ -24,7 +24,7 @@ def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: load
 
 
 def _node(product: str, libs: Path, directory: Path) -> NodeProcess:
-    if product == "kafka":
+    if product == KAFKA:
         return ApacheKafka(libs, directory, flags=PRODUCTION_BROKER_FLAGS)
     return OdradekProcess(directory)
 

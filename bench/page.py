@@ -2,6 +2,10 @@
 
 from pathlib import Path
 
+from tests.components import ROOT
+
+DOCS = ROOT / "docs"
+PAGE = DOCS / "benchmarks.md"
 THREE_BROKERS_SECTION = "## Three brokers"
 METADATA_SECTION = "## Metadata of a million partitions"
 FAILOVER_SECTION = "## Without an active controller"

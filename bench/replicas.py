@@ -3,31 +3,26 @@
 import argparse
 import json
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from bench.page import REPLICAS_SECTION, replace_section
+from bench.page import DOCS, PAGE, REPLICAS_SECTION, replace_section
+from bench.products import NODES, ODRADEK, data_directory, wide_console
 from bench.report import number
-from bench.results import describe_machine
+from bench.results import RESULTS, describe_machine
 from odradek.client.admin import Admin
 from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of, wait_for
-from tests.components import ROOT
 
-NODES = (1, 2, 3)
 COUNTS = (100, 500, 1000, 2000, 4000)
 PARTITIONS_OF_A_TOPIC = 100
 IDLE_S = 20.0
 SETTLE_S = 5.0
 WAIT_S_MAX = 120.0
 START_S_MAX, MEMORY_MB_MAX, IDLE_CORE_MAX = 5.0, 300.0, 0.1
-RESULTS = ROOT / "bench-results"
-PAGE = ROOT / "docs" / "benchmarks.md"
-PICTURE = ROOT / "docs" / "images" / "replicas.png"
+PICTURE = DOCS / "images" / "replicas.png"
 # Title, key, unit, and how many of it there may be.
 COLUMNS = (
     ("start after a clean stop", "start_s", "s", START_S_MAX),
@@ -46,7 +41,7 @@ def main() -> int:
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="replicas of each broker")
     parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md and its picture")
     options = parser.parse_args()
-    console = Console(width=max(Console().width, 110))
+    console = wide_console()
     costs: Costs = {}
     for count in options.counts:
         costs[count] = _measure(count)
@@ -66,10 +61,7 @@ def main() -> int:
 
 
 def _measure(count: int) -> dict[str, float]:
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-replicas-", ignore_cleanup_errors=True) as directory,
-        real_cluster(Path(directory), roles_of(combined=NODES)) as cluster,
-    ):
+    with data_directory(ODRADEK) as directory, real_cluster(directory, roles_of(combined=NODES)) as cluster:
         values = {"create_s": _create(cluster, count)}
         began_at = time.monotonic()
         with ThreadPoolExecutor(len(NODES)) as threads:
@@ -160,7 +152,7 @@ _SECTION = """
 ![Cost of replicas to a broker](images/{picture})
 
 Three combined nodes on one machine, topics of 100 partitions with three replicas each; {cores} cores, {memory}, Python
-{python}. Commit {commit}. This section is written by `python -m bench.replicas --docs`.
+{python}. Commit {commit}. This section is written by `make bench-replicas ARGS=--docs`.
 
 | replicas of each broker | {titles} |
 |{rule}

@@ -8,8 +8,9 @@ from rich.table import Table
 
 from bench.measures import Better, Measure
 from bench.page import THREE_BROKERS_SECTION, own_sections, replace_section
+from bench.products import PRODUCTS
 from bench.results import Results
-from bench.suites import PRODUCTS, Suite
+from bench.suites import Suite
 
 _KAFKA_COLOUR, _GOOD_COLOUR, _MISSED_COLOUR, _INK = "#8a8f98", "#2a9d8f", "#d1495b", "#22262b"
 

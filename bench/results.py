@@ -10,7 +10,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from bench.measures import Measure
+from tests.components import ROOT
 from tests.kafka.apache_kafka import VERSION
+
+RESULTS = ROOT / "bench-results"
+"""Where every benchmark leaves its values."""
 
 
 @dataclass

@@ -8,8 +8,6 @@ from bench import one_broker, three_brokers
 from bench.loads import Progress, Volumes
 from bench.measures import ONE_BROKER, THREE_BROKERS, Measure
 
-PRODUCTS = ("kafka", "odradek")
-
 
 @dataclass(frozen=True)
 class Suite:

@@ -1,17 +1,12 @@
 """A session with three combined nodes, every topic on all of them, two of which must have what is acknowledged."""
 
-import tempfile
 import time
-from functools import partial
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
-
 from bench import loads
-from tests.cluster.real_cluster import KafkaMember, Member, OdradekMember, RealCluster, real_cluster, roles_of, wait_for
-from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS
+from bench.products import NODES, cluster_of_three
+from tests.cluster.real_cluster import Member, RealCluster, wait_for
 
-NODES = (1, 2, 3)
 MB = 1e6
 CATCH_UP_S_MAX = 300.0
 # One request for each record: at a thousand a second Apache Kafka's queue would only grow, here.
@@ -20,13 +15,9 @@ LATENCY_RATE_PER_S = 200
 
 def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
     """Every measure's value on new data directories."""
-    new_member = (
-        partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == "kafka" else partial(OdradekMember)
-    )
-    with tempfile.TemporaryDirectory(prefix=f"bench-{product}-", ignore_cleanup_errors=True) as directory:
-        progress("start")
-        with real_cluster(Path(directory), roles_of(combined=NODES), new_member=new_member) as cluster:
-            return {"start": cluster.started_in_s, **_loads(cluster, libs, volumes, progress)}
+    progress("start")
+    with cluster_of_three(product, libs) as cluster:
+        return {"start": cluster.started_in_s, **_loads(cluster, libs, volumes, progress)}
 
 
 def _loads(cluster: RealCluster, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
@@ -51,7 +42,7 @@ def _loads(cluster: RealCluster, libs: Path, volumes: loads.Volumes, progress: l
 
 
 def _create_topic(bootstrap: str, name: str) -> str:
-    return loads.create_topic(bootstrap, name, len(NODES), **{"min.insync.replicas": "2"})
+    return loads.create_topic(bootstrap, name, len(NODES), {"min.insync.replicas": "2"})
 
 
 def _catch_up(cluster: RealCluster, records: int) -> float:
@@ -73,8 +64,8 @@ def _catch_up(cluster: RealCluster, records: int) -> float:
 
 
 def _leader(cluster: RealCluster, topic: str) -> Member:
-    layout = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(topic, timeout=30)
-    return cluster.nodes[layout.topics[topic].partitions[0].leader]
+    with cluster.client() as client:
+        return cluster.nodes[client.topics([topic])[topic].partitions[0].leader]
 
 
 def _bytes_of(node: Member, topic: str) -> int:

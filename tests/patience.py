@@ -5,6 +5,7 @@ anything meanwhile.
 """
 
 import time
+from pathlib import Path
 from typing import Final
 
 _STEP_S_MAX: Final = 1.0
@@ -23,3 +24,16 @@ class Patience:
         self._used_s += min(now - self._looked_at, _STEP_S_MAX)
         self._looked_at = now
         return self._used_s > self.seconds_max
+
+
+def withheld_seconds() -> float:
+    """For how long, since the machine started, somebody who wanted to compute or to reach the disk was kept waiting."""
+    return sum(_stalled_seconds(Path("/proc/pressure", resource)) for resource in ("cpu", "io"))
+
+
+def _stalled_seconds(pressure: Path) -> float:
+    """Kernels that do not count it have withheld nothing that could be excused."""
+    if not pressure.exists():
+        return 0.0
+    some = pressure.read_text().splitlines()[0]
+    return int(some.rpartition("total=")[2]) / 1e6

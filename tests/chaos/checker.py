@@ -2,9 +2,10 @@
 
 Pure: a history in, anomalies out. In the manner of Jepsen's workload for Kafka, with the names used there where they
 fit. Producers retry idempotently or not at all, so a record may be stored at most once, unless the history says that
-its producer repeats itself; there are no transactions, so offsets have no gaps.
+its producer repeats it, and how often; there are no transactions, so offsets have no gaps.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -65,6 +66,17 @@ def check(history: History) -> list[Anomaly]:
     return found
 
 
+def excused(history: History) -> dict[str, int]:
+    """By producer: records that are there more than once because the producer repeated them."""
+    counted: Counter[str] = Counter()
+    for partition in range(history.partitions):
+        view = _Partition(history, partition)
+        for code, places in view.repeated().items():
+            if len(places) - 1 <= view.repeats_max(code):
+                counted[view.names[producer_of(code)]] += 1
+    return dict(counted)
+
+
 class _Partition:
     """One partition's part of a history, with what several of the looks below need."""
 
@@ -74,7 +86,7 @@ class _Partition:
         self.sends: Final[dict[int, Sends]] = {
             producer: sends for (producer, partition), sends in history.sends.items() if partition == number
         }
-        self.may_repeat: Final = partial(history.may_repeat, number)
+        self.repeats_max: Final = partial(history.repeats_max, number)
         self.final: Final = history.final[number]
         self.live: Final[dict[str, Reads]] = {
             consumer: reads for (consumer, partition), reads in history.reads.items() if partition == number
@@ -96,6 +108,16 @@ class _Partition:
         for consumer, reads in self.all_reads():
             for offset, code in zip(reads.offsets, reads.codes, strict=True):
                 yield consumer, offset, code
+
+    def repeated(self) -> dict[int, dict[int, str]]:
+        """Records of which more than one offset was told: all of these, and by whom first."""
+        first: dict[int, tuple[int, str]] = {}
+        found: dict[int, dict[int, str]] = {}
+        for witness, offset, code in self.sightings():
+            known, said_by = first.setdefault(code, (offset, witness))
+            if known != offset:
+                found.setdefault(code, {known: said_by}).setdefault(offset, witness)
+        return found
 
     def all_reads(self) -> Iterator[tuple[str, Reads]]:
         yield from self.live.items()
@@ -132,12 +154,10 @@ def _vanished(view: _Partition) -> Iterator[Anomaly]:
 
 
 def _duplicate(view: _Partition) -> Iterator[Anomaly]:
-    first: dict[int, tuple[str, int]] = {}
-    for witness, offset, code in view.sightings():
-        said_by, known = first.setdefault(code, (witness, offset))
-        if known != offset and not view.may_repeat(code):
-            text = f"{view.name(code)} at offset {known} by {said_by} and at {offset} by {witness}"
-            yield view.anomaly(Kind.DUPLICATE, text)
+    for code, places in view.repeated().items():
+        if len(places) - 1 > view.repeats_max(code):
+            text = " and at ".join(f"{offset} by {witness}" for offset, witness in places.items())
+            yield view.anomaly(Kind.DUPLICATE, f"{view.name(code)} at offset {text}")
 
 
 def _inconsistent(view: _Partition) -> Iterator[Anomaly]:
@@ -150,29 +170,38 @@ def _inconsistent(view: _Partition) -> Iterator[Anomaly]:
 
 
 def _reordered_within_a_producer(view: _Partition) -> Iterator[Anomaly]:
+    """A record that was sent again may come late, but not for the first time, unless nobody knows what was sent."""
     for reader, reads in view.all_reads():
         newest: dict[int, int] = {}
+        met: set[int] = set()
         for offset, code in zip(reads.offsets, reads.codes, strict=True):
             producer = producer_of(code)
             before = newest.get(producer, -1)
-            if code < before and not view.may_repeat(code):
+            repeats_max = view.repeats_max(code)
+            is_repeat = repeats_max == float("inf") or code in met
+            if repeats_max:
+                met.add(code)
+            if code < before and not is_repeat:
                 text = f"{view.name(code)} at offset {offset} after {view.name(before)}, as {reader} found them"
                 yield view.anomaly(Kind.REORDERED, text)
             newest[producer] = max(code, before)
 
 
 def _reordered_in_time(view: _Partition) -> Iterator[Anomaly]:
-    """Of two sends of which one had ended when the other began, the earlier has the lower offset."""
+    """Of two sends of which one had ended when the other began, the earlier has the lower offset, where it is first."""
     earliest_end_s, earliest_code = float("inf"), -1
-    for offset, code in sorted(zip(view.final.offsets, view.final.codes, strict=True), reverse=True):
+    places = sorted(zip(view.final.offsets, view.final.codes, strict=True), reverse=True)
+    first_offset = {code: offset for offset, code in places}
+    for offset, code in places:
         sends = view.sends.get(producer_of(code))
         sequence = sequence_of(code)
-        if sends is None or sequence >= len(sends) or view.may_repeat(code):
+        if sends is None or sequence >= len(sends):
             continue
         if earliest_end_s < sends.begun_at_s[sequence]:
             text = f"{view.name(code)} at offset {offset} was sent after {view.name(earliest_code)} was acknowledged"
             yield view.anomaly(Kind.REORDERED, f"{text}, and comes before it")
-        if sends.outcomes[sequence] >= 0 and sends.ended_at_s[sequence] < earliest_end_s:
+        is_first = offset == first_offset[code] or not view.repeats_max(code)
+        if is_first and sends.outcomes[sequence] >= 0 and sends.ended_at_s[sequence] < earliest_end_s:
             earliest_end_s, earliest_code = sends.ended_at_s[sequence], code
 
 

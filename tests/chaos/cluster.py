@@ -17,7 +17,7 @@ from odradek.client.admin import Admin
 from odradek.client.errors import ClientError
 from odradek.client.reassignments import Reassignments
 from odradek.testing.health import what_is_missing
-from tests.chaos.plan import DISK_ACTS, NETWORK_ACTS, Act
+from tests.chaos.plan import DISK_ACTS, NETWORK_ACTS, REPLICAS, Act
 from tests.chaos.small_disk import SmallDisk, find_small_disks
 from tests.cluster.networks import Network, find_namespaces
 from tests.cluster.real_cluster import Member, RealCluster, roles_of
@@ -26,7 +26,6 @@ from tests.patience import Patience
 
 TOPIC: Final = "chaos"
 PARTITIONS: Final = 6
-REPLICAS: Final = 3
 RECORD_BYTES_MAX: Final = 20_000
 NODES: Final = (1, 2, 3, 4, 5)
 NODES_WITH_SMALL_DISKS: Final = (3, 5)
@@ -131,7 +130,7 @@ class ChaosCluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(node.bootstrap for node in self.nodes.values())
+        return self.real.bootstrap
 
     @property
     def log_files(self) -> list[Path]:
@@ -182,16 +181,17 @@ class ChaosCluster:
         with self.real.client() as client:
             partitions = client.layout([TOPIC]).topics[TOPIC].partitions
         return {
-            one.id: {node: _digest(self.nodes[node], f"{TOPIC}-{one.id}") for node in sorted(one.replicas)}
-            for one in partitions
+            one.id: {node: _digest(self.nodes[node], one.id) for node in sorted(one.replicas)} for one in partitions
         }
 
 
-def _digest(node: Member, name: str) -> str:
+def _digest(node: Member, partition: int) -> str:
     digest, size = hashlib.sha256(), 0
-    for log_dir in node.log_dirs:
-        for file in sorted((log_dir / name).glob("*.log")):
-            data = file.read_bytes()
-            digest.update(data)
-            size += len(data)
+    files = node.log_files(TOPIC, partition)
+    if not files:
+        raise Unhealed(f"node {node.node_id} has nothing of partition {partition} on its disk")
+    for file in files:
+        data = file.read_bytes()
+        digest.update(data)
+        size += len(data)
     return f"{size} bytes, {digest.hexdigest()[:16]}"

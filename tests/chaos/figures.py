@@ -27,6 +27,10 @@ class Figures:
     """How often each thing was done to the cluster."""
     epoch_changes: int
     """By which a client gave up knowing what it had sent before."""
+    renumbered: int
+    """Records that were under way then, and may be there once more for each."""
+    excused: Mapping[str, int]
+    """By producer: records that are there more than once, and not held against the cluster."""
     longest_recovery_s: float
     """From the end of a fault until every replica was in sync."""
     longest_gap_s: float
@@ -96,6 +100,9 @@ def as_table(figures: Figures, anomalies: Sequence[Anomaly]) -> str:
         ("  refused", f"{figures.refused:,}"),
         ("  of unknown outcome", f"{figures.unknown:,}"),
         ("epochs changed by clients", f"{figures.epoch_changes:,}"),
+        ("  records under way then", f"{figures.renumbered:,}"),
+        ("records repeated by clients", f"{sum(figures.excused.values()):,}"),
+        *((f"  of {name}", f"{count:,}") for name, count in figures.excused.items()),
         ("records read under faults", f"{figures.read_by_consumers:,}"),
         ("records read in the end", f"{figures.read_finally:,}"),
         *((name, f"{count:,}") for name, count in figures.strikes.items()),

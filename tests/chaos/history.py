@@ -5,7 +5,7 @@ value. Times are seconds of the machine's monotonic clock, which Java and Python
 """
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -89,9 +89,9 @@ class History:
     """Names; a producer's number is its place here."""
     repeating: set[int] = field(default_factory=set)
     """Producers that may send a record again without being able to say so: it may be there twice, and late."""
-    renumbered: set[tuple[int, int]] = field(default_factory=set)
-    """Partition and code of single records that were sent again under a new epoch of their producer: no broker can know
-    that they were sent before.
+    renumbered: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """Partition and code of single records that were sent again under a new epoch of their producer, and how often: no
+    broker can know that they were sent before.
     """
     epoch_changes: int = 0
     """How often a client changed a producer's epoch by itself."""
@@ -124,10 +124,11 @@ class History:
             for sequence in range(len(sends) - 1, -1, -1):
                 if sends.ended_at_s[sequence] != float("inf"):
                     break
-                self.renumbered.add((partition, record_code(producer, sequence)))
+                self.renumbered[partition, record_code(producer, sequence)] += 1
 
-    def may_repeat(self, partition: int, code: int) -> bool:
-        return producer_of(code) in self.repeating or (partition, code) in self.renumbered
+    def repeats_max(self, partition: int, code: int) -> float:
+        """How often the record may be there beyond the first time."""
+        return float("inf") if producer_of(code) in self.repeating else self.renumbered[partition, code]
 
     def new_consumer(self, name: str) -> None:
         for partition in range(self.partitions):

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from tests.chaos import load
 from tests.chaos.history import OPEN, REFUSED, History
+from tests.kafka.java_program import java_command
 
 CONSUMER: Final = "the consumer of Java"
 _SOURCE: Final = Path(__file__).parent / "java" / "ChaosClients.java"
-_FLAGS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256M")
 _END_S_MAX: Final = 30.0
 
 
@@ -32,7 +32,7 @@ class JavaClients:
             load.HUGE_EVERY,
             load.HUGE_BYTES,
         ]
-        self._command: Final = ["java", *_FLAGS, "-cp", f"{libs}/*", str(_SOURCE), bootstrap, topic, *map(str, numbers)]
+        self._command: Final = [*java_command(libs, _SOURCE), bootstrap, topic, *map(str, numbers)]
         self._log: Final = log
         self._process: subprocess.Popen[str] | None = None
         self._produced: Final = threading.Event()
@@ -79,7 +79,7 @@ class JavaClients:
             self._produced.set()
         elif kind == "broken":
             self._complain(event["error"])
-        elif kind != "started":
+        else:
             self._note_send(kind, event)
 
     def _note_send(self, kind: str, event: dict[str, Any]) -> None:

@@ -1,6 +1,4 @@
-"""The load under which the cluster is harmed, whatever client makes it: how much, how large, and which failures are
-definite.
-"""
+"""The load under which the cluster is harmed, whatever client makes it: how much, and how large."""
 
 from typing import Final, Protocol
 

@@ -46,7 +46,7 @@ class Act(StrEnum):
 NETWORK_ACTS: Final = frozenset({Act.CUT, Act.MUTE, Act.DEAFEN, Act.SEVER})
 DISK_ACTS: Final = frozenset({Act.FILL_DISK})
 _MOVED_AT_ONCE: Final = 2
-_REPLICAS: Final = 3
+REPLICAS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,5 +112,5 @@ class Plan:
         if act is Act.FILL_DISK:
             node = dice.choice(self.small_disks)
         chosen = dice.sample(range(self.partitions), min(_MOVED_AT_ONCE, self.partitions))
-        moves = tuple((partition, tuple(dice.sample(self.brokers, _REPLICAS))) for partition in chosen)
+        moves = tuple((partition, tuple(dice.sample(self.brokers, REPLICAS))) for partition in chosen)
         return Strike(act, node, other, round(dice.uniform(0, 2.0), 1), moves)

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from odradek.base.errors import KafkaError
 from odradek.client.errors import ClientError
-from tests.chaos.checker import Anomaly, Kind, check
+from tests.chaos.checker import Anomaly, Kind, check, excused
 from tests.chaos.cluster import NODES, PARTITIONS, TOPIC, ChaosCluster, Unhealed
 from tests.chaos.confluent_clients import ConfluentClients, end_offsets, read_finally
 from tests.chaos.figures import Figures, longest_gap_s, longest_gaps_s, outcomes
@@ -59,18 +59,17 @@ class Outcome:
 
 def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
     cluster = ChaosCluster(settings.directory)
-    anomalies: list[Anomaly] = []
+    # Whoever asks why a run found something, or broke off, needs the files.
+    keep_files = True
     try:
         cluster.start()
         course = _Course(settings, cluster, say)
         anomalies = course.run()
-        return Outcome(course.figures(anomalies), anomalies, course.strikes)
-    except BaseException:
-        # Whoever asks why needs them.
-        anomalies.append(Anomaly(Kind.UNHEALED, "the run broke off"))
-        raise
+        outcome = Outcome(course.figures(), anomalies, course.strikes)
+        keep_files = bool(anomalies)
+        return outcome
     finally:
-        cluster.remove(keep_files=bool(anomalies))
+        cluster.remove(keep_files=keep_files)
 
 
 class _Course:
@@ -211,7 +210,7 @@ class _Course:
         self._longest_stall_s = max(self._longest_stall_s, stall_s)
         return is_enough
 
-    def figures(self, anomalies: Sequence[Anomaly]) -> Figures:
+    def figures(self) -> Figures:
         history = self._history
         return Figures(
             seed=self._settings.seed,
@@ -220,6 +219,8 @@ class _Course:
             read_by_consumers=sum(len(reads) for reads in history.reads.values()),
             read_finally=sum(len(reads) for reads in history.final.values()),
             epoch_changes=history.epoch_changes,
+            renumbered=len(history.renumbered),
+            excused=excused(history),
             strikes=dict(self._nemesis.tally),
             longest_recovery_s=self._nemesis.longest_recovery_s,
             longest_gap_s=longest_gap_s(history),

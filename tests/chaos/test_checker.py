@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.checker import Kind, check
+from tests.chaos.checker import Kind, check, excused
 from tests.chaos.history import OPEN, REFUSED, History, record_value
 
 FIRST, SECOND = 0, 1
@@ -78,6 +78,7 @@ def test_a_producer_that_repeats_itself_may_be_read_twice() -> None:
     see(history, 4, SECOND, 1)
     see(history, 5, SECOND, 0)
     assert check(history) == []
+    assert excused(history) == {"second": 2}
 
 
 def test_what_was_sent_again_under_a_new_epoch_may_be_read_twice_and_nothing_else_may() -> None:
@@ -89,8 +90,47 @@ def test_what_was_sent_again_under_a_new_epoch_may_be_read_twice_and_nothing_els
     see(history, 4, FIRST, again)
     see(history, 5, FIRST, again)
     assert check(history) == []
+    assert excused(history) == {"first": 1}
     see(history, 6, FIRST, again - 1)
     assert Kind.DUPLICATE in kinds(history)
+    assert excused(history) == {"first": 1}
+
+
+def test_a_new_epoch_allows_one_repetition_and_the_next_one_another() -> None:
+    history = clean_history()
+    sends = history.sends[FIRST, 0]
+    again = sends.begin(20.0)
+    history.new_epoch(FIRST)
+    for offset in (4, 5, 6):
+        see(history, offset, FIRST, again)
+    assert kinds(history) == {Kind.DUPLICATE}
+    assert excused(history) == {}
+    history.new_epoch(FIRST)
+    assert check(history) == []
+    assert excused(history) == {"first": 1}
+
+
+def test_what_was_sent_again_under_a_new_epoch_is_there_for_the_first_time_in_its_order() -> None:
+    history = clean_history()
+    sends = history.sends[FIRST, 0]
+    earlier, later = sends.begin(20.0), sends.begin(20.0)
+    history.new_epoch(FIRST)
+    see(history, 4, FIRST, later)
+    see(history, 5, FIRST, earlier)
+    assert kinds(history) == {Kind.REORDERED}
+
+
+def test_a_repeated_record_keeps_its_place_in_time() -> None:
+    history = clean_history()
+    history.repeating.add(FIRST)
+    acknowledge(history, FIRST, 4, from_s=50.0)
+    acknowledge(history, SECOND, 5, from_s=60.0)
+    see(history, 4, FIRST, 2)
+    see(history, 5, SECOND, 2)
+    see(history, 6, FIRST, 2)
+    assert check(history) == []
+    history.sends[FIRST, 0].begun_at_s[2] = 70.0
+    assert kinds(history) == {Kind.REORDERED}
 
 
 def lost(history: History) -> None:

@@ -62,6 +62,14 @@ class Member(NodeProcess):
     def output(self) -> str:
         return self.output_file.read_text(errors="replace") if self.output_file.exists() else ""
 
+    def log_files(self, topic: str, partition: int) -> list[Path]:
+        """Of its replica, in their order; none where it has none."""
+        name = f"{topic}-{partition}"
+        return [file for log_dir in self.log_dirs for file in sorted((log_dir / name).glob("*.log"))]
+
+    def log_bytes(self, topic: str, partition: int) -> bytes:
+        return b"".join(file.read_bytes() for file in self.log_files(topic, partition))
+
     def is_ready(self) -> bool:
         if self.is_broker:
             return super().is_ready()
@@ -180,7 +188,8 @@ class RealCluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(node.bootstrap for node in self.brokers)
+        """Of all brokers that run."""
+        return ",".join(node.bootstrap for node in self.running if node.is_broker)
 
     @contextmanager
     def client(self, *node_ids: int, timeout_s: float = 10.0) -> Iterator[Cluster]:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.real_cluster import BROKER, COMBINED, RealCluster, wait_for
+from tests.cluster.real_cluster import BROKER, COMBINED, RealCluster, real_cluster, wait_for
 from tests.wire.up_process import call, mistake
 
 TOPIC = "orders"
@@ -21,17 +21,9 @@ RACKS = {1: "a", 2: "b", 3: "c", 4: "c"}
 @pytest.fixture(scope="module")
 def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     roles: dict[int, Sequence[str]] = {1: COMBINED, 2: COMBINED, 3: COMBINED, 4: (BROKER,)}
-    started = RealCluster(tmp_path_factory.mktemp("racks"), roles)
-    for node_id, rack in RACKS.items():
-        started.nodes[node_id].properties = {**started.nodes[node_id].properties, "broker.rack": rack}
-    try:
-        started.start()
+    racks = {node_id: {"broker.rack": rack} for node_id, rack in RACKS.items()}
+    with real_cluster(tmp_path_factory.mktemp("racks"), roles, properties_of=racks) as started:
         yield started
-    except BaseException:
-        print(started.logs())
-        raise
-    finally:
-        started.remove()
 
 
 @pytest.fixture
@@ -39,15 +31,11 @@ def cluster(four_nodes: RealCluster) -> Iterator[RealCluster]:
     """Whole, and with a topic that no other test has touched."""
     assignment = [[1 + (number + step) % 3 for step in range(3)] for number in range(PARTITIONS)]
     topic = NewTopic(TOPIC, PARTITIONS, replica_assignment=assignment, config={"min.insync.replicas": "2"})
-    admin = AdminClient({"bootstrap.servers": bootstrap(four_nodes)})
+    admin = AdminClient({"bootstrap.servers": four_nodes.bootstrap})
     admin.create_topics([topic])[TOPIC].result(20)
     yield four_nodes
     four_nodes.start_the_dead()
     admin.delete_topics([TOPIC])[TOPIC].result(20)
-
-
-def bootstrap(cluster: RealCluster) -> str:
-    return ",".join(f"{node.host}:{node.port}" for node in cluster.running)
 
 
 class Writer(threading.Thread):
@@ -56,7 +44,7 @@ class Writer(threading.Thread):
     def __init__(self, cluster: RealCluster) -> None:
         super().__init__(daemon=True)
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap(cluster), "acks": "all", "enable.idempotence": True, "linger.ms": 5}
+            {"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 5}
         )
         self._enough = threading.Event()
         self.acknowledged: dict[tuple[int, int], bytes] = {}
@@ -90,7 +78,7 @@ class Writer(threading.Thread):
 
 
 def read_all(cluster: RealCluster, count: int) -> dict[tuple[int, int], bytes]:
-    consumer = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": "none", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.auto.commit": False})
     consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
     found: dict[tuple[int, int], bytes] = {}
 
@@ -109,7 +97,7 @@ def read_all(cluster: RealCluster, count: int) -> dict[tuple[int, int], bytes]:
 
 def odradek(cluster: RealCluster, *arguments: str) -> Any:
     """What a command says in JSON."""
-    finished = call(*arguments, "-b", bootstrap(cluster), "--format", "json")
+    finished = call(*arguments, "-b", cluster.bootstrap, "--format", "json")
     assert finished.returncode == 0, finished
     return [json.loads(line) for line in finished.stdout.splitlines()][-1]
 
@@ -161,7 +149,7 @@ def test_a_broker_is_drained_and_filled_under_a_writer(cluster: RealCluster, tmp
 def test_a_move_that_cannot_end_is_shown_and_called_off(cluster: RealCluster, tmp_path: Path) -> None:
     Writer(cluster).write(60)
     file = tmp_path / "plan.json"
-    address = bootstrap(cluster)
+    address = cluster.bootstrap
     assert "no broker 9" in mistake("reassign", "plan", "--drain", "9", "-b", address)
     assert "no broker 9" in mistake("reassign", "plan", "--add-broker", "9", "-b", address)
     assert "would be left" in mistake("reassign", "plan", "--drain", "1,2", "-b", address)

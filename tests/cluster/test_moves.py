@@ -28,15 +28,11 @@ def four_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster
 def cluster(four_nodes: RealCluster) -> Iterator[RealCluster]:
     """Whole, and with a topic that no other test has touched."""
     topic = NewTopic(TOPIC, 1, replica_assignment=[[1, 2, 3]], config={"min.insync.replicas": "2"})
-    admin = AdminClient({"bootstrap.servers": bootstrap(four_nodes)})
+    admin = AdminClient({"bootstrap.servers": four_nodes.bootstrap})
     admin.create_topics([topic])[TOPIC].result(20)
     yield four_nodes
     four_nodes.start_the_dead()
     admin.delete_topics([TOPIC])[TOPIC].result(20)
-
-
-def bootstrap(cluster: RealCluster) -> str:
-    return ",".join(f"{node.host}:{node.port}" for node in cluster.running)
 
 
 def ask(cluster: RealCluster, api: Api, fields: Mapping[str, Any]) -> Any:
@@ -68,7 +64,7 @@ def elect(cluster: RealCluster) -> ErrorCode:
 
 def state(cluster: RealCluster) -> tuple[int, list[int], set[int]]:
     """Leader, replicas and in-sync replicas."""
-    admin = AdminClient({"bootstrap.servers": bootstrap(cluster)})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     partition = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[0]
     return partition.leader, partition.replicas, set(partition.isrs)
 
@@ -85,7 +81,7 @@ class Writer:
     """An idempotent producer that remembers what was acknowledged where."""
 
     def __init__(self, cluster: RealCluster) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap(cluster), "acks": "all", "enable.idempotence": True})
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True})
         self._sent = 0
         self.acknowledged: dict[bytes, int] = {}
         self.errors: list[KafkaError] = []
@@ -104,7 +100,7 @@ class Writer:
 
 
 def read_all(cluster: RealCluster, count: int) -> dict[bytes, int]:
-    consumer = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": "none", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.auto.commit": False})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     found: dict[bytes, int] = {}
 

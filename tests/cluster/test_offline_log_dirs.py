@@ -32,7 +32,7 @@ def cluster(tmp_path: Path) -> Iterator[RealCluster]:
     # A dir that is gone is noticed by whoever writes a checkpoint into it.
     quick = {"replica.high.watermark.checkpoint.interval.ms": "100", "replica.lag.time.max.ms": "3000"}
     with real_cluster(tmp_path, dict.fromkeys(ALL, COMBINED), properties=quick, new_member=new_member) as started:
-        admin = AdminClient({"bootstrap.servers": bootstrap(started)})
+        admin = AdminClient({"bootstrap.servers": started.bootstrap})
         config = {"min.insync.replicas": "2"}
         assignment = [[1 + (number + step) % 3 for step in range(3)] for number in range(PARTITIONS)]
         topics = [
@@ -44,19 +44,15 @@ def cluster(tmp_path: Path) -> Iterator[RealCluster]:
         yield started
 
 
-def bootstrap(cluster: RealCluster) -> str:
-    return ",".join(f"{node.host}:{node.port}" for node in cluster.brokers)
-
-
 def states(cluster: RealCluster, topic: str = TOPIC) -> dict[int, tuple[int, set[int]]]:
     """Leader and in-sync replicas of every partition."""
-    admin = AdminClient({"bootstrap.servers": bootstrap(cluster), "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
     return {number: (one.leader, set(one.isrs)) for number, one in partitions.items()}
 
 
 def write(cluster: RealCluster, name: str) -> list[bytes]:
-    producer = Producer({"bootstrap.servers": bootstrap(cluster), "acks": "all", "log_level": 0})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
     failures = []
     values = [f"{name} {number}".encode() for number in range(60)]
     for number, value in enumerate(values):
@@ -69,16 +65,14 @@ def write(cluster: RealCluster, name: str) -> list[bytes]:
 
 
 def touch_every_dir(cluster: RealCluster) -> None:
-    producer = Producer(
-        {"bootstrap.servers": bootstrap(cluster), "acks": 1, "message.timeout.ms": 2000, "log_level": 0}
-    )
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": 1, "message.timeout.ms": 2000, "log_level": 0})
     for number in range(TRIGGER_PARTITIONS):
         producer.produce(TRIGGER, b"", partition=number)
     producer.flush(5)
 
 
 def read_all(cluster: RealCluster, count: int) -> list[bytes]:
-    consumer = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": "none", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.auto.commit": False})
     consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)])
     found: list[bytes] = []
 

@@ -20,7 +20,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
 
 
 def bootstrap(cluster: RealCluster) -> str:
-    return ",".join(f"{node.host}:{node.port}" for node in cluster.brokers if node.node_id != AWAY)
+    return ",".join(node.bootstrap for node in cluster.brokers if node.node_id != AWAY)
 
 
 def admin(cluster: RealCluster) -> AdminClient:
@@ -47,11 +47,6 @@ def write(cluster: RealCluster, topic: str, name: str, count: int) -> None:
 
 def in_sync(cluster: RealCluster, topic: str) -> set[int]:
     return set(admin(cluster).list_topics(topic, timeout=10).topics[topic].partitions[0].isrs)
-
-
-def copy_on(node: Member, topic: str) -> bytes:
-    (log_dir,) = node.log_dirs
-    return b"".join(path.read_bytes() for path in sorted((log_dir / f"{topic}-0").glob("*.log")))
 
 
 def kinds(node: Member, topic: str) -> set[str]:
@@ -83,18 +78,18 @@ def test_a_topic_made_again_while_a_replica_was_away(
     away, others = cluster.nodes[AWAY], [cluster.nodes[1], cluster.nodes[2]]
     create(cluster, topic, [1, 2, AWAY])
     write(cluster, topic, "former", 100)
-    wait_for("all to have it", lambda: len({copy_on(node, topic) for node in cluster.brokers}) == 1)
+    wait_for("all to have it", lambda: len({node.log_bytes(topic, 0) for node in cluster.brokers}) == 1)
     come_back = leave(away)
     wait_for("the others to notice", lambda: AWAY in cluster.fenced(1, 2))
     delete(cluster, topic)
     create(cluster, topic, [1, 2, AWAY])
     write(cluster, topic, "present", 10)
-    wait_for("the former to be gone", lambda: all(b"former" not in copy_on(node, topic) for node in others))
+    wait_for("the former to be gone", lambda: all(b"former" not in node.log_bytes(topic, 0) for node in others))
     come_back()
     wait_for("all in sync", lambda: in_sync(cluster, topic) == ALL)
     write(cluster, topic, "later", 10)
-    wait_for("equal copies", lambda: len({copy_on(node, topic) for node in cluster.brokers}) == 1)
-    content = copy_on(away, topic)
+    wait_for("equal copies", lambda: len({node.log_bytes(topic, 0) for node in cluster.brokers}) == 1)
+    content = away.log_bytes(topic, 0)
     assert b"former" not in content
     assert content.count(b"present") == content.count(b"later") == 10
     # Whoever was not there to delete it puts it aside, as Kafka does; nothing is thrown away unasked.

@@ -27,20 +27,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
         yield started
 
 
-def bootstrap(cluster: RealCluster) -> str:
-    return ",".join(f"{node.host}:{node.port}" for node in cluster.brokers)
-
-
 def create_topic(cluster: RealCluster, topic: str, **configs: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap(cluster)})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     new = NewTopic(topic, 1, 3, config={key.replace("_", "."): value for key, value in configs.items()})
     admin.create_topics([new])[topic].result(20)
 
 
 def state(cluster: RealCluster, topic: str) -> tuple[int, set[int]]:
     """Leader and in-sync replicas, as a broker that runs tells it."""
-    running = ",".join(f"{node.host}:{node.port}" for node in cluster.running)
-    admin = AdminClient({"bootstrap.servers": running, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     partition = admin.list_topics(topic, timeout=10).topics[topic].partitions[0]
     return partition.leader, set(partition.isrs)
 
@@ -58,7 +53,7 @@ class Writer:
         self._topic, self._name = topic, name
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap(cluster),
+                "bootstrap.servers": cluster.bootstrap,
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 1,
@@ -99,7 +94,7 @@ def read_all(cluster: RealCluster, topic: str) -> dict[bytes, int]:
     """Every record that can be read, by value. Fails where one comes twice."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap(cluster),
+            "bootstrap.servers": cluster.bootstrap,
             "group.id": "reader",
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 50,
@@ -127,17 +122,12 @@ def read_all(cluster: RealCluster, topic: str) -> dict[bytes, int]:
         consumer.close()
 
 
-def log_bytes(cluster: RealCluster, topic: str, node_id: int) -> bytes:
-    directory = next(cluster.nodes[node_id].directory.glob(f"**/{topic}-0"))
-    return b"".join(file.read_bytes() for file in sorted(directory.glob("*.log")))
-
-
 def wait_until_in_sync(cluster: RealCluster, topic: str, replicas: set[int]) -> None:
     wait_for(f"{sorted(replicas)} in sync", lambda: state(cluster, topic)[1] == replicas)
 
 
 def wait_for_equal_copies(cluster: RealCluster, topic: str) -> None:
-    wait_for("equal copies", lambda: len({log_bytes(cluster, topic, node_id) for node_id in cluster.nodes}) == 1)
+    wait_for("equal copies", lambda: len({node.log_bytes(topic, 0) for node in cluster.brokers}) == 1)
 
 
 def test_what_was_acknowledged_survives_its_leader(cluster: RealCluster) -> None:
@@ -214,6 +204,6 @@ def test_too_few_in_sync_refuse_what_asks_for_all(cluster: RealCluster) -> None:
 
 
 def test_no_more_copies_than_brokers(cluster: RealCluster) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap(cluster)})
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     with pytest.raises(KafkaException, match="INVALID_REPLICATION_FACTOR"):
         admin.create_topics([NewTopic("wide", 1, 4)])["wide"].result(20)

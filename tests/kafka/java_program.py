@@ -6,15 +6,20 @@ from types import TracebackType
 from typing import Self
 
 _SOURCES = Path(__file__).parent / "java"
+_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256M")
+
+
+def java_command(libs: Path, source: Path) -> list[str]:
+    """Runs a program of one file from its source."""
+    return ["java", *_FLAGS, "-cp", f"{libs}/*", str(source)]
 
 
 class JavaProgram:
     """Runs `java/<name>.java` from its source. Every request and every line of an answer is one line of text."""
 
     def __init__(self, libs: Path, name: str) -> None:
-        command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256M"]
         self._process = subprocess.Popen(
-            [*command, "-cp", f"{libs}/*", str(_SOURCES / f"{name}.java")],
+            java_command(libs, _SOURCES / f"{name}.java"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -102,13 +102,17 @@ def test_both_refuse(
 def _random(shape: Any, version: int, rng: random.Random, *, defaults: bool = False) -> Any:
     values = {}
     for known in dataclasses.fields(shape):
-        in_version = known.metadata["since"] <= version <= known.metadata["until"]
+        in_version = _is_in(known, version)
         has_default = known.default is not dataclasses.MISSING
         if has_default and (defaults or not in_version):
             continue
         assert in_version
         values[known.name] = _random_value(known.type, known.metadata.get("kafka_type"), version, rng)
     return shape(**values)
+
+
+def _is_in(known: "dataclasses.Field[Any]", version: int) -> bool:
+    return bool(known.metadata.get("since", 0) <= version <= known.metadata.get("until", version))
 
 
 def _random_value(hint: Any, kafka_type: str | None, version: int, rng: random.Random) -> Any:
@@ -136,7 +140,7 @@ def _random_value(hint: Any, kafka_type: str | None, version: int, rng: random.R
 def _json(entity: Any, version: int) -> dict[str, Any]:
     told = {}
     for known in dataclasses.fields(entity):
-        if known.metadata["since"] <= version <= known.metadata["until"]:
+        if _is_in(known, version):
             value = getattr(entity, known.name)
             if "tag" in known.metadata and value == known.default:
                 continue

@@ -7,14 +7,9 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.testing import Cluster
+from tests.quick_retries import QUICK_RETRIES
 
 SECONDS_MAX = 30.0
-QUICK_RETRIES = {
-    "retry.backoff.ms": 20,
-    "retry.backoff.max.ms": 50,
-    "reconnect.backoff.ms": 20,
-    "reconnect.backoff.max.ms": 100,
-}
 
 
 def create_topic(cluster: Cluster, name: str, replicas: int = 3) -> None:

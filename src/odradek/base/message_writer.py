@@ -125,8 +125,8 @@ def _tagged_field(field: "dataclasses.Field[Any]", flexible: bool) -> Writer:
             return
         encoded = bytearray()
         write_value(encoded, value)
-        write_unsigned_varint(out, tag)
-        write_unsigned_varint(out, len(encoded))
+        append_unsigned_varint(out, tag)
+        append_unsigned_varint(out, len(encoded))
         out += encoded
 
     return write
@@ -145,7 +145,7 @@ def _tagged_fields(writers: Sequence[Writer]) -> Writer:
             if len(section) > size:
                 size = len(section)
                 count += 1
-        write_unsigned_varint(out, count)
+        append_unsigned_varint(out, count)
         out += section
 
     return write
@@ -193,7 +193,7 @@ def _not_none(hint: Any) -> Any:
     return hint
 
 
-def write_unsigned_varint(out: bytearray, value: int) -> None:
+def append_unsigned_varint(out: bytearray, value: int) -> None:
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -206,7 +206,7 @@ def _string(flexible: bool, nullable: bool) -> Writer:
             _write_null(out, nullable, b"\0")
             return
         encoded = value.encode()
-        write_unsigned_varint(out, len(encoded) + 1)
+        append_unsigned_varint(out, len(encoded) + 1)
         out += encoded
 
     def write_legacy(out: bytearray, value: str | None) -> None:
@@ -227,7 +227,7 @@ def _bytes(flexible: bool, nullable: bool) -> Writer:
         if value is None:
             _write_null(out, nullable, b"\0")
             return
-        write_unsigned_varint(out, len(value) + 1)
+        append_unsigned_varint(out, len(value) + 1)
         out += value
 
     def write_legacy(out: bytearray, value: bytes | None) -> None:
@@ -260,7 +260,7 @@ def _array(element_hint: Any, kafka_type: str | None, flexible: bool) -> Writer:
             return
         count = len(elements)
         if flexible:
-            write_unsigned_varint(out, count + 1)
+            append_unsigned_varint(out, count + 1)
         else:
             out += _I32.pack(count)
         if code:

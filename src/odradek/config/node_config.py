@@ -170,6 +170,12 @@ class NodeConfig:
         text = self.in_force.get(name)
         return definition.default if text is None else definition.parse(text)
 
+    def effective_number(self, name: str) -> int:
+        """As `effective`, of a config that is a whole number and has a default."""
+        value = self.effective(name)
+        assert isinstance(value, int)
+        return value
+
 
 _OTHER_FIELDS = {"topic_defaults", "values", "dynamic_broker", "dynamic_cluster_default", "in_force", "warnings"}
 _SETTINGS = tuple(one.name for one in fields(NodeConfig) if one.name not in _OTHER_FIELDS)

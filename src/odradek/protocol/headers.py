@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 
 from kio.serial.errors import SerialError
 
+from odradek.base.message_writer import append_unsigned_varint
+
 _FIXED: Final = struct.Struct(">hhih")
 _CORRELATION: Final = struct.Struct(">i")
 
@@ -60,10 +62,7 @@ def write_unsigned_varint(value: int) -> bytes:
     if value < 0x4000:
         return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
+    append_unsigned_varint(out, value)
     return bytes(out)
 
 

@@ -15,10 +15,9 @@ from uuid import UUID
 
 from kio.serial import entity_reader
 from kio.serial.errors import DecodeError
-from kio.static.constants import EntityType
-from kio.static.primitive import i16
 
 from odradek.base.message_writer import message_writer
+from odradek.base.record_form import NestedForm, RecordForm, form
 from odradek.base.values import named_value
 from odradek.records.batch import NO_SEQUENCE
 from odradek.records.builder import build_batch
@@ -40,37 +39,23 @@ class ControlType(IntEnum):
     KRAFT_VOTERS = 6
 
 
-class _Nested:
-    __slots__ = ()
-    __type__: ClassVar = EntityType.nested
-    __version__: ClassVar[i16] = i16(0)
-    __flexible__: ClassVar[bool] = True
-
-
-class ControlMessage:
+class ControlMessage(RecordForm):
     """Base of the structured values. Each begins with its own version."""
 
     __slots__ = ()
-    __type__: ClassVar = EntityType.data
-    __version__: ClassVar[i16] = i16(0)
-    __flexible__: ClassVar[bool] = True
     CONTROL_TYPE: ClassVar[ControlType]
     version: int
 
 
-def _form(kafka_type: str) -> dict[str, str]:
-    return {"kafka_type": kafka_type}
+@named_value
+class Voter(NestedForm):
+    voter_id: int = field(metadata=form("int32"))
+    voter_directory_id: UUID | None = field(metadata=form("uuid"))
 
 
 @named_value
-class Voter(_Nested):
-    voter_id: int = field(metadata=_form("int32"))
-    voter_directory_id: UUID | None = field(metadata=_form("uuid"))
-
-
-@named_value
-class VoterById(_Nested):
-    voter_id: int = field(metadata=_form("int32"))
+class VoterById(NestedForm):
+    voter_id: int = field(metadata=form("int32"))
 
 
 @named_value
@@ -78,8 +63,8 @@ class LeaderChange(ControlMessage):
     """The first record of a leader's epoch, where voters are known with their directories (kraft.version 1)."""
 
     CONTROL_TYPE: ClassVar = ControlType.LEADER_CHANGE
-    version: int = field(default=1, metadata=_form("int16"))
-    leader_id: int = field(metadata=_form("int32"))
+    version: int = field(default=1, metadata=form("int16"))
+    leader_id: int = field(metadata=form("int32"))
     voters: tuple[Voter, ...]
     granting_voters: tuple[Voter, ...]
 
@@ -89,8 +74,8 @@ class LeaderChangeV0(ControlMessage):
     """The same under kraft.version 0: voters are numbers only."""
 
     CONTROL_TYPE: ClassVar = ControlType.LEADER_CHANGE
-    version: int = field(default=0, metadata=_form("int16"))
-    leader_id: int = field(metadata=_form("int32"))
+    version: int = field(default=0, metadata=form("int16"))
+    leader_id: int = field(metadata=form("int32"))
     voters: tuple[VoterById, ...]
     granting_voters: tuple[VoterById, ...]
 
@@ -98,40 +83,40 @@ class LeaderChangeV0(ControlMessage):
 @named_value
 class SnapshotHeader(ControlMessage):
     CONTROL_TYPE: ClassVar = ControlType.SNAPSHOT_HEADER
-    version: int = field(default=0, metadata=_form("int16"))
-    last_contained_log_timestamp: int = field(metadata=_form("int64"))
+    version: int = field(default=0, metadata=form("int16"))
+    last_contained_log_timestamp: int = field(metadata=form("int64"))
 
 
 @named_value
 class SnapshotFooter(ControlMessage):
     CONTROL_TYPE: ClassVar = ControlType.SNAPSHOT_FOOTER
-    version: int = field(default=0, metadata=_form("int16"))
+    version: int = field(default=0, metadata=form("int16"))
 
 
 @named_value
 class KRaftVersion(ControlMessage):
     CONTROL_TYPE: ClassVar = ControlType.KRAFT_VERSION
-    version: int = field(default=0, metadata=_form("int16"))
-    kraft_version: int = field(metadata=_form("int16"))
+    version: int = field(default=0, metadata=form("int16"))
+    kraft_version: int = field(metadata=form("int16"))
 
 
 @named_value
-class VoterEndpoint(_Nested):
-    name: str = field(metadata=_form("string"))
-    host: str = field(metadata=_form("string"))
-    port: int = field(metadata=_form("uint16"))
+class VoterEndpoint(NestedForm):
+    name: str = field(metadata=form("string"))
+    host: str = field(metadata=form("string"))
+    port: int = field(metadata=form("uint16"))
 
 
 @named_value
-class KRaftVersionRange(_Nested):
-    min_supported_version: int = field(metadata=_form("int16"))
-    max_supported_version: int = field(metadata=_form("int16"))
+class KRaftVersionRange(NestedForm):
+    min_supported_version: int = field(metadata=form("int16"))
+    max_supported_version: int = field(metadata=form("int16"))
 
 
 @named_value
-class VoterRegistration(_Nested):
-    voter_id: int = field(metadata=_form("int32"))
-    voter_directory_id: UUID | None = field(metadata=_form("uuid"))
+class VoterRegistration(NestedForm):
+    voter_id: int = field(metadata=form("int32"))
+    voter_directory_id: UUID | None = field(metadata=form("uuid"))
     endpoints: tuple[VoterEndpoint, ...]
     kraft_version_feature: KRaftVersionRange
 
@@ -139,7 +124,7 @@ class VoterRegistration(_Nested):
 @named_value
 class Voters(ControlMessage):
     CONTROL_TYPE: ClassVar = ControlType.KRAFT_VOTERS
-    version: int = field(default=0, metadata=_form("int16"))
+    version: int = field(default=0, metadata=form("int16"))
     voters: tuple[VoterRegistration, ...]
 
 

@@ -10,12 +10,11 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID
-from odradek.protocol.headers import read_request_header, skip_tagged_fields
-from odradek.protocol.schemas import Message, schema
+from odradek.protocol.schemas import Message
 from odradek.sim.clients.onlooker import CONFIG
 from odradek.sim.history import History, View
 from odradek.sim.layout import CLIENT_PORT
-from odradek.sim.metadata_segments import outline, split
+from odradek.sim.metadata_disk import outline
 from odradek.sim.moments import APPEND, LEAD, VOTE, Moments
 from odradek.sim.node_host import NodeHost
 from odradek.sim.quorum_history import (
@@ -34,6 +33,7 @@ from odradek.sim.quorum_history import (
     Vote,
     VoterServed,
 )
+from odradek.sim.stored_log import split
 from odradek.sim.wire_names import Exchange
 from odradek.sim.witness import Witness
 from odradek.sim.world import World
@@ -43,7 +43,6 @@ VOTE_KEY: Final = 52
 BEGIN_QUORUM_EPOCH: Final = 53
 END_QUORUM_EPOCH: Final = 54
 BROKER_HEARTBEAT: Final = 63
-_CORRELATION_ID_BYTES: Final = 4
 _METADATA_NAMES: Final = (METADATA_TOPIC_ID.bytes, METADATA_TOPIC.encode())
 
 
@@ -131,7 +130,7 @@ class Evidence:
 
     def _service_watcher(self, node: str) -> Callable[[bool], None]:
         troubles = self._history.troubles
-        trouble = Trouble(one=node, other=node, began=0.0, ended=inf, what="is not there")
+        trouble = Trouble(one=node, other=node, began=0.0, ended=inf)
         troubles.append(trouble)
 
         def changed(is_there: bool) -> None:
@@ -148,7 +147,7 @@ class Evidence:
     # ---- elections
 
     def _saw_vote(self, exchange: Exchange, response: bytes | None) -> None:
-        asked = _partition(request_of(exchange))
+        asked = _partition(exchange.asked())
         if asked is None:
             return
         is_pre_vote = getattr(asked, "pre_vote", False)
@@ -172,7 +171,7 @@ class Evidence:
             if not is_pre_vote:
                 self._moments.come(VOTE, candidate)
             return
-        answer = _partition(response_of(exchange, response))
+        answer = _partition(exchange.answered(response))
         if answer is None:
             return
         voter = exchange.answerer
@@ -199,7 +198,7 @@ class Evidence:
 
     def _saw_claim(self, exchange: Exchange, response: bytes | None) -> None:
         """BeginQuorumEpoch or EndQuorumEpoch."""
-        asked = _partition(request_of(exchange))
+        asked = _partition(exchange.asked())
         if asked is None:
             return
         if response is None:
@@ -210,7 +209,7 @@ class Evidence:
                 spoke = LeaderSpoke(leader=exchange.asker, epoch=asked.leader_epoch, seconds=self._world.now)
                 self._history.spoke.append(spoke)
             return
-        answer = _partition(response_of(exchange, response))
+        answer = _partition(exchange.answered(response))
         if answer is None:
             return
         self._says(exchange.answerer, answer.leader_epoch, answer.leader_id)
@@ -253,7 +252,7 @@ class Evidence:
         if not any(name in exchange.request for name in _METADATA_NAMES):
             # Most are of other topics, and need not be read.
             return
-        request = request_of(exchange)
+        request = exchange.asked()
         topic = next((one for one in request.topics if _is_metadata(one)), None)
         if topic is None:
             return
@@ -278,7 +277,7 @@ class Evidence:
         if opened is None:
             return
         asked = opened[1]
-        topic = next(iter(response_of(exchange, response).responses), None)
+        topic = next(iter(exchange.answered(response).responses), None)
         if topic is None:
             return
         (answer,) = topic.partitions
@@ -303,10 +302,10 @@ class Evidence:
 
     def _saw_heartbeat(self, exchange: Exchange, response: bytes | None) -> None:
         if response is None:
-            self._open[id(exchange)] = exchange, request_of(exchange), self._world.now
+            self._open[id(exchange)] = exchange, exchange.asked(), self._world.now
             return
         opened = self._open.pop(id(exchange), None)
-        if opened is None or response_of(exchange, response).error_code is not ErrorCode.none:
+        if opened is None or exchange.answered(response).error_code is not ErrorCode.none:
             return
         _, asked, asked_seconds = opened
         self._history.heartbeats.append(
@@ -342,21 +341,6 @@ def settings_of(nodes: Sequence[NodeHost]) -> QuorumSettings:
 
 def _is_metadata(topic: Message) -> bool:
     return getattr(topic, "topic_id", None) == METADATA_TOPIC_ID or getattr(topic, "topic", "") == METADATA_TOPIC
-
-
-def request_of(exchange: Exchange) -> Message:
-    chosen = schema(exchange.api_key, exchange.version)
-    start = read_request_header(bytearray(exchange.request)).end
-    if chosen.flexible:
-        start = skip_tagged_fields(exchange.request, start)
-    return chosen.read_request(exchange.request, start)[0]
-
-
-def response_of(exchange: Exchange, frame: bytes) -> Message:
-    chosen = schema(exchange.api_key, exchange.version)
-    flexible = chosen.response_header_flexible
-    start = skip_tagged_fields(frame, _CORRELATION_ID_BYTES) if flexible else _CORRELATION_ID_BYTES
-    return chosen.read_response(frame, start)[0]
 
 
 def _partition(message: Message) -> Message | None:

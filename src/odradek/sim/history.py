@@ -39,9 +39,9 @@ class Send:
     """Of its batch: what disks should hold of it."""
 
     def __str__(self) -> str:
-        what = f"{self.producer} {self.partition} {_name(self.values[0])}"
+        what = f"{self.producer} {self.partition} {name_of(self.values[0])}"
         if len(self.values) > 1:
-            what += f"..{_name(self.values[-1])}"
+            what += f"..{name_of(self.values[-1])}"
         return what
 
 
@@ -56,12 +56,10 @@ class Read:
     ended: float
     records: tuple[tuple[int, bytes], ...]
     high_watermark: int
-    log_start_offset: int
     is_damaged: bool = False
     """Whether a checksum was wrong; `records` are those before it."""
     leader_epoch: int = UNKNOWN_EPOCH
     """Of the leader that answered."""
-    answered_by: str = ""
     epochs: tuple[int, ...] = ()
     """In which each of the records was written."""
 
@@ -167,7 +165,6 @@ class ClusterView:
     """Everything that a broker says of the cluster, as texts that are the same where it means the same."""
 
     broker: str
-    seconds: float
     facts: Mapping[str, str]
 
 
@@ -181,16 +178,16 @@ class History:
     out_of_range: Final[list[OutOfRange]] = field(default_factory=list)
     in_sync_views: Final[list[InSyncView]] = field(default_factory=list)
     deletions: Final[list[Deletion]] = field(default_factory=list)
-
-    def may_be_deleted(self, partition: TopicPartition) -> int:
-        """What lies below this offset may be gone, and rightly so."""
-        return max((one.offset for one in self.deletions if one.partition == partition), default=0)
-
     # Of each topic by one author.
     changes: Final[list[Change | View]] = field(default_factory=list)
     producer_ids: Final[list[tuple[str, int]]] = field(default_factory=list)
     quorum: Final[QuorumHistory] = field(default_factory=QuorumHistory)
 
+    def may_be_deleted(self, partition: TopicPartition) -> int:
+        """What lies below this offset may be gone, and rightly so."""
+        return max((one.offset for one in self.deletions if one.partition == partition), default=0)
 
-def _name(value: bytes) -> str:
+
+def name_of(value: bytes) -> str:
+    """What a client has put in front of the padding: no two values have the same."""
     return value.split(b"|")[0].decode(errors="replace")

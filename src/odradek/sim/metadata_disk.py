@@ -10,15 +10,18 @@ from typing import Final, NamedTuple
 from uuid import UUID
 from zlib import crc32
 
+from odradek.metadata.batches import read_metadata_batch
+from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from odradek.metadata.records import encode as encode_record
+from odradek.records.batch import parse_batches
+from odradek.records.control import LeaderChange, LeaderChangeV0, Voters
 from odradek.sim.disk import FileNode, VirtualDisk
-from odradek.sim.metadata_segments import CRC_COVERS_FROM, SegmentReader, records_of
 from odradek.sim.quorum_history import LogBatch, LogEnd, MetadataCopy, QuorumState
+from odradek.sim.stored_log import CRC_COVERS_FROM, HEADER, StoredLog
 
-_SEGMENT: Final = re.compile(r"(\d{20})\.log\Z")
 _SNAPSHOT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
-_TOPIC: Final = 2
+_IS_CONTROL: Final = 0x20
 
 
 class TopicOnDisk(NamedTuple):
@@ -31,25 +34,24 @@ class MetadataDisk:
         self._node: Final = node
         self._disk: Final = disk
         self.directory: Final = f"{metadata_log_dir}/__cluster_metadata-0"
-        self._readers: Final[dict[tuple[FileNode, bool], SegmentReader]] = {}
+        self._log: Final = StoredLog(disk, self.directory, outline)
         self._digests: Final[dict[FileNode, tuple[int, int, int]]] = {}
 
     # ---- as a process would find it
 
     def copy(self, seconds: float) -> MetadataCopy:
         snapshots = {snapshot_id: self._digest(file) for snapshot_id, file in self._snapshots()}
-        return MetadataCopy(node=self._node, seconds=seconds, batches=tuple(self.batches()), snapshots=snapshots)
+        return MetadataCopy(node=self._node, seconds=seconds, batches=self.batches(), snapshots=snapshots)
 
-    def batches(self) -> Iterator[LogBatch]:
-        for reader in self._segments():
-            yield from reader.batches
+    def batches(self) -> tuple[LogBatch, ...]:
+        return self._log.batches()
 
     def records(self, start_offset: int) -> Iterator[tuple[LogBatch, Sequence[MetadataRecord]]]:
         """What the log says from this offset on."""
-        for reader in self._segments():
-            for index, batch in enumerate(reader.batches):
+        for segment in self._log.segments():
+            for index, batch in enumerate(segment.batches):
                 if batch.base_offset >= start_offset:
-                    yield batch, reader.records(index)
+                    yield batch, _records(segment.data(index))
 
     def topics(self) -> dict[str, TopicOnDisk]:
         """What the last snapshot and the log after it say."""
@@ -57,13 +59,13 @@ class MetadataDisk:
         start = 0
         for (end_offset, _), file in sorted(self._snapshots(), key=lambda one: one[0])[-1:]:
             start = end_offset
-            topics.take(records_of(file.cached.read(0, file.cached.size)))
+            topics.take(_records(file.cached.read(0, file.cached.size)))
         for _, records in self.records(start):
             topics.take(records)
         return topics.by_name()
 
     def last(self) -> LogBatch | None:
-        return next((reader.batches[-1] for reader in reversed(self._segments()) if reader.batches), None)
+        return self._log.last()
 
     # ---- as it would be after a loss of power, at least
 
@@ -83,7 +85,7 @@ class MetadataDisk:
     def durable_end(self) -> LogEnd:
         """Where the log ends, or the snapshot that stands for all of it."""
         snapshot = max(self.durable_snapshots(), default=(0, 0))
-        last = next((reader.batches[-1] for reader in reversed(self._durable_segments()) if reader.batches), None)
+        last = self._log.last_durable()
         if last is None or last.last_offset + 1 < snapshot[0]:
             return LogEnd(offset=snapshot[0], epoch=snapshot[1])
         return LogEnd(offset=last.last_offset + 1, epoch=last.epoch)
@@ -95,11 +97,7 @@ class MetadataDisk:
 
     def durable_batch(self, end_offset: int) -> LogBatch | None:
         """The one that ends there."""
-        for reader in reversed(self._durable_segments()):
-            batches = reader.batches
-            if batches and batches[0].base_offset < end_offset:
-                return next((one for one in reversed(batches) if one.last_offset + 1 == end_offset), None)
-        return None
+        return self._log.durable_batch(end_offset)
 
     def durably_has(self, batch: LogBatch) -> bool:
         """Or a snapshot that stands for it."""
@@ -111,13 +109,12 @@ class MetadataDisk:
 
     def shorten(self, batches: int) -> int:
         """Takes the last of them away for good. Returns how many offsets that were."""
-        file = self._last_segment()
-        if file is None:
+        if not self._log.files():
             return 0
-        reader = self._reader(file, durable=False)
+        file, segment = self._log.files()[-1], self._log.segments()[-1]
         before = self.last()
-        count = min(batches, len(reader.batches))
-        file.resize(file.cached.size - reader.size_of_last(count), file.modified_ms)
+        kept = max(0, len(segment.places) - batches)
+        file.resize(file.cached.size - sum(size for _, size in segment.places[kept:]), file.modified_ms)
         file.sync()
         after = self.last()
         return (-1 if before is None else before.last_offset) - (-1 if after is None else after.last_offset)
@@ -127,41 +124,24 @@ class MetadataDisk:
 
         None that a snapshot stands for: a start does not look at them once more, nor does Kafka's.
         """
-        file = self._last_segment()
-        if file is None:
+        if not self._log.files():
             return False
-        reader = self._reader(file, durable=False)
+        file, segment = self._log.files()[-1], self._log.segments()[-1]
         looked_at_from = max(self.durable_snapshots(), default=(0, 0))[0]
-        count = min(batches, sum(batch.base_offset >= looked_at_from for batch in reader.batches))
+        count = min(batches, sum(batch.base_offset >= looked_at_from for batch in segment.batches))
         if count:
-            position, size = reader.place_of_last(count)
+            position, size = segment.places[-count]
             file.sync()
             covered = size - CRC_COVERS_FROM
             file.flip_bit(position + CRC_COVERS_FROM + int(covered * share), int(share * 1000) % 8)
         return count > 0
 
-    # ---- files
-
-    def _last_segment(self) -> FileNode | None:
-        return next((file for path, file in reversed(self._files()) if _SEGMENT.match(_name(path))), None)
-
-    def _segments(self) -> list[SegmentReader]:
-        return [self._reader(file, durable=False) for path, file in self._files() if _SEGMENT.match(_name(path))]
-
-    def _durable_segments(self) -> list[SegmentReader]:
-        names = [name for name in self._disk.durable_names(self.directory) if _SEGMENT.match(name)]
-        files = (self._disk.durable_file(f"{self.directory}/{name}") for name in names)
-        return [self._reader(file, durable=True) for file in files if file is not None]
-
-    def _reader(self, file: FileNode, *, durable: bool) -> SegmentReader:
-        found = self._readers.get((file, durable))
-        if found is None:
-            found = self._readers[file, durable] = SegmentReader(file, durable=durable)
-        return found
+    # ---- snapshots
 
     def _snapshots(self) -> Iterator[tuple[tuple[int, int], FileNode]]:
-        for path, file in self._files():
-            if found := _SNAPSHOT.match(_name(path)):
+        files = self._disk.files(self.directory) if self._log.exists else ()
+        for path, file in files:
+            if found := _SNAPSHOT.match(path.rpartition("/")[2]):
                 yield (int(found[1]), int(found[2])), file
 
     def _digest(self, snapshot: FileNode) -> int:
@@ -169,12 +149,9 @@ class MetadataDisk:
         content = snapshot.cached
         known = self._digests.get(snapshot)
         if known is None or known[:2] != (content.rewrites, content.size):
-            records = sorted(map(encode_record, records_of(content.read(0, content.size))))
+            records = sorted(map(encode_record, _records(content.read(0, content.size))))
             known = self._digests[snapshot] = content.rewrites, content.size, crc32(b"".join(records))
         return known[2]
-
-    def _files(self) -> list[tuple[str, FileNode]]:
-        return list(self._disk.files(self.directory)) if self._disk.find(self.directory) is not None else []
 
 
 class Topics:
@@ -201,7 +178,7 @@ class Topics:
                 self._configs.pop(name, None)
                 del self._partitions[record.topic_id]
                 changed.add(name)
-            elif isinstance(record, ConfigRecord) and record.resource_type == _TOPIC:
+            elif isinstance(record, ConfigRecord) and record.resource_type == RESOURCE_TOPIC:
                 configs = self._configs.setdefault(record.resource_name, {})
                 if record.value is None:
                     configs.pop(record.name, None)
@@ -217,5 +194,18 @@ class Topics:
         }
 
 
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
+def outline(data: bytes) -> LogBatch:
+    base_offset, _, epoch, _, _, attributes, last_delta = HEADER.unpack_from(data)
+    leader_id, voter_ids = None, None
+    if attributes & _IS_CONTROL:
+        (header,) = parse_batches(data)
+        for message in read_metadata_batch(data, header).control:
+            if isinstance(message, LeaderChange | LeaderChangeV0):
+                leader_id = message.leader_id
+            elif isinstance(message, Voters):
+                voter_ids = frozenset(voter.voter_id for voter in message.voters)
+    return LogBatch(base_offset, base_offset + last_delta, epoch, crc32(data), leader_id, voter_ids)
+
+
+def _records(data: bytes) -> list[MetadataRecord]:
+    return [record for header in parse_batches(data) for record in read_metadata_batch(data, header).records]

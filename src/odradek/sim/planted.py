@@ -23,7 +23,7 @@ from odradek.partition.partition import Partition
 from odradek.protocol.framing import FrameReader
 from odradek.sim.disk_port import VirtualDiskPort
 from odradek.sim.planted_brokers import BROKER_BUGS
-from odradek.sim.planted_bug import PlantedBug
+from odradek.sim.planted_bug import PlantedBug, always
 from odradek.sim.planted_quorum import QUORUM_BUGS
 from odradek.sim.planted_replication import REPLICATION_BUGS
 from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES
@@ -144,10 +144,6 @@ def _rename_unsynced(sound: Any) -> Any:
     return write_atomically
 
 
-def _nothing(sound: Any) -> Any:
-    return lambda *arguments, **options: None
-
-
 BUGS: Final = {
     bug.name: bug
     for bug in (
@@ -197,7 +193,7 @@ BUGS: Final = {
             scenario=POWER_LOSS,
             owner=recovery,
             attribute="check_crc",
-            breaks=_nothing,
+            breaks=always(None),
         ),
         PlantedBug(
             name="producers-forgotten",
@@ -213,7 +209,7 @@ BUGS: Final = {
             scenario=POWER_LOSS,
             owner=PartitionLog,
             attribute="_find_duplicate",
-            breaks=_nothing,
+            breaks=always(None),
         ),
         PlantedBug(
             name="directory-not-synced",
@@ -245,7 +241,7 @@ BUGS: Final = {
             scenario=POWER_LOSS,
             owner=QuorumStore,
             attribute="flush",
-            breaks=_nothing,
+            breaks=always(None),
         ),
         PlantedBug(
             name="producer-ids-not-recorded",

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from odradek.controller.brokers import Brokers
@@ -12,7 +13,7 @@ from odradek.metadata.decision import Decision
 from odradek.net.connecting import Refused, Unreachable, probe
 from odradek.node.dead_brokers import DeadBrokers
 from odradek.node.quorum.active_controller import ActiveController
-from odradek.sim.planted_bug import Breaks, PlantedBug
+from odradek.sim.planted_bug import Breaks, always, plant
 from odradek.sim.scenarios import ELECTIONS
 
 _GRACE_SECONDS: Final = 0.3
@@ -43,10 +44,6 @@ def _detect_all_the_same(sound: Any) -> Any:
         self._settings = replace(settings, grace_seconds=grace_seconds)  # type: ignore[misc]
 
     return init
-
-
-def _never_expire(sound: Any) -> Any:
-    return lambda self, now: Decision((), None)
 
 
 def _ignore_broker_epoch(sound: Any) -> Any:
@@ -92,13 +89,7 @@ def _show_before_commit(sound: Any) -> Any:
     return append
 
 
-def _bug(
-    name: str, what: str, owner: Any, attribute: str, breaks: Breaks, *also: tuple[Any, str, Breaks]
-) -> PlantedBug:
-    return PlantedBug(
-        name=name, what=what, scenario=ELECTIONS, owner=owner, attribute=attribute, breaks=breaks, also=also
-    )
-
+_bug: Final = partial(plant, scenario=ELECTIONS)
 
 BROKER_BUGS: Final = (
     _bug(
@@ -122,7 +113,7 @@ BROKER_BUGS: Final = (
         "__init__",
         _detect_all_the_same,
     ),
-    _bug("silent-brokers-stay", "nobody is fenced for its silence", Brokers, "expire_one", _never_expire),
+    _bug("silent-brokers-stay", "nobody is fenced for its silence", Brokers, "expire_one", always(Decision((), None))),
     _bug(
         "stale-broker-epoch-accepted",
         "heartbeats of a past registration count for the present one",

@@ -24,6 +24,25 @@ class PlantedBug:
     """What else has to go: as a rule a check that would stop the node before anything false can be seen."""
 
 
+def plant(
+    name: str,
+    what: str,
+    owner: Any,
+    attribute: str,
+    breaks: Breaks,
+    *also: tuple[Any, str, Breaks],
+    scenario: Scenario,
+) -> PlantedBug:
+    return PlantedBug(
+        name=name, what=what, scenario=scenario, owner=owner, attribute=attribute, breaks=breaks, also=also
+    )
+
+
+def always(value: object) -> Breaks:
+    """Whatever it is asked, that is the answer."""
+    return lambda sound: lambda *arguments, **options: value
+
+
 @contextmanager
 def planted(bug: PlantedBug | None) -> Iterator[None]:
     with ExitStack() as stack:

@@ -1,6 +1,7 @@
 """Bugs of consensus, switched on by name. What finds them are three voters whose leader is struck: see `planted`."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from odradek.metadata.snapshot import SnapshotId
@@ -16,7 +17,7 @@ from odradek.raft.replica import Replica
 from odradek.raft.requests import Requests
 from odradek.raft.settings import RaftSettings
 from odradek.raft.voter_set import ReplicaKey
-from odradek.sim.planted_bug import Breaks, PlantedBug
+from odradek.sim.planted_bug import Breaks, always, plant
 from odradek.sim.scenarios import ELECTIONS
 
 # ---- votes and epochs
@@ -127,21 +128,11 @@ def _take_the_uncommitted(sound: Any) -> Any:
 # ---- planting
 
 
-def _always(value: object) -> Breaks:
-    return lambda sound: lambda *arguments: value
-
-
 def _as_property(look: Callable[[Any], object]) -> Breaks:
     return lambda sound: property(look)
 
 
-def _bug(
-    name: str, what: str, owner: Any, attribute: str, breaks: Breaks, *also: tuple[Any, str, Breaks]
-) -> PlantedBug:
-    return PlantedBug(
-        name=name, what=what, scenario=ELECTIONS, owner=owner, attribute=attribute, breaks=breaks, also=also
-    )
-
+_bug: Final = partial(plant, scenario=ELECTIONS)
 
 QUORUM_BUGS: Final = (
     _bug(
@@ -164,7 +155,7 @@ QUORUM_BUGS: Final = (
         "whoever led, or stood, in a past epoch is obeyed",
         epochs,
         "refusal_to_claimant",
-        _always(None),
+        always(None),
     ),
     _bug(
         "shorter-log-voted-for",
@@ -186,7 +177,7 @@ QUORUM_BUGS: Final = (
         "a follower of a leader that answers helps to depose it",
         election,
         "_is_content",
-        _always(False),
+        always(False),
     ),
     _bug(
         "refusal-by-hearsay",
@@ -214,7 +205,7 @@ QUORUM_BUGS: Final = (
         "an answer counts also when nobody waits for it any more",
         Requests,
         "answered",
-        _always(True),
+        always(True),
     ),
     _bug(
         "fetch-before-the-sync",
@@ -250,7 +241,7 @@ QUORUM_BUGS: Final = (
         LogView,
         "truncation_point",
         _cut_an_epoch_more,
-        (fetching, "check_truncation", _always(None)),
+        (fetching, "check_truncation", always(None)),
     ),
     _bug(
         "leader-loads-a-snapshot",
@@ -265,6 +256,6 @@ QUORUM_BUGS: Final = (
         Quorum,
         "_maintain",
         _take_the_uncommitted,
-        (snapshots, "check_snapshot", _always(None)),
+        (snapshots, "check_snapshot", always(None)),
     ),
 )

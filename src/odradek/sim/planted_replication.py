@@ -1,6 +1,7 @@
 """Bugs of replication, switched on by name. What finds them are several brokers with copies: see `planted`."""
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -19,19 +20,13 @@ from odradek.partition.partition import Partition
 from odradek.replication.follower import FetchPosition, FollowerState
 from odradek.replication.leader import LeaderState
 from odradek.replication.progress import FollowerProgress
-from odradek.sim.planted_bug import Breaks, PlantedBug
+from odradek.sim.planted_bug import always, plant
 from odradek.sim.scenarios import (
     REPLICAS_APART,
     REPLICAS_CRASH,
     REPLICAS_FLUSHED,
     REPLICAS_POWER_LOSS,
-    Scenario,
 )
-
-
-def _always(value: object) -> Breaks:
-    return lambda sound: lambda *arguments, **options: value
-
 
 # ---- leaders
 
@@ -187,19 +182,7 @@ def _complete_at_once(sound: Any) -> Any:
     return completed
 
 
-def _bug(
-    name: str,
-    what: str,
-    owner: Any,
-    attribute: str,
-    breaks: Breaks,
-    *also: tuple[Any, str, Breaks],
-    scenario: Scenario = REPLICAS_CRASH,
-) -> PlantedBug:
-    return PlantedBug(
-        name=name, what=what, scenario=scenario, owner=owner, attribute=attribute, breaks=breaks, also=also
-    )
-
+_bug: Final = partial(plant, scenario=REPLICAS_CRASH)
 
 REPLICATION_BUGS: Final = (
     _bug(
@@ -207,7 +190,7 @@ REPLICATION_BUGS: Final = (
         "the producer hears before the replicas in sync have its records",
         LeaderState,
         "acknowledgement",
-        _always(ErrorCode.none),
+        always(ErrorCode.none),
     ),
     _bug(
         "acknowledged-on-leaving",
@@ -281,7 +264,7 @@ REPLICATION_BUGS: Final = (
         "a new leader tells an end below what its predecessor told",
         list_offsets,
         "_check_watermark_known",
-        _always(None),
+        always(None),
         scenario=REPLICAS_APART,
     ),
     _bug(

@@ -269,7 +269,6 @@ class Trouble:
     other: str
     began: float
     ended: float
-    what: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,10 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.metadata.batches import read_metadata_batch
-from odradek.records.batch import parse_batches
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.disk import FileNode
-from odradek.sim.evidence import request_of, response_of
 from odradek.sim.history import Outcome, Send
+from odradek.sim.metadata_disk import MetadataDisk
 from odradek.sim.node_host import NodeHost
 from odradek.sim.replica_history import (
     CommittedRecord,
@@ -23,7 +21,7 @@ from odradek.sim.replica_history import (
     ReplicaHistory,
     UncleanEnd,
 )
-from odradek.sim.stored_log import StoredBatch, StoredLog
+from odradek.sim.stored_log import StoredBatch, StoredLog, stored_batch
 from odradek.sim.wire_names import Exchange
 from odradek.sim.world import World
 
@@ -43,14 +41,10 @@ class ReplicaEvidence:
         self._partitions: Final = tuple(partitions)
         self._brokers: Final = {node.planned.node_id: node for node in nodes if node.planned.is_broker}
         self.history: Final = ReplicaHistory()
-        self._metadata: Final = [
-            StoredLog(node.machine.disk, f"{node.config.metadata_log_dir}/__cluster_metadata-0")
-            for node in nodes
-            if node.planned.is_voter
-        ]
+        self._metadata: Final = [node.metadata_disk for node in nodes if node.planned.is_voter]
         self._logs: Final = {
             (broker_id, partition): [
-                StoredLog(node.machine.disk, f"{log_dir}/{partition.topic}-{partition.partition}")
+                StoredLog(node.machine.disk, f"{log_dir}/{partition.topic}-{partition.partition}", stored_batch)
                 for log_dir in node.config.log_dirs
             ]
             for broker_id, node in self._brokers.items()
@@ -73,11 +67,9 @@ class ReplicaEvidence:
         if response is None:
             return
         asked = {
-            (topic.topic_id, one.partition_index): one
-            for topic in request_of(exchange).topics
-            for one in topic.partitions
+            (topic.topic_id, one.partition_index): one for topic in exchange.asked().topics for one in topic.partitions
         }
-        for topic in response_of(exchange, response).topics:
+        for topic in exchange.answered(response).topics:
             for answer in topic.partitions:
                 wanted = asked[topic.topic_id, answer.partition_index]
                 if answer.error_code is ErrorCode.none and answer.partition_epoch == wanted.partition_epoch + 1:
@@ -130,7 +122,7 @@ class ReplicaEvidence:
         return frozenset(
             broker_id
             for broker_id in self._brokers
-            if not any(log.durably_has(send.offset, send.checksum) for log in self._logs[broker_id, send.partition])
+            if not any(_durably_has(log, send) for log in self._logs[broker_id, send.partition])
         )
 
     def may_die(self, node: NodeHost) -> bool:
@@ -167,7 +159,7 @@ class ReplicaEvidence:
             found = [log for log in self._logs[broker_id, partition] if log.exists]
             if len(found) != 1:
                 return f"broker {broker_id} has {len(found)} copies"
-            bytes_of[broker_id] = b"".join(data for _, data in found[0].with_bytes())
+            bytes_of[broker_id] = found[0].whole()
         first, *others = bytes_of.items()
         for broker_id, data in others:
             # Whole segments that were deleted may be gone at one of them already.
@@ -181,9 +173,9 @@ class ReplicaEvidence:
         last = self._farthest().last()
         return MetadataEnd(-1, 0) if last is None else MetadataEnd(last.epoch, last.last_offset + 1)
 
-    def _farthest(self) -> StoredLog:
-        def reach(log: StoredLog) -> tuple[int, int]:
-            last = log.last()
+    def _farthest(self) -> MetadataDisk:
+        def reach(disk: MetadataDisk) -> tuple[int, int]:
+            last = disk.last()
             return (-1, -1) if last is None else (last.epoch, last.last_offset)
 
         return max(self._metadata, key=reach)
@@ -218,8 +210,12 @@ class ReplicaEvidence:
                 yield file.cached.read(0, file.cached.size)
 
 
-def _records(log: StoredLog) -> Iterator[CommittedRecord]:
-    for batch, data in log.with_bytes():
-        (header,) = parse_batches(data)
-        for place, record in enumerate(read_metadata_batch(data, header).records):
-            yield CommittedRecord(batch.base_offset + place, batch.epoch, record)
+def _durably_has(log: StoredLog[StoredBatch], send: Send) -> bool:
+    found = log.durable_batch(send.offset + len(send.values))
+    return found is not None and (found.base_offset, found.checksum) == (send.offset, send.checksum)
+
+
+def _records(disk: MetadataDisk) -> Iterator[CommittedRecord]:
+    for batch, records in disk.records(0):
+        for offset, record in enumerate(records, batch.base_offset):
+            yield CommittedRecord(offset, record)

@@ -8,6 +8,7 @@ from uuid import UUID
 from odradek.base.ids import TopicPartition
 from odradek.metadata.records import MetadataRecord
 from odradek.sim.history import Send
+from odradek.sim.quorum_history import LogBatch
 from odradek.sim.stored_log import StoredBatch
 
 
@@ -55,7 +56,6 @@ class InSyncChange(NamedTuple):
 
 class CommittedRecord(NamedTuple):
     offset: int
-    epoch: int
     record: MetadataRecord
 
 
@@ -66,4 +66,4 @@ class ReplicaHistory:
     in_sync_changes: Final[list[InSyncChange]] = field(default_factory=list)
     metadata: tuple[CommittedRecord, ...] = ()
     """From the first record on, as the cluster has agreed on it in the end. Empty: it has not."""
-    metadata_batches: tuple[StoredBatch, ...] = ()
+    metadata_batches: tuple[LogBatch, ...] = ()

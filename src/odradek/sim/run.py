@@ -39,7 +39,6 @@ class Result:
     violations: tuple[Violation, ...]
     trace_hash: str
     simulated_seconds: float
-    operations: int
     events: tuple[Event, ...] = ()
 
     @property
@@ -66,7 +65,6 @@ def _run_in(world: World, scenario: Scenario, only_faults: Collection[int] | Non
         violations=tuple(violations),
         trace_hash=world.trace.hash(),
         simulated_seconds=world.now,
-        operations=len(run.workload.history.sends) + len(run.workload.history.changes),
         events=tuple(world.trace.events or ()),
     )
 

@@ -97,14 +97,11 @@ THREE_NODES: Final = Scenario(
     fault_mean_seconds=2.0,
     faults_max=10,
 )
-FIVE_NODES: Final = Scenario(
+FIVE_NODES: Final = replace(
+    THREE_NODES,
     name="five-nodes",
     promise="19 and 23: three controllers and two brokers, as three-nodes",
     layout=THREE_CONTROLLERS_TWO_BROKERS,
-    fault_kinds=THREE_NODES.fault_kinds,
-    topic_configs=THREE_NODES.topic_configs,
-    fault_seconds=15.0,
-    fault_mean_seconds=2.0,
     faults_max=12,
 )
 ELECTIONS: Final = Scenario(
@@ -167,40 +164,28 @@ REPLICAS_CRASH: Final = Scenario(
     fault_mean_seconds=1.5,
     faults_max=10,
 )
-REPLICAS_POWER_LOSS: Final = Scenario(
+REPLICAS_POWER_LOSS: Final = replace(
+    REPLICAS_CRASH,
     name="replicas-power-loss",
     promise="B: of four brokers fewer lose power than min.insync.replicas says, while partitions move",
     layout=THREE_COMBINED_ONE_BROKER,
     fault_kinds=(*_PARTITIONS, *_POWER, *_POWER, *_PROCESS, "restart-in-turn", "slow-disk"),
     replication=((3, 2), (3, 2), (2, 2)),
-    node_properties=_REPLICA_PROPERTIES,
-    fault_seconds=8.0,
-    fault_mean_seconds=1.5,
-    faults_max=10,
     spares_a_copy=True,
 )
-REPLICAS_FLUSHED: Final = Scenario(
+REPLICAS_FLUSHED: Final = replace(
+    REPLICAS_CRASH,
     name="replicas-flushed",
     promise="C: any of three brokers lose power, for topics that are synced before they acknowledge",
-    layout=THREE_COMBINED,
-    fault_kinds=(*_PARTITIONS, *_POWER, *_POWER, *_PROCESS, "restart-in-turn", "slow-disk"),
+    fault_kinds=REPLICAS_POWER_LOSS.fault_kinds,
     topic_configs=(("flush.messages", "1"),),
-    replication=((3, 2), (3, 2), (2, 2), (2, 1)),
-    node_properties=_REPLICA_PROPERTIES,
-    fault_seconds=8.0,
-    fault_mean_seconds=1.5,
-    faults_max=10,
 )
-REPLICAS_APART: Final = Scenario(
+REPLICAS_APART: Final = replace(
+    REPLICAS_CRASH,
     name="replicas-apart",
     promise="A: as replicas-crash, of three brokers with three controllers elsewhere",
     layout=THREE_CONTROLLERS_THREE_BROKERS,
-    fault_kinds=REPLICAS_CRASH.fault_kinds,
     replication=((3, 2), (2, 2), (2, 2), (3, 3), (2, 1)),
-    node_properties=_REPLICA_PROPERTIES,
-    fault_seconds=8.0,
-    fault_mean_seconds=1.5,
-    faults_max=10,
 )
 REPLICA_SCENARIOS: Final = (REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART)
 SCENARIOS: Final[Mapping[str, Scenario]] = {

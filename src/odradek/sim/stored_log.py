@@ -1,22 +1,36 @@
 """A log as it lies on a virtual disk, read while it grows.
 
-Reads files as Kafka lays them out, without the code that writes them. What was read before is not read again, unless
-its end has become another one.
+Reads files as Kafka lays them out, without the code that writes them. What was read of a segment is kept as long as
+nothing but its end changes.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from crc32c import crc32c
 
 from odradek.sim.disk import DirectoryNode, FileNode, VirtualDisk
 
-_HEADER: Final = Struct(">qiibIhi")
+HEADER: Final = Struct(">qiibIhi")
+"""Base offset, length, epoch, magic, checksum, attributes and last offset delta of a batch."""
+CRC_COVERS_FROM: Final = 21
+"""Offset, length and epoch of a batch come before it: nothing in Kafka's format tells that they are wrong."""
 _SIZE_OVERHEAD: Final = 12
-_CRC_COVERS_FROM: Final = 21
 _SEGMENT: Final = re.compile(r"\d{20}\.log\Z")
+
+
+class _Batch(Protocol):
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def last_offset(self) -> int: ...
+
+
+Batch = TypeVar("Batch", bound=_Batch)
+"""What is kept of a batch."""
 
 
 class StoredBatch(NamedTuple):
@@ -29,84 +43,128 @@ class StoredBatch(NamedTuple):
         return f"{self.base_offset}..{self.last_offset} of epoch {self.epoch}"
 
 
-class _Segment:
-    def __init__(self, file: FileNode) -> None:
-        self.file: Final = file
-        self._forget()
+class StoredSegment(Generic[Batch]):
+    """Of one file, as the page cache has it or as it is durable."""
 
-    def _forget(self) -> None:
-        self.batches: list[StoredBatch] = []
-        self.places: list[tuple[int, int]] = []
-        self._end = 0
-        self._last_header = b""
+    def __init__(self, file: FileNode, outline: Callable[[bytes], Batch], *, durable: bool) -> None:
+        self._bytes: Final = file.durable if durable else file.cached
+        self._outline: Final = outline
+        self._rewrites = -1
+        self._size = 0
+        self._read_up_to = 0
+        self._batches: list[Batch] = []
+        self._places: list[tuple[int, int]] = []
 
-    def read_on(self) -> None:
-        content = self.file.cached
-        if self.places and content.read(self.places[-1][0], _HEADER.size) != self._last_header:
-            self._forget()
-        while True:
-            header = content.read(self._end, _HEADER.size)
-            if len(header) < _HEADER.size:
-                return
-            base_offset, length, epoch, _, checksum, _, last_delta = _HEADER.unpack(header)
-            size = length + _SIZE_OVERHEAD
-            if size <= _HEADER.size or self._end + size > content.size:
-                return
-            if crc32c(content.read(self._end + _CRC_COVERS_FROM, size - _CRC_COVERS_FROM)) != checksum:
-                return
-            self.batches.append(StoredBatch(base_offset, base_offset + last_delta, epoch, checksum))
-            self.places.append((self._end, size))
-            self._last_header = header
-            self._end += size
+    @property
+    def batches(self) -> list[Batch]:
+        """The whole batches at its begin."""
+        self._read_on()
+        return self._batches
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Where each of them lies, and how long it is."""
+        self._read_on()
+        return self._places
+
+    def data(self, index: int) -> bytes:
+        """Of one of the batches."""
+        return self._bytes.read(*self._places[index])
+
+    def whole(self) -> bytes:
+        """Of all of them."""
+        self._read_on()
+        return self._bytes.read(0, self._read_up_to)
+
+    def _read_on(self) -> None:
+        content = self._bytes
+        if content.rewrites != self._rewrites:
+            self._rewrites = content.rewrites
+            self._read_up_to = self._size = 0
+            self._batches, self._places = [], []
+        if content.size != self._size:
+            self._size = content.size
+            start = self._read_up_to
+            for data in split(content.read(start, content.size - start)):
+                self._places.append((self._read_up_to, len(data)))
+                self._batches.append(self._outline(data))
+                self._read_up_to += len(data)
 
 
-class StoredLog:
-    def __init__(self, disk: VirtualDisk, directory: str) -> None:
+class StoredLog(Generic[Batch]):
+    def __init__(self, disk: VirtualDisk, directory: str, outline: Callable[[bytes], Batch]) -> None:
         self._disk: Final = disk
         self._directory: Final = directory
-        self._segments: dict[str, _Segment] = {}
+        self._outline: Final = outline
+        self._known: Final[dict[tuple[FileNode, bool], StoredSegment[Batch]]] = {}
 
     @property
     def exists(self) -> bool:
         return isinstance(self._disk.find(self._directory), DirectoryNode)
 
-    def batches(self) -> tuple[StoredBatch, ...]:
-        """Up to the first that is not whole."""
-        return tuple(batch for segment in self._read_on() for batch in segment.batches)
+    # ---- as a process would find it
 
-    def with_bytes(self) -> Iterator[tuple[StoredBatch, bytes]]:
-        for segment in self._read_on():
-            for batch, (position, size) in zip(segment.batches, segment.places, strict=True):
-                yield batch, segment.file.cached.read(position, size)
+    def batches(self) -> tuple[Batch, ...]:
+        """Of each segment up to the first that is not whole."""
+        return tuple(batch for segment in self.segments() for batch in segment.batches)
 
-    def last(self) -> StoredBatch | None:
-        return next((segment.batches[-1] for segment in reversed(self._read_on()) if segment.batches), None)
+    def last(self) -> Batch | None:
+        return _last(self.segments())
 
-    def durably_has(self, base_offset: int, checksum: int) -> bool:
-        """Whether a loss of power would leave this batch."""
-        names = [name for name in self._disk.durable_names(self._directory) if _SEGMENT.match(name)]
-        below = [name for name in names if int(name.removesuffix(".log")) <= base_offset]
-        if not below:
-            return False
-        data = self._disk.durable_bytes(f"{self._directory}/{below[-1]}") or b""
-        position = 0
-        while len(data) - position >= _HEADER.size:
-            found, length, _, _, its_checksum, _, _ = _HEADER.unpack_from(data, position)
-            if found >= base_offset or length <= 0:
-                is_it = (found, its_checksum) == (base_offset, checksum)
-                return is_it and position + length + _SIZE_OVERHEAD <= len(data)
-            position += length + _SIZE_OVERHEAD
-        return False
+    def whole(self) -> bytes:
+        """All of the batches."""
+        return b"".join(segment.whole() for segment in self.segments())
 
-    def _read_on(self) -> list[_Segment]:
+    def segments(self) -> list[StoredSegment[Batch]]:
+        return [self._segment(file, durable=False) for file in self.files()]
+
+    def files(self) -> list[FileNode]:
         directory = self._disk.find(self._directory)
-        entries = directory.cached if isinstance(directory, DirectoryNode) else {}
-        former, self._segments = self._segments, {}
-        for name in sorted(entries):
-            file = entries[name]
-            if _SEGMENT.match(name) and isinstance(file, FileNode):
-                segment = former.get(name)
-                self._segments[name] = segment if segment is not None and segment.file is file else _Segment(file)
-        for segment in self._segments.values():
-            segment.read_on()
-        return list(self._segments.values())
+        entries = sorted(directory.cached.items()) if isinstance(directory, DirectoryNode) else []
+        return [file for name, file in entries if _SEGMENT.match(name) and isinstance(file, FileNode)]
+
+    # ---- as it would be after a loss of power, at least
+
+    def last_durable(self) -> Batch | None:
+        return _last(self._durable_segments())
+
+    def durable_batch(self, end_offset: int) -> Batch | None:
+        """The one that ends there."""
+        for segment in reversed(self._durable_segments()):
+            batches = segment.batches
+            if batches and batches[0].base_offset < end_offset:
+                return next((one for one in reversed(batches) if one.last_offset + 1 == end_offset), None)
+        return None
+
+    def _durable_segments(self) -> list[StoredSegment[Batch]]:
+        names = [name for name in self._disk.durable_names(self._directory) if _SEGMENT.match(name)]
+        files = (self._disk.durable_file(f"{self._directory}/{name}") for name in names)
+        return [self._segment(file, durable=True) for file in files if file is not None]
+
+    def _segment(self, file: FileNode, *, durable: bool) -> StoredSegment[Batch]:
+        found = self._known.get((file, durable))
+        if found is None:
+            found = self._known[file, durable] = StoredSegment(file, self._outline, durable=durable)
+        return found
+
+
+def _last(segments: list[StoredSegment[Batch]]) -> Batch | None:
+    return next((segment.batches[-1] for segment in reversed(segments) if segment.batches), None)
+
+
+def split(data: bytes) -> Iterator[bytes]:
+    """The whole batches at its begin."""
+    position = 0
+    while len(data) - position >= HEADER.size:
+        _, length, _, _, checksum, _, _ = HEADER.unpack_from(data, position)
+        batch = data[position : position + length + _SIZE_OVERHEAD]
+        is_whole = HEADER.size < length + _SIZE_OVERHEAD == len(batch)
+        if not is_whole or crc32c(batch[CRC_COVERS_FROM:]) != checksum:
+            return
+        yield batch
+        position += len(batch)
+
+
+def stored_batch(data: bytes) -> StoredBatch:
+    base_offset, _, epoch, _, checksum, _, last_delta = HEADER.unpack_from(data)
+    return StoredBatch(base_offset, base_offset + last_delta, epoch, checksum)

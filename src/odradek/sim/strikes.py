@@ -45,9 +45,9 @@ class Cluster:
         leader_id = max(((state.epoch, state.leader_id) for state in states), default=(0, NOBODY))[1]
         return next((node for node in self.voters if node.planned.node_id == leader_id), self.voters[0])
 
-    def trouble(self, one: str, other: str, seconds: float, what: str) -> None:
+    def trouble(self, one: str, other: str, seconds: float) -> None:
         now = self.world.now
-        self.history.troubles.append(Trouble(one=one, other=other, began=now, ended=now + seconds, what=what))
+        self.history.troubles.append(Trouble(one=one, other=other, began=now, ended=now + seconds))
 
     def heal(self) -> None:
         """Everything that can be mended, is; nodes whose disk has failed are started anew."""
@@ -168,7 +168,7 @@ def _restart_in_turn(fault: Fault, cluster: Cluster) -> None:
 
 
 def _pause(fault: Fault, cluster: Cluster) -> None:
-    cluster.trouble(fault.node, fault.node, fault.lasts_seconds, fault.kind)
+    cluster.trouble(fault.node, fault.node, fault.lasts_seconds)
     cluster.nodes[fault.node].machine.pause(fault.lasts_seconds)
 
 
@@ -194,21 +194,21 @@ def _block_back(fault: Fault, cluster: Cluster) -> None:
 
 
 def _reset(fault: Fault, cluster: Cluster) -> None:
-    cluster.trouble(fault.node, fault.peer, 0.0, fault.kind)
+    cluster.trouble(fault.node, fault.peer, 0.0)
     cluster.world.network.break_connections(fault.peer, fault.node)
 
 
 def _break_connections(node: str, cluster: Cluster) -> None:
     for other in cluster.nodes:
         if other != node:
-            cluster.trouble(node, other, 0.0, "reset")
+            cluster.trouble(node, other, 0.0)
             cluster.world.network.break_connections(node, other)
             cluster.world.network.break_connections(other, node)
 
 
 def _delay(fault: Fault, cluster: Cluster) -> None:
     network = cluster.world.network
-    cluster.trouble(fault.node, fault.peer, fault.lasts_seconds, fault.kind)
+    cluster.trouble(fault.node, fault.peer, fault.lasts_seconds)
     for one, other in ((fault.node, fault.peer), (fault.peer, fault.node)):
         link = network.link(one, other)
         link.extra_seconds = fault.amount
@@ -243,7 +243,7 @@ def _stall(fault: Fault, cluster: Cluster) -> None:
     """What is sent on the connections of now comes late; new ones are as good as ever, and overtake them."""
     network = cluster.world.network
     for one, other in ((fault.node, fault.peer), (fault.peer, fault.node)):
-        cluster.trouble(one, other, fault.lasts_seconds, fault.kind)
+        cluster.trouble(one, other, fault.lasts_seconds)
         network.stall(one, other, fault.lasts_seconds)
 
 
@@ -255,7 +255,7 @@ def _stall_and_restart(fault: Fault, cluster: Cluster) -> None:
     stall_seconds = max(fault.lasts_seconds, dies_after + _STARTING_SECONDS)
     for other in cluster.nodes:
         if other != fault.node:
-            cluster.trouble(fault.node, other, stall_seconds, fault.kind)
+            cluster.trouble(fault.node, other, stall_seconds)
             cluster.world.network.stall(fault.node, other, stall_seconds)
     scheduler.call_after(dies_after, node.machine.kill)
     scheduler.call_after(dies_after + _FAST_RESTART_SECONDS, node.start)
@@ -279,7 +279,7 @@ def _bridge(fault: Fault, cluster: Cluster) -> None:
 def _flap(fault: Fault, cluster: Cluster) -> None:
     """Cut and mended, again and again."""
     links = ((fault.node, fault.peer), (fault.peer, fault.node))
-    cluster.trouble(fault.node, fault.peer, fault.lasts_seconds + 2 * fault.amount, fault.kind)
+    cluster.trouble(fault.node, fault.peer, fault.lasts_seconds + 2 * fault.amount)
     for turn in range(int(fault.lasts_seconds / fault.amount / 2) + 1):
         cluster.world.scheduler.call_after(turn * 2 * fault.amount, _cut, links, fault.amount, cluster)
 
@@ -287,7 +287,7 @@ def _flap(fault: Fault, cluster: Cluster) -> None:
 def _cut(links: Iterable[tuple[str, str]], seconds: float, cluster: Cluster) -> None:
     network = cluster.world.network
     for source, target in links:
-        cluster.trouble(source, target, seconds, "cut")
+        cluster.trouble(source, target, seconds)
         network.block(source, target)
         cluster.world.scheduler.call_after(seconds, network.unblock, source, target)
 
@@ -332,7 +332,7 @@ def _slow_disk(fault: Fault, cluster: Cluster) -> None:
     def recover() -> None:
         condition.slow_seconds = 0.0
 
-    cluster.trouble(fault.node, fault.node, fault.lasts_seconds, fault.kind)
+    cluster.trouble(fault.node, fault.node, fault.lasts_seconds)
     condition.slow_seconds = fault.amount
     cluster.world.scheduler.call_after(fault.lasts_seconds, recover)
 

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from kio.schema.index import api_key_map
 
+from odradek.protocol.headers import read_request_header, skip_tagged_fields
+from odradek.protocol.schemas import Message, schema
 from odradek.sim.socket_end import SocketEnd
 
 _LENGTH: Final = Struct(">i")
@@ -25,6 +27,21 @@ class Exchange(NamedTuple):
     version: int
     correlation_id: int
     request: bytes
+
+    def asked(self) -> Message:
+        chosen = schema(self.api_key, self.version)
+        start = read_request_header(bytearray(self.request)).end
+        if chosen.flexible:
+            start = skip_tagged_fields(self.request, start)
+        return chosen.read_request(self.request, start)[0]
+
+    def answered(self, frame: bytes) -> Message:
+        """What the frame of the response says."""
+        chosen = schema(self.api_key, self.version)
+        start = _CORRELATION_ID.size
+        if chosen.response_header_flexible:
+            start = skip_tagged_fields(frame, start)
+        return chosen.read_response(frame, start)[0]
 
     def __str__(self) -> str:
         return f"{api_key_map.get(self.api_key, self.api_key)} v{self.version} #{self.correlation_id}"

@@ -14,7 +14,6 @@ from odradek.sim.quorum_history import (
     CommittedBatch,
     HighWatermarkTold,
     LeaderLog,
-    LogBatch,
     QuorumHistory,
     TopicState,
 )
@@ -54,7 +53,7 @@ class Witness:
         self._told[leader, epoch] = offset
         now = self._world.now
         if before is None:
-            batches = tuple(self._disks[leader].batches())
+            batches = self._disks[leader].batches()
             start = batches[0].base_offset if batches else offset
             log = LeaderLog(leader=leader, epoch=epoch, seconds=now, start_offset=start, batches=batches)
             self._history.leader_logs.append(log)
@@ -114,12 +113,12 @@ class Witness:
                     seen_seconds=now,
                     committed_in=epoch,
                     brokers=tuple(_broker_changes(records)),
-                    topics=self._topic_states(batch, records),
+                    topics=self._topic_states(records),
                 )
             )
             self._end = batch.last_offset + 1
 
-    def _topic_states(self, batch: LogBatch, records: Sequence[MetadataRecord]) -> tuple[TopicState, ...]:
+    def _topic_states(self, records: Sequence[MetadataRecord]) -> tuple[TopicState, ...]:
         if not self._history.is_complete:
             return ()
         changed = self._topics.take(records)

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, Protocol
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.admin import Admin
@@ -30,6 +30,12 @@ _ADMIN_TOPICS: Final = {"admin1": ("alpha", "beta"), "admin2": ("gamma", "delta"
 ADMIN_TOPICS: Final = tuple(chain.from_iterable(_ADMIN_TOPICS.values()))
 
 Work = Callable[[ClusterClient], Awaitable[None]]
+
+
+class _Finishing(Protocol):
+    """A client that begins nothing new once it is told to finish."""
+
+    is_finishing: bool
 
 
 class Workload:
@@ -60,10 +66,7 @@ class Workload:
             for number in range(self._random.choice((1, 1, 2)))
             for index in range(self._random.choice((1, 2)))
         ]
-        self._producers: Final[list[Producer]] = []
-        self._admins: Final[list[Admin]] = []
-        self._rearrangers: Final[list[Rearranger]] = []
-        self._electorates: Final[list[Electorate]] = []
+        self._finishing: Final[list[_Finishing]] = []
         self._followers: Final[list[tuple[TopicPartition, Reader]]] = []
         self._inspector: Inspector | None = None
         # Clients that come to an end, and have not yet.
@@ -86,18 +89,18 @@ class Workload:
             self._works[f"reader{number}"] = self._follower(partition)
         self._works["prober"] = self._prober(self._random.choice(self.partitions))
         if not self.is_replicated:
-            self._works["spoiler"] = self._spoiler(self._random.choice(self.partitions))
+            self._works["spoiler"] = self._now_and_then(Spoiler, self._random.choice(self.partitions), 1.0)
         if any(len(dirs) > 1 for dirs in log_dirs.values()):
             self._works["mover"] = self._mover(log_dirs)
 
     def _add_users_of_replicas(self) -> None:
         self._works["rearranger"] = self._rearranger()
         for number, partition in enumerate(self.partitions):
-            self._works[f"witness{number}"] = self._witness(partition)
+            self._works[f"witness{number}"] = self._now_and_then(Witness, partition, 0.3)
         if self._random.random() < 0.5:
-            self._works["chatter"] = self._chatter(self._random.choice(self.partitions))
+            self._works["chatter"] = self._now_and_then(Chatter, self._random.choice(self.partitions), 0.2)
         if self._random.random() < 0.5:
-            self._works["deleter"] = self._deleter(self._random.choice(self.partitions))
+            self._works["deleter"] = self._now_and_then(Deleter, self._random.choice(self.partitions), 1.0)
 
     @property
     def is_replicated(self) -> bool:
@@ -124,14 +127,8 @@ class Workload:
 
     def finish(self) -> None:
         """Nobody begins anything new; what was begun is brought to its end."""
-        for producer in self._producers:
-            producer.is_finishing = True
-        for admin in self._admins:
-            admin.is_finishing = True
-        for electorate in self._electorates:
-            electorate.is_finishing = True
-        for rearranger in self._rearrangers:
-            rearranger.is_finishing = True
+        for client in self._finishing:
+            client.is_finishing = True
 
     @property
     def is_finished(self) -> bool:
@@ -198,7 +195,7 @@ class Workload:
             producer = Producer(
                 client, self.history, partition, sends_per_second=sends_per_second, in_flight_max=in_flight_max
             )
-            self._producers.append(producer)
+            self._finishing.append(producer)
             await producer.run()
 
         return work
@@ -219,9 +216,11 @@ class Workload:
 
         return work
 
-    def _spoiler(self, partition: TopicPartition) -> Work:
+    def _now_and_then(
+        self, kind: type[Spoiler | Witness | Chatter | Deleter], partition: TopicPartition, interval_seconds: float
+    ) -> Work:
         async def work(client: ClusterClient) -> None:
-            await Spoiler(client, self.history, partition).run(1.0)
+            await kind(client, self.history, partition).run(interval_seconds)
 
         return work
 
@@ -231,31 +230,13 @@ class Workload:
 
         return work
 
-    def _witness(self, partition: TopicPartition) -> Work:
-        async def work(client: ClusterClient) -> None:
-            await Witness(client, self.history, partition).run(0.3)
-
-        return work
-
-    def _chatter(self, partition: TopicPartition) -> Work:
-        async def work(client: ClusterClient) -> None:
-            await Chatter(client, self.history, partition).run(0.2)
-
-        return work
-
-    def _deleter(self, partition: TopicPartition) -> Work:
-        async def work(client: ClusterClient) -> None:
-            await Deleter(client, self.history, partition).run(1.0)
-
-        return work
-
     def _rearranger(self) -> Work:
         interval_seconds = self._random.choice((0.3, 1.0, 3.0))
         broker_ids = [node.node_id for node in self._plan.brokers]
 
         async def work(client: ClusterClient) -> None:
             rearranger = Rearranger(client, self.partitions, broker_ids, self._replication_factor)
-            self._rearrangers.append(rearranger)
+            self._finishing.append(rearranger)
             await rearranger.run(interval_seconds)
 
         return work
@@ -263,7 +244,7 @@ class Workload:
     def _electorate(self) -> Work:
         async def work(client: ClusterClient) -> None:
             electorate = Electorate(client, self._plan.initial_controllers)
-            self._electorates.append(electorate)
+            self._finishing.append(electorate)
             await electorate.run(1.0)
 
         return work
@@ -273,7 +254,7 @@ class Workload:
 
         async def work(client: ClusterClient) -> None:
             admin = Admin(client, self.history, asks_the_controller=self._is_one_node)
-            self._admins.append(admin)
+            self._finishing.append(admin)
             onlooker = Onlooker(client, self.history, sees_the_present=self._is_one_node)
             await admin.change_topics(topics, interval_seconds, onlooker)
 

@@ -42,7 +42,6 @@ public class ChaosClients {
         Thread once = new Thread(() -> produce(bootstrap, numbers[2], false, load));
         Thread reading = new Thread(() -> consume(bootstrap, topic, partitions));
         for (Thread thread : List.of(retrying, once, reading)) thread.start();
-        say("{\"event\":\"started\"}");
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             if (line.equals("produced")) {

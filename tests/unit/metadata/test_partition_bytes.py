@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_writer
 
-from odradek.metadata.records import PartitionRecord, decode, encode
-from odradek.metadata.records.codec import UnreadableRecord, _reader, _versioned_type
+from odradek.base.record_form import _reader, _versioned
+from odradek.metadata.records import PartitionRecord, UnreadableRecord, decode, encode
 from odradek.metadata.records.partition_bytes import decode_plain, encode_plain
 
 ids = st.integers(-(2**31), 2**31 - 1)
@@ -35,7 +35,7 @@ records = st.builds(
 
 def by_kio(record: Any, version: int) -> bytes:
     buffer = io.BytesIO()
-    entity_writer(_versioned_type(3, version))(buffer, record)
+    entity_writer(_versioned(PartitionRecord, version, True))(buffer, record)
     return bytes((1, 3, version)) + buffer.getvalue()
 
 
@@ -50,19 +50,19 @@ def test_the_bytes_are_kios(record: PartitionRecord, version: int) -> None:
 def test_read_as_kio_reads(record: PartitionRecord, version: int) -> None:
     data = by_kio(record, version)
     plain = decode_plain(data)
-    assert plain is None or plain == _reader(3, version)(data, 3)
+    assert plain is None or plain == _reader(PartitionRecord, version)(data, 3)
 
 
 @given(records, st.data())
 def test_a_damaged_one_is_judged_by_kio(record: PartitionRecord, data: Any) -> None:
     whole = encode(record, 2)
     cut = whole[: data.draw(st.integers(3, len(whole) - 1))]
-    assert decode_plain(cut) is None or decode_plain(cut) == _reader(3, 2)(cut, 3)
+    assert decode_plain(cut) is None or decode_plain(cut) == _reader(PartitionRecord, 2)(cut, 3)
     at = data.draw(st.integers(3, len(whole) - 1))
     changed = whole[:at] + bytes([data.draw(st.integers(0, 255))]) + whole[at + 1 :]
     try:
         plain = decode_plain(changed)
-        assert plain is None or plain == _reader(3, 2)(changed, 3)
+        assert plain is None or plain == _reader(PartitionRecord, 2)(changed, 3)
         decode(changed)
     except UnreadableRecord:
         pass

@@ -3,7 +3,7 @@ from math import inf
 
 from odradek.sim.checkers.agreement import disagreement
 from odradek.sim.checkers.brokers import FENCED, NOT_EARLY, OWN_EPOCH, STALE_EPOCH
-from odradek.sim.checkers.commits import ON_A_MAJORITY, PROGRESS, RESIGNS, STAYS
+from odradek.sim.checkers.commits import NEVER_BACK, ON_A_MAJORITY, PROGRESS, RESIGNS, SAME_ON_ALL, STAYS
 from odradek.sim.checkers.commits import OWN_EPOCH as COUNTED_OWN_EPOCH
 from odradek.sim.checkers.elections import (
     CLAIM_SYNCED,
@@ -16,7 +16,7 @@ from odradek.sim.checkers.elections import (
     PRE_VOTES,
     VOTE_SYNCED,
 )
-from odradek.sim.checkers.quorum import EPOCH_GROWS, LOG_SYNCED, SAME_LOG, SAME_SNAPSHOT, check_quorum
+from odradek.sim.checkers.quorum import EPOCH_GROWS, LOG_SYNCED, SAME_SNAPSHOT, check_quorum
 from odradek.sim.history import ClusterView
 from odradek.sim.quorum_history import (
     Acknowledgement,
@@ -164,11 +164,11 @@ def test_what_is_acknowledged_is_synced() -> None:
 def test_logs_agree_once_healed() -> None:
     short, long = copy("node1", batch(0), batch(1)), copy("node2", batch(1), batch(2))
     assert not broken(short, long)
-    assert broken(short, copy("node2", batch(1, digest=8))) == {SAME_LOG}
+    assert broken(short, copy("node2", batch(1, digest=8))) == {SAME_ON_ALL}
     assert not broken(short, copy("node2", batch(1, digest=8)), is_whole=False)
     # Only the last look counts: what diverged has been cut.
     assert not broken(copy("node2", batch(1, digest=8)), short, long)
-    assert broken(copy("node1", batch(0), batch(2))) == {SAME_LOG}
+    assert broken(copy("node1", batch(0), batch(2))) == {SAME_ON_ALL}
 
 
 def test_snapshots_of_one_offset_hold_the_same() -> None:
@@ -180,7 +180,7 @@ def test_snapshots_of_one_offset_hold_the_same() -> None:
 
 def test_brokers_know_each_other_and_say_the_same() -> None:
     facts = {"broker 1": "node1:9092", "broker 2": "node2:9092", "topic t": "x"}
-    one, two = (ClusterView(broker=name, seconds=1.0, facts=facts) for name in ("node1", "node2"))
+    one, two = (ClusterView(broker=name, facts=facts) for name in ("node1", "node2"))
     assert disagreement([one, two], [1, 2]) is None
     assert disagreement([one, two], [1, 2, 3]) == "node1 does not know broker 3"
     other = replace(two, facts=facts | {"topic t": "y"})
@@ -221,7 +221,7 @@ def leads(node: int, epoch: int, seconds: float) -> Appended:
 
 def test_a_leader_with_a_majority_is_not_deposed() -> None:
     deposing = (pre_vote(3, 1, seconds=8.9), leads(1, 1, 1.0), candidacy(3, 2, 9.0))
-    cut = Trouble(one="node1", other="node3", began=7.0, ended=9.5, what="cut")
+    cut = Trouble(one="node1", other="node3", began=7.0, ended=9.5)
     assert NOT_DEPOSED in broken(cut, *deposing)
     assert NOT_DEPOSED not in broken(cut, replace(cut, other="node2"), *deposing)
     # Long enough ago that everybody has found together again.
@@ -233,7 +233,7 @@ def test_who_hears_its_leader_helps_nobody_to_depose_it() -> None:
     heard = (served, replace(served, seconds=5.3))
     assert broken(*heard, pre_vote(3, 1, voter=2, seconds=5.5)) == {NO_HELP}
     assert not broken(*heard, pre_vote(3, 1, voter=2, seconds=6.5))
-    cut = Trouble(one="node1", other="node2", began=5.1, ended=5.2, what="cut")
+    cut = Trouble(one="node1", other="node2", began=5.1, ended=5.2)
     assert not broken(cut, *heard, pre_vote(3, 1, voter=2, seconds=5.5))
 
 
@@ -264,6 +264,12 @@ def test_what_is_committed_is_on_a_majority_and_of_the_own_epoch() -> None:
     assert broken(replace(ahead, is_snapshot_held=False)) == {SAME_SNAPSHOT}
 
 
+def test_a_high_watermark_never_goes_back() -> None:
+    first, later = told(5, "node1", "node2"), told(7, "node1", "node2", seconds=2.0)
+    assert not broken(first, later)
+    assert broken(later, replace(first, seconds=3.0)) == {NEVER_BACK}
+
+
 def test_what_is_committed_stays() -> None:
     assert not broken(told(5, "node1", "node2"), DiskSeen(node="node3", seconds=2.0, end_offset=4))
     assert broken(told(5, "node1", "node2"), DiskSeen(node="node2", seconds=2.0, end_offset=4)) == {STAYS}
@@ -279,7 +285,7 @@ def test_a_majority_that_is_well_makes_progress() -> None:
     steady = [told(offset, "node1", "node2", seconds=offset) for offset in range(1, 10)]
     assert not broken(*steady, ended_seconds=20.0)
     assert broken(*steady, ended_seconds=30.0) == {PROGRESS}
-    gone = [Trouble(one=name, other=name, began=10.0, ended=inf, what="is not there") for name in ("node1", "node2")]
+    gone = [Trouble(one=name, other=name, began=10.0, ended=inf) for name in ("node1", "node2")]
     assert not broken(*steady, *gone, ended_seconds=30.0)
 
 

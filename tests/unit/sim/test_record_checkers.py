@@ -37,7 +37,6 @@ def read(
         ended=at + 0.1,
         records=tuple((offset, name.encode()) for offset, name in records),
         high_watermark=end if end is not None else records[-1][0] + 1,
-        log_start_offset=0,
     )
 
 

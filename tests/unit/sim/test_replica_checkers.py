@@ -26,6 +26,7 @@ from odradek.sim.checkers.replicas import (
     check_same_prefix,
 )
 from odradek.sim.history import Deletion, EndOffset, History, InSyncView, Outcome, Read, Send
+from odradek.sim.quorum_history import LogBatch
 from odradek.sim.replica_history import (
     CommittedRecord,
     Copies,
@@ -84,8 +85,8 @@ END = MetadataEnd(1, len(BEGIN))
 def told_by(*more: MetadataRecord) -> ReplicaHistory:
     history = ReplicaHistory()
     records = (*BEGIN, *more)
-    history.metadata = tuple(CommittedRecord(offset, 1, record) for offset, record in enumerate(records))
-    history.metadata_batches = tuple(StoredBatch(offset, offset, 1, 0) for offset in range(len(records)))
+    history.metadata = tuple(CommittedRecord(offset, record) for offset, record in enumerate(records))
+    history.metadata_batches = tuple(LogBatch(offset, offset, 1, 0) for offset in range(len(records)))
     return history
 
 
@@ -192,7 +193,6 @@ def read(began: float, high_watermark: int, epoch: int = 0, **fields: object) ->
         ended=began + 0.1,
         records=fields.get("records", ()),  # type: ignore[arg-type]
         high_watermark=high_watermark,
-        log_start_offset=0,
         leader_epoch=epoch,
     )
 

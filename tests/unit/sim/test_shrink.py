@@ -19,7 +19,6 @@ def result(*violations: Violation, faults: int = 8, events: tuple[Event, ...] = 
         violations=violations,
         trace_hash="",
         simulated_seconds=1.0,
-        operations=1,
         events=events,
     )
 

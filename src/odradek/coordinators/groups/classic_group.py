@@ -80,11 +80,6 @@ class ClassicGroup:
     # ---- state
 
     @property
-    def is_simple(self) -> bool:
-        """Somebody commits offsets without being a member of anything."""
-        return self.protocol_type is None and self.state is State.EMPTY and not self.pending_join
-
-    @property
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 

@@ -114,20 +114,15 @@ class ClassicJoin:
             out.answers.append((token, JoinAnswer(error, command.member_id, protocol_name=None)))
             return
         member = group.members[command.member_id]
-        is_unchanged = member.protocols == command.protocols
         match group.state:
             case State.PREPARING_REBALANCE:
                 cause = f"Member {member.member_id} is joining group during {group.state.value}"
-            case State.COMPLETING_REBALANCE if is_unchanged:
-                # The answer to its join was lost.
-                out.answers.append((token, self._rebalance.joined_answer(group, member.member_id)))
-                return
             case State.STABLE if group.is_leader(member.member_id):
                 # It has seen something that the assignment has to take into account.
                 cause = f"Leader {member.member_id} re-joining group during {group.state.value}"
-            case State.STABLE if is_unchanged:
-                answer = self._rebalance.joined_answer(group, member.member_id)
-                out.answers.append((token, answer))
+            case State.COMPLETING_REBALANCE | State.STABLE if member.protocols == command.protocols:
+                # It brings nothing new: the answer to its join may have been lost.
+                out.answers.append((token, self._rebalance.joined_answer(group, member.member_id)))
                 return
             case State.COMPLETING_REBALANCE | State.STABLE:
                 cause = f"Updating metadata for member {member.member_id} during {group.state.value}"
@@ -179,7 +174,7 @@ class ClassicJoin:
                 )
             case State.STABLE:
                 cause = f"Group's selectedProtocol will change because static member {new_id} joined anew; {reason}"
-                self._rebalance.prepare_or_complete(group, cause, now_ms, out)
+                self._rebalance.prepare(group, cause, now_ms, out)
             case State.COMPLETING_REBALANCE:
                 cause = f"Updating metadata for static member {new_id} with instance id {command.instance_id}; {reason}"
                 self._rebalance.prepare(group, cause, now_ms, out)

@@ -48,7 +48,7 @@ class ClassicProtocol:
 
     # ---- sync
 
-    def sync(self, command: SyncGroup, token: Token, now_ms: int) -> Outcome:
+    def sync(self, command: SyncGroup, token: Token) -> Outcome:
         out = Outcome()
         group = self._groups.get(command.group_id)
         error = _check_sync(group, command)
@@ -132,12 +132,9 @@ class ClassicProtocol:
             for member in command.members
         )
         gone = [member.member_id for member in left if member.error is ErrorCode.none]
-        if gone:
+        if gone and group.state is not State.EMPTY:
             cause = f"explicit `LeaveGroup` request for ({', '.join(gone)}) members."
-            if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-                self._rebalance.prepare_or_complete(group, cause, now_ms, out)
-            elif group.state is State.PREPARING_REBALANCE:
-                self._rebalance.complete_if_all_joined(group, now_ms, out)
+            self._rebalance.prepare_or_complete(group, cause, now_ms, out)
         return left
 
     def _leave_one(self, group: ClassicGroup, leaving: LeavingMember, out: Outcome) -> ErrorCode:
@@ -196,7 +193,7 @@ class ClassicProtocol:
         refusal = refusal_of_append(error)
         self._rebalance.reset_assignment(group, refusal, now_ms, out)
         cause = f"Error {refusal.name.upper()} when storing group assignment (member: {written.leader_id})."
-        self._rebalance.prepare_or_complete(group, cause, now_ms, out)
+        self._rebalance.prepare(group, cause, now_ms, out)
 
     def loaded(self, now_ms: int) -> list[Outcome]:
         """Everybody gets a whole session to be heard of by the new coordinator."""

@@ -166,7 +166,7 @@ class ClassicRebalance:
         self.remove(group, member, out)
         cause = f"removing member {member_id} on heartbeat expiration."
         if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-            self.prepare_or_complete(group, cause, now_ms, out)
+            self.prepare(group, cause, now_ms, out)
         elif group.state is State.PREPARING_REBALANCE and group.all_have_joined:
             self.complete_join(group, now_ms, out)
 

@@ -2,16 +2,15 @@
 
 from typing import Final
 
-from odradek.base.group_commands import MemberProtocol
+from odradek.base.group_commands import NO_TIMESTAMP, MemberProtocol
 
 from .classic_group import ClassicGroup, State
 from .classic_member import ClassicMember
 from .records import GroupMetadataKey, GroupMetadataValue, GroupRecord, MemberMetadata
+from .records.classic import NO_TIMEOUT
 
 GROUP_VALUE_VERSION: Final = 3
 """The version that Kafka 4.3 writes, although it reads 4."""
-NO_TIMESTAMP: Final = -1
-NO_TIMEOUT: Final = -1
 
 
 def record_of(group: ClassicGroup, assignment: dict[str, bytes]) -> GroupRecord:

@@ -27,6 +27,7 @@ from odradek.base.group_commands import (
     SyncGroup,
 )
 from odradek.base.ids import TopicPartition
+from odradek.records.batch import NO_PRODUCER_ID
 
 from .classic_group import ClassicGroup, State
 from .classic_protocol import ClassicProtocol
@@ -46,8 +47,6 @@ from .records import (
 )
 from .settings import GroupSettings
 from .views import describe_groups, list_groups
-
-NO_PRODUCER_ID = -1
 
 Command = (
     JoinGroup
@@ -83,7 +82,7 @@ class GroupCoordinator:
             case JoinGroup():
                 return self._classic.join(command, token, now_ms)
             case SyncGroup():
-                return self._classic.sync(command, token, now_ms)
+                return self._classic.sync(command, token)
             case LeaveGroup():
                 return self._classic.leave(command, token, now_ms)
             case CommitOffsetsInTransaction():

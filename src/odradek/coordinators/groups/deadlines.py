@@ -28,9 +28,6 @@ class Deadlines(Generic[K]):
     def cancel(self, key: K) -> None:
         self._set.pop(key, None)
 
-    def __contains__(self, key: K) -> bool:
-        return key in self._set
-
     def next_at(self) -> int | None:
         self._settle()
         return self._heap[0][0] if self._heap else None

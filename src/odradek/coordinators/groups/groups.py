@@ -35,6 +35,3 @@ class Groups:
 
     def __iter__(self) -> Iterator[ClassicGroup]:
         return iter(self._by_id.values())
-
-    def __len__(self) -> int:
-        return len(self._by_id)

@@ -147,6 +147,3 @@ class OffsetStore:
             for group_id, offsets in by_group.items():
                 for partition, value in offsets.items():
                     yield group_id, partition, value
-
-    def __len__(self) -> int:
-        return sum(map(len, self._latest.values()))

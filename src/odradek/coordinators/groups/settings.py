@@ -29,11 +29,7 @@ class GroupSettings:
 
     @classmethod
     def of(cls, config: NodeConfig) -> Self:
-        def number(name: str) -> int:
-            value = config.effective(name)
-            assert isinstance(value, int)
-            return value
-
+        number = config.effective_number
         return cls(
             classic_group_max_size=number("group.max.size"),
             initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),

@@ -66,7 +66,7 @@ async def create_topics(names: Sequence[str], client: Client, broker: BrokerPort
     request = schema(_CREATE_TOPICS, _VERSION).new(
         "CreateTopicsRequest",
         topics=tuple(_creatable(name, broker.config) for name in names),
-        timeout=timedelta(milliseconds=_number(broker.config, "request.timeout.ms")),
+        timeout=timedelta(milliseconds=broker.config.effective_number("request.timeout.ms")),
         validate_only=False,
     )
     try:
@@ -84,9 +84,9 @@ async def create_topics(names: Sequence[str], client: Client, broker: BrokerPort
 def _creatable(name: str, config: NodeConfig) -> Message:
     internal = _INTERNAL.get(name)
     if internal is not None:
-        partitions = _number(config, internal.partitions)
-        replication_factor = _number(config, internal.replication_factor)
-        configs = {key: str(_number(config, source)) for key, source in internal.configs.items()}
+        partitions = config.effective_number(internal.partitions)
+        replication_factor = config.effective_number(internal.replication_factor)
+        configs = {key: str(config.effective_number(source)) for key, source in internal.configs.items()}
         return _topic(name, partitions, replication_factor, configs | dict(internal.fixed_configs))
     return _topic(
         name,
@@ -106,9 +106,3 @@ def _topic(name: str, partitions: int, replication_factor: int, configs: Mapping
         assignments=(),
         configs=tuple(messages.new("CreatableTopicConfig", name=key, value=value) for key, value in configs.items()),
     )
-
-
-def _number(config: NodeConfig, name: str) -> int:
-    value = config.effective(name)
-    assert isinstance(value, int)
-    return value

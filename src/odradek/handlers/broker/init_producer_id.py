@@ -28,8 +28,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
 def _refuse_transactions(request: Message, broker: BrokerPort) -> ErrorCode:
     if not request.transactional_id:
         return ErrorCode.invalid_request
-    timeout_max_ms = broker.config.effective("transaction.max.timeout.ms")
-    assert isinstance(timeout_max_ms, int)
+    timeout_max_ms = broker.config.effective_number("transaction.max.timeout.ms")
     if not timedelta(0) < request.transaction_timeout <= timedelta(milliseconds=timeout_max_ms):
         return ErrorCode.invalid_transaction_timeout
     return ErrorCode.not_coordinator

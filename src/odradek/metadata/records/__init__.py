@@ -1,5 +1,7 @@
 """The records of `__cluster_metadata`, exactly Kafka's. They know their bytes and nothing of what they mean."""
 
+from odradek.base.record_form import UnreadableRecord
+
 from .brokers import (
     BrokerRegistrationChangeRecord,
     Endpoint,
@@ -10,7 +12,7 @@ from .brokers import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from .codec import RECORD_TYPES, UnreadableRecord, decode, encode
+from .codec import RECORD_TYPES, decode, encode
 from .form import MetadataRecord
 from .security import (
     AccessControlEntryRecord,

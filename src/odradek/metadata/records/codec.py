@@ -1,21 +1,14 @@
 """Records of the metadata log to bytes and back, in every version that Kafka has written.
 
 A value in the log is the frame version (1), the record's number, its version, each an unsigned varint, and then the
-record in Kafka's flexible encoding, which kio's readers and `message_writer` take care of.
+record in Kafka's flexible encoding, which `record_form` takes care of.
 """
 
-from collections.abc import Callable
-from dataclasses import MISSING, Field, field, fields, make_dataclass
-from functools import cache
-from typing import Any
-
-from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 from kio.serial.readers import read_unsigned_varint
-from kio.static.constants import EntityType
-from kio.static.primitive import i16
 
-from odradek.base.message_writer import Writer, message_writer, write_unsigned_varint
+from odradek.base.message_writer import append_unsigned_varint
+from odradek.base.record_form import UnreadableRecord, read_record, write_record
 
 from . import brokers, security, settings, topics, transactions
 from .form import MetadataRecord
@@ -31,10 +24,6 @@ RECORD_TYPES: dict[int, type[MetadataRecord]] = {
 }
 
 
-class UnreadableRecord(ValueError):
-    """The bytes are no metadata record, or one that this release does not know."""
-
-
 def encode(record: MetadataRecord, version: int | None = None) -> bytes:
     """`version` defaults to the highest; fields that an older one lacks are left out."""
     record_type = type(record)
@@ -42,10 +31,10 @@ def encode(record: MetadataRecord, version: int | None = None) -> bytes:
     if isinstance(record, topics.PartitionRecord) and (plain := encode_plain(record, chosen)) is not None:
         return plain
     out = bytearray()
-    write_unsigned_varint(out, FRAME_VERSION)
-    write_unsigned_varint(out, record_type.API_KEY)
-    write_unsigned_varint(out, chosen)
-    _writer(record_type.API_KEY, chosen)(out, record)
+    append_unsigned_varint(out, FRAME_VERSION)
+    append_unsigned_varint(out, record_type.API_KEY)
+    append_unsigned_varint(out, chosen)
+    write_record(out, record, chosen)
     return bytes(out)
 
 
@@ -71,54 +60,4 @@ def decode(data: bytes) -> MetadataRecord:
             f"{record_type.__name__} version {version} was written by a newer release: "
             f"{record_type.HIGHEST_VERSION} is the highest known here"
         )
-    try:
-        return _reader(api_key, version)(data, offset)
-    except (SerialError, KeyError, ValueError) as error:
-        # kio knows no tagged fields but its own, and answers to others with a KeyError.
-        raise UnreadableRecord(f"{record_type.__name__} of {len(data)} bytes cannot be read: {error}") from error
-
-
-@cache
-def _writer(api_key: int, version: int) -> Writer:
-    # Fields are taken by name: a record of the newest shape serves every version's list of fields.
-    return message_writer(_versioned_type(api_key, version))
-
-
-@cache
-def _reader(api_key: int, version: int) -> Callable[[bytes, int], MetadataRecord]:
-    record_type = RECORD_TYPES[api_key]
-    read = entity_reader(_versioned_type(api_key, version))
-    if version == record_type.HIGHEST_VERSION:
-        return lambda data, offset: read(data, offset)[0]
-    names = [known.name for known in _fields_of(record_type, version)]
-
-    def read_older(data: bytes, offset: int) -> MetadataRecord:
-        older = read(data, offset)[0]
-        return record_type(**{name: getattr(older, name) for name in names})
-
-    return read_older
-
-
-def _versioned_type(api_key: int, version: int) -> Any:
-    """The class with only those fields that `version` has, for kio to derive its codec from."""
-    record_type = RECORD_TYPES[api_key]
-    if version == record_type.HIGHEST_VERSION:
-        return record_type
-    return make_dataclass(
-        f"{record_type.__name__}V{version}",
-        [(known.name, known.type, _copy_of(known)) for known in _fields_of(record_type, version)],
-        frozen=True,
-        slots=True,
-        kw_only=True,
-        namespace={"__type__": EntityType.data, "__version__": i16(version), "__flexible__": True},
-    )
-
-
-def _fields_of(record_type: Any, version: int) -> list[Field[Any]]:
-    return [known for known in fields(record_type) if known.metadata.get("since", 0) <= version]
-
-
-def _copy_of(known: Field[Any]) -> Any:
-    if known.default is MISSING:
-        return field(metadata=known.metadata)
-    return field(default=known.default, metadata=known.metadata)
+    return read_record(record_type, version, data, offset)

@@ -4,9 +4,10 @@ from dataclasses import field
 from typing import ClassVar
 from uuid import UUID
 
+from odradek.base.record_form import form
 from odradek.base.values import named_value
 
-from .form import MetadataRecord, form
+from .form import MetadataRecord
 
 
 @named_value

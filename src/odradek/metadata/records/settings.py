@@ -3,9 +3,10 @@
 from dataclasses import field
 from typing import ClassVar
 
+from odradek.base.record_form import NestedForm, form
 from odradek.base.values import named_value
 
-from .form import MetadataRecord, NestedForm, form
+from .form import MetadataRecord
 
 
 @named_value

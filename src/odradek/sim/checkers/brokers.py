@@ -25,17 +25,15 @@ def check_brokers(history: QuorumHistory, settings: QuorumSettings) -> Iterator[
 
 
 def check_epochs(history: QuorumHistory) -> Iterator[Violation]:
-    incarnation_of: dict[tuple[int, int], str] = {}
-    for one in history.committed:
-        for change in one.brokers:
-            if change.incarnation:
-                known = incarnation_of.setdefault((change.broker_id, change.broker_epoch), change.incarnation)
-                if known != change.incarnation:
-                    what = f"broker {change.broker_id} has epoch {change.broker_epoch} in two incarnations"
-                    yield Violation(OWN_EPOCH, what, one.seen_seconds)
     registered = [
         (one.seen_seconds, change) for one in history.committed for change in one.brokers if change.incarnation
     ]
+    incarnation_of: dict[tuple[int, int], str] = {}
+    for seen_seconds, change in registered:
+        known = incarnation_of.setdefault((change.broker_id, change.broker_epoch), change.incarnation)
+        if known != change.incarnation:
+            what = f"broker {change.broker_id} has epoch {change.broker_epoch} in two incarnations"
+            yield Violation(OWN_EPOCH, what, seen_seconds)
     for beat in history.heartbeats:
         newer = [
             change

@@ -32,7 +32,7 @@ def check_committed_metadata(history: History) -> Iterator[Violation]:
                 assert step.ended is not None
                 yield Violation(ANSWERED, f"{step} was answered, and is not in the log", step.ended)
     for step in history.changes:
-        if isinstance(step, Change) or step.value is None or step.ended is None:
+        if isinstance(step, Change) or step.value is None:
             continue
         if step.value in asked[step.topic] and step.value not in committed[step.topic]:
             yield Violation(SHOWN, f"somebody sees {step}, which is not in the log", step.ended)

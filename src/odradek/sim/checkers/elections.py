@@ -36,7 +36,8 @@ _HELD_UP_SECONDS: Final = 1.0
 def check_elections(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
     yield from check_votes(history.votes, history.candidacies)
     yield from check_freshness(history)
-    yield from check_epochs(history.epochs, history.accepted)
+    yield from check_epochs(history.epochs)
+    yield from check_past_epochs(history.accepted, history.votes)
     yield from check_pre_votes(history, settings)
     if history.has_fixed_voters:
         yield from check_not_deposed(history, settings)
@@ -89,7 +90,7 @@ def check_freshness(history: QuorumHistory) -> Iterator[Violation]:
             yield Violation(CLAIM_SYNCED, what, step.seconds)
 
 
-def check_epochs(said: Iterable[EpochSaid], accepted: Iterable[ClaimAccepted]) -> Iterator[Violation]:
+def check_epochs(said: Iterable[EpochSaid]) -> Iterator[Violation]:
     leader_of: dict[int, tuple[int, str]] = {}
     for one in said:
         if one.epoch > one.durable_epoch:
@@ -100,6 +101,13 @@ def check_epochs(said: Iterable[EpochSaid], accepted: Iterable[ClaimAccepted]) -
             if known != one.leader_id:
                 what = f"{one.leader_id} leads epoch {one.epoch} as {one.node} says, and {known} as {known_from} says"
                 yield Violation(ONE_LEADER, what, one.seconds)
+
+
+def check_past_epochs(accepted: Iterable[ClaimAccepted], votes: Iterable[Vote]) -> Iterator[Violation]:
+    for vote in votes:
+        if vote.answered_epoch != vote.epoch:
+            what = f"{vote.voter}, in epoch {vote.answered_epoch}, votes for {vote.candidate_id} in epoch {vote.epoch}"
+            yield Violation(PAST_EPOCH, what, vote.seconds)
     for claim in accepted:
         what = f"{claim.node}, in epoch {claim.own_epoch}, accepts {claim.what} of epoch {claim.epoch}"
         yield Violation(PAST_EPOCH, what, claim.seconds)
@@ -110,16 +118,11 @@ def check_pre_votes(history: QuorumHistory, settings: QuorumSettings) -> Iterato
     voter_sets |= {one.batch.voter_ids for one in history.appended if one.batch.voter_ids is not None}
     granting: dict[tuple[int, int], set[int]] = defaultdict(set)
     begun: set[tuple[int, int]] = set()
-    steps: list[Vote | Candidacy] = [*history.votes, *(one for one in history.candidacies if not one.is_pre_vote)]
+    steps: list[Vote | Candidacy] = [one for one in history.votes if one.is_pre_vote]
+    steps += [one for one in history.candidacies if not one.is_pre_vote]
     for step in sorted(steps, key=lambda one: one.seconds):
         if isinstance(step, Vote):
-            if step.answered_epoch != step.epoch:
-                what = (
-                    f"{step.voter}, in epoch {step.answered_epoch}, votes for {step.candidate_id} in epoch {step.epoch}"
-                )
-                yield Violation(PAST_EPOCH, what, step.seconds)
-            if step.is_pre_vote:
-                granting[step.candidate_id, step.epoch].add(step.voter_id)
+            granting[step.candidate_id, step.epoch].add(step.voter_id)
             continue
         stands = step.candidate_id, step.epoch
         if stands not in begun:
@@ -138,7 +141,6 @@ def check_not_deposed(history: QuorumHistory, settings: QuorumSettings) -> Itera
     for one in history.appended:
         if one.batch.leader_id is not None:
             leads_since.setdefault(one.batch.epoch, (one.node, one.seconds))
-    resigned = dict(reversed(history.resigned))
     known = sorted([(one.seconds, one.epoch) for one in history.epochs])
     for step in history.candidacies:
         epoch = step.epoch - 1
@@ -146,7 +148,7 @@ def check_not_deposed(history: QuorumHistory, settings: QuorumSettings) -> Itera
         begins = step.seconds - settled
         is_new = not any(begins < seconds < step.seconds and named > epoch for seconds, named in known)
         was_last = not any(seconds <= begins and named > epoch for seconds, named in known)
-        if step.is_pre_vote or since > begins or resigned.get(epoch, step.seconds + 1) <= step.seconds:
+        if step.is_pre_vote or since > begins or _has_resigned(history, epoch, step.seconds):
             continue
         if not (is_new and was_last):
             continue
@@ -165,13 +167,17 @@ def check_no_help(history: QuorumHistory, settings: QuorumSettings) -> Iterator[
     answers: dict[tuple[str, int], list[tuple[float, str]]] = defaultdict(list)
     for one in history.served:
         answers[one.voter, one.epoch].append((one.seconds, one.leader))
-    resigned = dict(reversed(history.resigned))
     for vote in history.votes:
         heard = [one for one in answers[vote.voter, vote.epoch] if one[0] < vote.seconds - _LATE_SECONDS][-2:]
-        if not vote.is_pre_vote or len(heard) < 2 or resigned.get(vote.epoch, vote.seconds + 1) <= vote.seconds:
+        if not vote.is_pre_vote or len(heard) < 2 or _has_resigned(history, vote.epoch, vote.seconds):
             continue
         (first, _), (last, leader) = heard
         is_content = last - first < soon and vote.seconds - last < soon
         if is_content and calm.lasts(frozenset({vote.voter, leader}), first - _HELD_UP_SECONDS, vote.seconds):
             what = f"{vote.voter} would vote for {vote.candidate_id}, having heard of {leader}, which leads, at "
             yield Violation(NO_HELP, f"{what}{last:.3f} s", vote.seconds)
+
+
+def _has_resigned(history: QuorumHistory, epoch: int, seconds: float) -> bool:
+    """Whether its leader had ended this epoch by then."""
+    return any(ended == epoch and said <= seconds for ended, said in history.resigned)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from odradek.sim.checkers.brokers import check_brokers
-from odradek.sim.checkers.commits import check_commits
+from odradek.sim.checkers.commits import SAME_ON_ALL, check_commits, check_final_logs
 from odradek.sim.checkers.elections import ONE_LEADER, ONE_VOTE, check_elections
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.quorum_history import (
@@ -21,7 +21,6 @@ from odradek.sim.quorum_history import (
 
 EPOCH_GROWS: Final = "19 the epoch only grows"
 LOG_SYNCED: Final = "19 the log is synced before it is acknowledged"
-SAME_LOG: Final = "19 what is committed is the same on all"
 SAME_SNAPSHOT: Final = "19 a snapshot equals the log it replaces"
 
 
@@ -36,11 +35,12 @@ def check_quorum(
     yield from check_begins(history.appended)
     yield from check_order(history.copies)
     yield from check_snapshots(history)
-    yield from check_commits(history, settings, ended_seconds=ended_seconds, is_whole=is_whole)
+    yield from check_commits(history, settings, ended_seconds=ended_seconds)
     yield from check_brokers(history, settings)
     if is_whole:
         last_of = {copy.node: copy for copy in history.copies}
-        yield from check_same_logs(list(last_of.values()))
+        yield from check_final_logs(last_of.values(), history.committed)
+        yield from check_same_logs(last_of.values())
 
 
 def check_states(states: Iterable[QuorumState]) -> Iterator[Violation]:
@@ -108,7 +108,7 @@ def check_order(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
         for before, batch in zip(copy.batches, copy.batches[1:], strict=False):
             if batch.base_offset != before.last_offset + 1:
                 what = f"the log of {copy.node} goes from {before.last_offset} to {batch.base_offset}"
-                yield Violation(SAME_LOG, what, copy.seconds)
+                yield Violation(SAME_ON_ALL, what, copy.seconds)
                 break
             if batch.epoch < before.epoch:
                 what = f"the log of {copy.node} goes back from epoch {before.epoch} to {batch.epoch} at "
@@ -123,7 +123,7 @@ def check_same_logs(copies: Iterable[MetadataCopy]) -> Iterator[Violation]:
             other, holder = seen.setdefault(batch.base_offset, (batch, copy.node))
             if other != batch:
                 what = f"{_text(batch)} in the log of {copy.node} and {_text(other)} in that of {holder}"
-                yield Violation(SAME_LOG, what, copy.seconds)
+                yield Violation(SAME_ON_ALL, what, copy.seconds)
                 break
 
 

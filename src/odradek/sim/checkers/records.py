@@ -6,7 +6,7 @@ from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.history import EndOffset, History, Outcome, Read, Send
+from odradek.sim.history import EndOffset, History, Outcome, Read, Send, name_of
 
 ACKNOWLEDGED: Final = "1 acknowledged is readable"
 ONE_VALUE: Final = "2 one value for one offset"
@@ -65,7 +65,7 @@ def check_acknowledged(
             assert send.ended is not None
             for offset, value in enumerate(send.values, send.offset):
                 if offset >= start_offset and final.get(offset) != value:
-                    found = "nothing" if offset not in final else _text(final[offset])
+                    found = "nothing" if offset not in final else name_of(final[offset])
                     yield Violation(
                         ACKNOWLEDGED,
                         f"{send} was acknowledged at {offset} of {partition}, where now is {found}",
@@ -81,12 +81,14 @@ def check_one_value(partition: TopicPartition, sends: Iterable[Send], reads: Ite
             for offset, value in enumerate(send.values, send.offset):
                 if known.setdefault(offset, value) != value:
                     assert send.ended is not None
-                    what = f"{partition} {offset}: {_text(known[offset])} and {_text(value)} were acknowledged there"
+                    what = (
+                        f"{partition} {offset}: {name_of(known[offset])} and {name_of(value)} were acknowledged there"
+                    )
                     yield Violation(ONE_VALUE, what, send.ended)
     for read in reads:
         for offset, value in read.records:
             if known.setdefault(offset, value) != value:
-                what = f"{partition} {offset}: {_text(known[offset])}, and {read.reader} reads {_text(value)}"
+                what = f"{partition} {offset}: {name_of(known[offset])}, and {read.reader} reads {name_of(value)}"
                 yield Violation(ONE_VALUE, what, read.ended)
                 break
 
@@ -107,13 +109,13 @@ def check_appearances(partition: TopicPartition, sends: Iterable[Send], reads: I
             if send.is_malformed or not send.is_idempotent:
                 continue
             if offsets and len(offsets) > 1:
-                what = f"{_text(value)} is at {sorted(offsets)} of {partition}"
+                what = f"{name_of(value)} is at {sorted(offsets)} of {partition}"
                 yield Violation(AT_MOST_ONCE, what, max(offsets.values()))
             elif offsets:
                 offset, seconds = next(iter(offsets.items()))
                 before = last_of.get(send.producer)
                 if before is not None and offset <= before[0]:
-                    what = f"{_text(value)} is at {offset} of {partition}, after {_text(before[1])} at {before[0]}"
+                    what = f"{name_of(value)} is at {offset} of {partition}, after {name_of(before[1])} at {before[0]}"
                     yield Violation(IN_ORDER, what, seconds)
                 last_of[send.producer] = offset, value
         if send.is_idempotent and not send.is_malformed and send.outcome is Outcome.REFUSED:
@@ -210,25 +212,12 @@ def check_ends_of_epochs(
                 what = f"{partition}: the end was {one.offset} in epoch {one.leader_epoch}, after {how} in {epoch}"
                 yield Violation(NO_REGRESS, what, one.ended)
                 break
-    yield from _check_high_watermarks(partition, reads)
-
-
-def _check_high_watermarks(partition: TopicPartition, reads: Iterable[Read]) -> Iterator[Violation]:
-    """One leader's only grow. Its successor may learn of the last of them late; it has the records all the same."""
+    # One leader's high watermarks only grow. Its successor may learn of the last of them late; it has the records.
     reads_of: dict[int, list[Read]] = defaultdict(list)
     for read in reads:
         reads_of[read.leader_epoch].append(read)
-    for epoch, of_epoch in reads_of.items():
-        by_end = sorted(of_epoch, key=lambda read: read.ended)
-        highest = slot = 0
-        for read in sorted(of_epoch, key=lambda read: read.began):
-            while by_end[slot].ended < read.began:
-                highest = max(highest, by_end[slot].high_watermark)
-                slot += 1
-            if read.high_watermark < highest:
-                seen = f"{read.reader} sees the end at {read.high_watermark} in epoch {epoch}"
-                what = f"{partition}: {seen}, after {highest}"
-                yield Violation(NO_REGRESS, what, read.ended)
+    for of_epoch in reads_of.values():
+        yield from check_end_offsets(partition, (), of_epoch, ())
 
 
 def check_read_stays(
@@ -238,8 +227,8 @@ def check_read_stays(
     for read in reads:
         for offset, value in read.records:
             if offset >= start_offset and final.get(offset) != value:
-                found = "nothing" if offset not in final else _text(final[offset])
-                what = f"{partition} {offset}: {read.reader} read {_text(value)}, and now there is {found}"
+                found = "nothing" if offset not in final else name_of(final[offset])
+                what = f"{partition} {offset}: {read.reader} read {name_of(value)}, and now there is {found}"
                 yield Violation(READ_STAYS, what, read.ended)
                 break
 
@@ -268,7 +257,3 @@ def check_producer_ids(history: History) -> Iterator[Violation]:
         if producer_id in owner:
             yield Violation(UNIQUE_IDS, f"{name} and {owner[producer_id]} are both producer {producer_id}", 0.0)
         owner[producer_id] = name
-
-
-def _text(value: bytes) -> str:
-    return value.split(b"|")[0].decode(errors="replace")

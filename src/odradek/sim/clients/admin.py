@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode
+from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.protocol.schemas import Message, Schema
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
-from odradek.sim.clients.onlooker import CONFIG, TOPIC, Onlooker
+from odradek.sim.clients.onlooker import CONFIG, Onlooker
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import Change, ChangeKind, History, Outcome
 
@@ -137,7 +138,9 @@ def _grow(chosen: Schema, change: Change) -> Message:
 
 def _configure(chosen: Schema, change: Change) -> Message:
     config = chosen.new("AlterableConfig", name=CONFIG, config_operation=_SET, value=change.value)
-    resource = chosen.new("AlterConfigsResource", resource_type=TOPIC, resource_name=change.topic, configs=(config,))
+    resource = chosen.new(
+        "AlterConfigsResource", resource_type=RESOURCE_TOPIC, resource_name=change.topic, configs=(config,)
+    )
     return chosen.new("IncrementalAlterConfigsRequest", resources=(resource,), validate_only=False)
 
 

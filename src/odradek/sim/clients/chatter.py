@@ -1,6 +1,5 @@
 """Sends with acks=1 and never again: whatever becomes of its records, none of them may come and go."""
 
-import asyncio
 from typing import Final
 
 from odradek.base.ids import TopicPartition
@@ -8,7 +7,6 @@ from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.producer import PRODUCE, produce_request
-from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History, Send
 
 _ACKS_LEADER: Final = 1
@@ -22,17 +20,11 @@ class Chatter:
         self._count = 0
 
     async def run(self, interval_seconds: float) -> None:
-        while True:
-            await asyncio.sleep(self._client.random.expovariate(1 / interval_seconds))
-            try:
-                await self._send()
-            except ConnectionLost:
-                self._client.forget_leader(self._partition)
+        await self._client.now_and_then(interval_seconds, self._partition, self._send)
 
     async def _send(self) -> None:
         client = self._client
-        leader = await client.leader(self._partition)
-        wire = await client.wire(leader.host, leader.port)
+        leader, wire = await client.reach_leader(self._partition)
         value = f"{client.name}:{self._count}|".encode() + b"x" * 50
         self._count += 1
         data = build_batch([Record(None, value, client.clock.wall_ms())])

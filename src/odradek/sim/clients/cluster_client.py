@@ -1,7 +1,7 @@
 """What every simulated client needs of a cluster: connections, metadata, and who leads what."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Final, NamedTuple
@@ -141,8 +141,24 @@ class ClusterClient:
             raise ConnectionLost(f"{partition} has no leader")
         return found
 
+    async def reach_leader(self, partition: TopicPartition) -> tuple[Leader, Wire]:
+        """Raises ConnectionLost."""
+        leader = await self.leader(partition)
+        return leader, await self.wire(leader.host, leader.port)
+
     def forget_leader(self, partition: TopicPartition) -> None:
         self._leaders.pop(partition, None)
+
+    async def now_and_then(
+        self, interval_seconds: float, partition: TopicPartition, ask: Callable[[], Awaitable[None]]
+    ) -> None:
+        """For ever. Who leads the partition is found out anew after `ask` has raised ConnectionLost."""
+        while True:
+            await asyncio.sleep(self.random.expovariate(1 / interval_seconds))
+            try:
+                await ask()
+            except ConnectionLost:
+                self.forget_leader(partition)
 
 
 def milliseconds(amount: float) -> timedelta:

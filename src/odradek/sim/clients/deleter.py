@@ -1,6 +1,5 @@
 """Deletes the beginning of a partition now and then: what is gone must not come back with the next leader."""
 
-import asyncio
 from typing import Final
 
 from odradek.base.errors import ErrorCode
@@ -22,21 +21,20 @@ class Deleter:
         self._reader: Final = Reader(client, history, partition, uses_session=False)
 
     async def run(self, interval_seconds: float) -> None:
-        random = self._client.random
-        while True:
-            await asyncio.sleep(random.expovariate(1 / interval_seconds))
-            try:
-                end_offset = await self._reader.end_offset()
-                if end_offset:
-                    await self._delete(random.randrange(end_offset))
-            except ConnectionLost as lost:
-                self._client.note(f"does not know what became of {self._partition}: {lost}")
-                self._client.forget_leader(self._partition)
+        await self._client.now_and_then(interval_seconds, self._partition, self._delete_some)
+
+    async def _delete_some(self) -> None:
+        try:
+            end_offset = await self._reader.end_offset()
+            if end_offset:
+                await self._delete(self._client.random.randrange(end_offset))
+        except ConnectionLost as lost:
+            self._client.note(f"does not know what became of {self._partition}: {lost}")
+            raise
 
     async def _delete(self, offset: int) -> None:
         client = self._client
-        leader = await client.leader(self._partition)
-        wire = await client.wire(leader.host, leader.port)
+        _, wire = await client.reach_leader(self._partition)
         deletion = Deletion(partition=self._partition, offset=offset)
         self._history.deletions.append(deletion)
         client.note(f"asks to delete {self._partition} below {offset}")

@@ -9,10 +9,11 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import METADATA_TOPIC
+from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.protocol.schemas import Message, Schema
 from odradek.sim.checkers.agreement import disagreement
 from odradek.sim.clients.cluster_client import METADATA, ClusterClient, milliseconds
-from odradek.sim.clients.onlooker import DESCRIBE_CONFIGS, TOPIC
+from odradek.sim.clients.onlooker import DESCRIBE_CONFIGS
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.history import ClusterView
 from odradek.sim.layout import CLIENT_PORT, CONTROLLER_PORT, Plan
@@ -97,7 +98,7 @@ class Inspector:
             facts.update(await self._facts_of_configs(wire, names))
         cluster = await client.ask(wire, DESCRIBE_CLUSTER, _cluster_question)
         facts["cluster"] = cluster.cluster_id
-        return ClusterView(broker=host, seconds=client.now, facts=facts)
+        return ClusterView(broker=host, facts=facts)
 
     async def _facts_of_topics(self, wire: Wire, names: Sequence[str]) -> dict[str, str]:
         def build(chosen: Schema) -> Message:
@@ -114,7 +115,9 @@ class Inspector:
     async def _facts_of_configs(self, wire: Wire, names: Sequence[str]) -> dict[str, str]:
         def build(chosen: Schema) -> Message:
             resources = tuple(
-                chosen.new("DescribeConfigsResource", resource_type=TOPIC, resource_name=name, configuration_keys=None)
+                chosen.new(
+                    "DescribeConfigsResource", resource_type=RESOURCE_TOPIC, resource_name=name, configuration_keys=None
+                )
                 for name in names
             )
             return chosen.new(

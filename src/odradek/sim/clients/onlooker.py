@@ -3,13 +3,13 @@
 from typing import Final
 
 from odradek.base.errors import ErrorCode
+from odradek.metadata.image import RESOURCE_TOPIC
 from odradek.protocol.schemas import Message, Schema
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History, View
 
 DESCRIBE_CONFIGS: Final = 32
-TOPIC: Final = 2
 CONFIG: Final = "retention.ms"
 """The one that administrators change."""
 
@@ -75,7 +75,7 @@ class Onlooker:
 
 def _question(chosen: Schema, topic: str) -> Message:
     resource = chosen.new(
-        "DescribeConfigsResource", resource_type=TOPIC, resource_name=topic, configuration_keys=(CONFIG,)
+        "DescribeConfigsResource", resource_type=RESOURCE_TOPIC, resource_name=topic, configuration_keys=(CONFIG,)
     )
     return chosen.new(
         "DescribeConfigsRequest", resources=(resource,), include_synonyms=False, include_documentation=False

@@ -8,6 +8,7 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.protocol.schemas import Message, Schema
+from odradek.records.batch import CRC_AT
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
@@ -19,7 +20,6 @@ INIT_PRODUCER_ID: Final = 22
 ACKS_ALL: Final = -1
 IN_FLIGHT_MAX: Final = 5
 _CHECKSUM: Final = Struct(">I")
-_CHECKSUM_PLACE: Final = 17
 _IDLE_SECONDS: Final = 0.02
 _BURST_PROBABILITY: Final = 0.4
 _BURST_SECONDS: Final = 0.003
@@ -108,8 +108,7 @@ class Producer:
     async def _send_in_order(self) -> None:
         """Over one connection: first what was not answered on the last, then what is new. Ends with an error."""
         client = self._client
-        leader = await client.leader(self._partition)
-        wire = await client.wire(leader.host, leader.port)
+        leader, wire = await client.reach_leader(self._partition)
         broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         for batch in self._unanswered:
             self._ask(wire, leader, batch, broken)
@@ -194,7 +193,7 @@ class Producer:
             partition=self._partition,
             values=tuple(values),
             began=client.now,
-            checksum=_CHECKSUM.unpack_from(data, _CHECKSUM_PLACE)[0],
+            checksum=_CHECKSUM.unpack_from(data, CRC_AT)[0],
         )
         self._history.sends.append(send)
         client.note(f"sends {send}")

@@ -1,6 +1,5 @@
 """A reader of one partition: from its begin to its end and on, or here and there."""
 
-import asyncio
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -51,14 +50,12 @@ class Reader:
 
     async def probe(self, interval_seconds: float) -> None:
         """Now and then: the end offset, and something below it."""
-        while True:
-            await asyncio.sleep(self._client.random.expovariate(1 / interval_seconds))
-            try:
-                end_offset = await self.end_offset()
-                if end_offset:
-                    await self._read(self._client.random.randrange(end_offset))
-            except ConnectionLost:
-                self._client.forget_leader(self._partition)
+        await self._client.now_and_then(interval_seconds, self._partition, self._read_somewhere)
+
+    async def _read_somewhere(self) -> None:
+        end_offset = await self.end_offset()
+        if end_offset:
+            await self._read(self._client.random.randrange(end_offset))
 
     async def read_all(self) -> None:
         """Once, from offset 0 to what is now the end. Raises ConnectionLost."""
@@ -80,8 +77,7 @@ class Reader:
 
     async def _ask_offset(self, timestamp: int) -> int:
         client = self._client
-        leader = await client.leader(self._partition)
-        wire = await client.wire(leader.host, leader.port)
+        leader, wire = await client.reach_leader(self._partition)
 
         def build(chosen: Schema) -> Message:
             asked = chosen.new(
@@ -118,8 +114,7 @@ class Reader:
 
     async def _read(self, offset: int) -> list[tuple[int, bytes]]:
         client = self._client
-        leader = await client.leader(self._partition)
-        wire = await client.wire(leader.host, leader.port)
+        leader, wire = await client.reach_leader(self._partition)
         began = client.now
         try:
             response = await client.ask(
@@ -167,10 +162,8 @@ class Reader:
                 records=tuple(found),
                 epochs=tuple(epochs),
                 high_watermark=answer.high_watermark,
-                log_start_offset=getattr(answer, "log_start_offset", -1),
                 is_damaged=is_damaged,
                 leader_epoch=leader.epoch,
-                answered_by=leader.host,
             )
         )
         if is_damaged and not wanted:

@@ -1,6 +1,5 @@
 """Sends what must be refused, and goes on as if nothing had happened: none of it may ever be read."""
 
-import asyncio
 from typing import Final
 
 from odradek.base.errors import ErrorCode
@@ -10,7 +9,6 @@ from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.producer import PRODUCE, produce_request
-from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History, Outcome, Send
 
 _TOO_LARGE_BYTES: Final = 1_100_000
@@ -24,17 +22,11 @@ class Spoiler:
         self._count = 0
 
     async def run(self, interval_seconds: float) -> None:
-        while True:
-            await asyncio.sleep(self._client.random.expovariate(1 / interval_seconds))
-            try:
-                await self._send_one()
-            except ConnectionLost:
-                self._client.forget_leader(self._partition)
+        await self._client.now_and_then(interval_seconds, self._partition, self._send_one)
 
     async def _send_one(self) -> None:
         client = self._client
-        leader = await client.leader(self._partition)
-        wire = await client.wire(leader.host, leader.port)
+        leader, wire = await client.reach_leader(self._partition)
         send, data = self._malformed_batch()
         self._history.sends.append(send)
         client.note(f"sends {send}, malformed")

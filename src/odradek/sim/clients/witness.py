@@ -1,12 +1,10 @@
 """Asks a partition's leader who is in sync with it, and how far it has come: what it says of both has to fit."""
 
-import asyncio
 from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.reader import Reader
-from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History, InSyncView
 
 
@@ -18,18 +16,15 @@ class Witness:
         self._reader: Final = Reader(client, history, partition, uses_session=False)
 
     async def run(self, interval_seconds: float) -> None:
-        while True:
-            await asyncio.sleep(self._client.random.expovariate(1 / interval_seconds))
-            try:
-                await self._ask_leader()
-                await self._reader.end_offset()
-            except ConnectionLost:
-                self._client.forget_leader(self._partition)
+        await self._client.now_and_then(interval_seconds, self._partition, self._ask)
 
-    async def _ask_leader(self) -> None:
+    async def _ask(self) -> None:
+        await self._ask_who_is_in_sync()
+        await self._reader.end_offset()
+
+    async def _ask_who_is_in_sync(self) -> None:
         client = self._client
-        asked = await client.leader(self._partition)
-        wire = await client.wire(asked.host, asked.port)
+        asked, wire = await client.reach_leader(self._partition)
         began = client.now
         topic = (await client.describe([self._partition.topic], wire))[self._partition.topic]
         leader = await client.leader(self._partition)

@@ -7,11 +7,12 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import Answer
-from odradek.coordinators.groups.coordinator import NO_PRODUCER_ID, Command, GroupCoordinator
+from odradek.coordinators.groups.coordinator import Command, GroupCoordinator
 from odradek.coordinators.groups.outcome import Outcome, Written
 from odradek.coordinators.groups.records import GroupRecord, decode, encode_key, encode_value
 from odradek.coordinators.groups.refusals import refuse
 from odradek.coordinators.groups.settings import GroupSettings
+from odradek.records.batch import NO_PRODUCER_ID
 
 Logged = tuple[bytes, bytes | None, int]
 Marker = tuple[int, bool]

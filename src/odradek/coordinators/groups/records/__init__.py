@@ -3,8 +3,10 @@
 Share and streams groups are not served yet: their records are of an `UnknownKind`, and stay in the log as they are.
 """
 
+from odradek.base.record_form import UnreadableRecord
+
 from .classic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from .codec import UnknownKind, UnreadableRecord, decode, encode_key, encode_value
+from .codec import UnknownKind, decode, encode_key, encode_value
 from .consumer import (
     ClassicMemberMetadata,
     ClassicProtocol,

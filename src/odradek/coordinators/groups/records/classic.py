@@ -3,12 +3,12 @@
 from dataclasses import field
 from typing import ClassVar
 
+from odradek.base.group_commands import NO_TIMESTAMP
+from odradek.base.record_form import NestedForm, form
 from odradek.base.values import named_value
-from odradek.coordinators.record_form import NestedForm, form, nested
 
 from .frame import RecordKey, RecordValue
 
-NO_TIMESTAMP = -1
 NO_TIMEOUT = -1
 
 
@@ -41,4 +41,4 @@ class GroupMetadataValue(RecordValue):
     protocol: str | None = field(metadata=form("string"))
     leader: str | None = field(metadata=form("string"))
     current_state_timestamp: int = field(default=NO_TIMESTAMP, metadata=form("int64", since=2))
-    members: tuple[MemberMetadata, ...] = field(metadata=nested())
+    members: tuple[MemberMetadata, ...]

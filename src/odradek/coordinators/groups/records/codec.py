@@ -1,11 +1,9 @@
 """Records of `__consumer_offsets` to bytes and back, in every version that Kafka 4.3 reads and writes."""
 
 import struct
-from typing import Final, TypeVar
+from typing import Final
 
-from kio.serial.errors import SerialError
-
-from odradek.coordinators.record_form import RecordForm, reader, writer
+from odradek.base.record_form import UnreadableRecord, read_record, write_record
 
 from . import classic, consumer, offsets
 from .frame import GroupRecord, RecordKey, RecordValue
@@ -25,21 +23,14 @@ VALUE_TYPES: dict[type[RecordKey], type[RecordValue]] = {
     if key_type.__module__ == family.__name__
 }
 
-F = TypeVar("F", bound=RecordForm)
-
-
-class UnreadableRecord(ValueError):
-    """The bytes are no record of a group, or of a version that this release does not know."""
-
 
 class UnknownKind(UnreadableRecord):
     """A kind of record this release has no use for, or one of a later release: whoever loads a log passes over it."""
 
 
 def encode_key(record: GroupRecord) -> bytes:
-    key_type = type(record.key)
-    out = bytearray(_VERSION.pack(key_type.KEY_VERSION))
-    writer(key_type, 0)(out, record.key)
+    out = bytearray(_VERSION.pack(record.key.KEY_VERSION))
+    write_record(out, record.key, 0)
     return bytes(out)
 
 
@@ -47,7 +38,7 @@ def encode_value(record: GroupRecord) -> bytes | None:
     if record.value is None:
         return None
     out = bytearray(_VERSION.pack(record.version))
-    writer(type(record.value), record.version)(out, record.value)
+    write_record(out, record.value, record.version)
     return bytes(out)
 
 
@@ -58,7 +49,7 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
     key_type = KEY_TYPES.get(kind)
     if key_type is None:
         raise UnknownKind(f"records of kind {kind} are unknown to this release")
-    read_key = _read(key_type, 0, key)
+    read_key = read_record(key_type, 0, key, _VERSION.size)
     if value is None:
         return GroupRecord(read_key, None)
     if len(value) < _VERSION.size:
@@ -67,13 +58,4 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
     value_type = VALUE_TYPES[key_type]
     if not 0 <= version <= value_type.HIGHEST_VERSION:
         raise UnreadableRecord(f"{value_type.__name__} version {version} is unknown to this release")
-    return GroupRecord(read_key, _read(value_type, version, value), version)
-
-
-def _read(form: type[F], version: int, data: bytes) -> F:
-    try:
-        record: F = reader(form, version)(data, _VERSION.size)
-        return record
-    except (SerialError, KeyError, ValueError, struct.error, IndexError) as error:
-        # kio knows no tagged fields but its own, and answers to others with a KeyError.
-        raise UnreadableRecord(f"{form.__name__} of {len(data)} bytes cannot be read: {error}") from error
+    return GroupRecord(read_key, read_record(value_type, version, value, _VERSION.size), version)

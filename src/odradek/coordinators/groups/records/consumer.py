@@ -4,8 +4,8 @@ from dataclasses import field
 from typing import ClassVar
 from uuid import UUID
 
+from odradek.base.record_form import NestedForm, form
 from odradek.base.values import named_value
-from odradek.coordinators.record_form import NestedForm, form, nested
 
 from .frame import RecordKey, RecordValue
 
@@ -43,12 +43,12 @@ class SubscribedTopic(NestedForm):
     topic_id: UUID | None = field(metadata=form("uuid"))
     topic_name: str = field(metadata=form("string"))
     num_partitions: int = field(metadata=form("int32"))
-    partition_metadata: tuple[PartitionRacks, ...] = field(metadata=nested())
+    partition_metadata: tuple[PartitionRacks, ...]
 
 
 @named_value
 class ConsumerGroupPartitionMetadataValue(RecordValue):
-    topics: tuple[SubscribedTopic, ...] = field(metadata=nested())
+    topics: tuple[SubscribedTopic, ...]
 
 
 @named_value
@@ -70,7 +70,7 @@ class ClassicMemberMetadata(NestedForm):
     """Of a member that still speaks the classic protocol."""
 
     session_timeout_ms: int = field(metadata=form("int32"))
-    supported_protocols: tuple[ClassicProtocol, ...] = field(metadata=nested())
+    supported_protocols: tuple[ClassicProtocol, ...]
 
 
 @named_value
@@ -83,7 +83,7 @@ class ConsumerGroupMemberMetadataValue(RecordValue):
     subscribed_topic_regex: str | None = field(metadata=form("string"))
     rebalance_timeout_ms: int = field(default=-1, metadata=form("int32"))
     server_assignor: str | None = field(metadata=form("string"))
-    classic_member_metadata: ClassicMemberMetadata | None = field(default=None, metadata=nested(tag=0))
+    classic_member_metadata: ClassicMemberMetadata | None = field(default=None, metadata=form(tag=0))
 
 
 @named_value
@@ -115,7 +115,7 @@ class TargetPartitions(NestedForm):
 
 @named_value
 class ConsumerGroupTargetAssignmentMemberValue(RecordValue):
-    topic_partitions: tuple[TargetPartitions, ...] = field(metadata=nested())
+    topic_partitions: tuple[TargetPartitions, ...]
 
 
 @named_value
@@ -138,8 +138,8 @@ class ConsumerGroupCurrentMemberAssignmentValue(RecordValue):
     member_epoch: int = field(metadata=form("int32"))
     previous_member_epoch: int = field(metadata=form("int32"))
     state: int = field(metadata=form("int8"))
-    assigned_partitions: tuple[CurrentPartitions, ...] = field(metadata=nested())
-    partitions_pending_revocation: tuple[CurrentPartitions, ...] = field(metadata=nested())
+    assigned_partitions: tuple[CurrentPartitions, ...]
+    partitions_pending_revocation: tuple[CurrentPartitions, ...]
 
 
 @named_value

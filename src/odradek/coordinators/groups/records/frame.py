@@ -5,7 +5,7 @@ The key's version is the number of the record's kind; a value has a version of i
 
 from typing import ClassVar, NamedTuple
 
-from odradek.coordinators.record_form import RecordForm
+from odradek.base.record_form import RecordForm
 
 
 class RecordKey(RecordForm):

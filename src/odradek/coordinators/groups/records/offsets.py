@@ -4,13 +4,11 @@ from dataclasses import field
 from typing import ClassVar
 from uuid import UUID
 
+from odradek.base.group_commands import NO_LEADER_EPOCH, NO_TIMESTAMP
+from odradek.base.record_form import form
 from odradek.base.values import named_value
-from odradek.coordinators.record_form import form
 
 from .frame import RecordKey, RecordValue
-
-NO_TIMESTAMP = -1
-NO_LEADER_EPOCH = -1
 
 
 @named_value

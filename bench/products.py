@@ -1,0 +1,50 @@
+"""The two products that are measured: whether Apache Kafka is there, and clusters of three combined nodes of either."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.cluster.real_cluster import KafkaMember, OdradekMember, RealCluster, real_cluster, roles_of
+from tests.components import ComponentMissing
+from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS, kafka_libs
+
+KAFKA, ODRADEK = "kafka", "odradek"
+PRODUCTS = (KAFKA, ODRADEK)
+"""In the order in which they are measured."""
+TITLES = {KAFKA: "Apache Kafka", ODRADEK: "Odradek"}
+NODES = (1, 2, 3)
+
+
+def wide_console() -> Console:
+    """Wide enough for the tables, also where the output is kept in a file."""
+    return Console(width=max(Console().width, 110))
+
+
+def find_kafka(console: Console) -> Path | None:
+    """Its libraries; None, and said, where there are none."""
+    try:
+        return kafka_libs()
+    except ComponentMissing as problem:
+        console.print(f"the benchmark needs Apache Kafka beside it: {problem}")
+        return None
+
+
+@contextmanager
+def data_directory(product: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix=f"bench-{product}-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+@contextmanager
+def cluster_of_three(product: str, libs: Path) -> Iterator[RealCluster]:
+    """Running on new data directories, and gone afterwards."""
+    new_member = partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == KAFKA else OdradekMember
+    with (
+        data_directory(product) as directory,
+        real_cluster(directory, roles_of(combined=NODES), new_member=new_member) as cluster,
+    ):
+        yield cluster

@@ -1,0 +1,175 @@
+"""How records of the metadata log and of the internal topics are declared, and their bytes in every version.
+
+A class is the union of all versions of its record. Fields carry kio's metadata, plus the versions they exist in; what
+a version lacks is left out when writing and takes its default when reading, so that nobody but the codecs ever thinks
+about versions. Which record the bytes are of, and in which version, is said in front of them: that is the codecs' own.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
+from functools import cache
+from types import GenericAlias, NoneType, UnionType
+from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin
+
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
+from kio.static.constants import EntityType
+from kio.static.primitive import i16
+
+from odradek.base.message_writer import Writer, message_writer
+
+_NEVER: Final = 32_767
+
+
+class UnreadableRecord(ValueError):
+    """The bytes are no record, or one that this release does not know."""
+
+
+class RecordForm:
+    """Base of records. The class itself serves versions that have all of its fields and the flexible encoding."""
+
+    __slots__ = ()
+    __type__: ClassVar = EntityType.data
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+
+    HIGHEST_VERSION: ClassVar[int] = 0
+    FLEXIBLE_SINCE: ClassVar[int] = 0
+
+
+class NestedForm:
+    """Base of structures inside a record; they share its version and its encoding."""
+
+    __slots__ = ()
+    __type__: ClassVar = EntityType.nested
+    __version__: ClassVar[i16] = i16(0)
+    __flexible__: ClassVar[bool] = True
+
+
+R = TypeVar("R", bound=RecordForm)
+
+
+def form(
+    kafka_type: str | None = None, *, since: int = 0, until: int = _NEVER, tag: int | None = None
+) -> Mapping[str, object]:
+    """Field metadata of a primitive or an array of them, which the versions from `since` to `until` have.
+
+    Structures and arrays of them have no `kafka_type`, and need none of this unless they are tagged or come and go.
+    """
+    metadata: dict[str, object] = {"since": since, "until": until}
+    if kafka_type is not None:
+        metadata["kafka_type"] = kafka_type
+    if tag is not None:
+        metadata["tag"] = tag
+    return metadata
+
+
+def write_record(out: bytearray, record: RecordForm, version: int) -> None:
+    _writer(type(record), version)(out, record)
+
+
+def read_record(record_type: type[R], version: int, data: bytes, offset: int) -> R:
+    """From bytes of this version, from a position on. Raises UnreadableRecord."""
+    try:
+        record: R = _reader(record_type, version)(data, offset)
+        return record
+    except (SerialError, KeyError, ValueError, struct.error, IndexError) as error:
+        # kio knows no tagged fields but its own, and answers to others with a KeyError.
+        raise UnreadableRecord(f"{record_type.__name__} of {len(data)} bytes cannot be read: {error}") from error
+
+
+def _new_writer(record_type: Any, version: int) -> Writer:
+    # Fields are taken by name: a record of the newest shape serves every version's list of fields.
+    return message_writer(_versioned(record_type, version, version >= record_type.FLEXIBLE_SINCE))
+
+
+def _new_reader(record_type: Any, version: int) -> Callable[[bytes, int], Any]:
+    flexible = version >= record_type.FLEXIBLE_SINCE
+    versioned = _versioned(record_type, version, flexible)
+    read = entity_reader(versioned)
+    if versioned is record_type:
+        return lambda data, offset: read(data, offset)[0]
+    rebuild = _rebuilder(record_type, version, flexible)
+    return lambda data, offset: rebuild(read(data, offset)[0])
+
+
+_writer: Final[Callable[[Any, int], Writer]] = cache(_new_writer)
+_reader: Final[Callable[[Any, int], Callable[[bytes, int], Any]]] = cache(_new_reader)
+
+
+# ---- one version's classes
+
+
+@cache
+def _versioned(shape: Any, version: int, flexible: bool) -> Any:
+    """The class with only those fields that `version` has, for kio to derive its codec from."""
+    known_here = _fields_of(shape, version)
+    hints = [_versioned_hint(known.type, version, flexible) for known in known_here]
+    if flexible and hints == [known.type for known in fields(shape)]:
+        return shape
+    return make_dataclass(
+        f"{shape.__name__}V{version}",
+        [(known.name, hint, _copy_of(known)) for known, hint in zip(known_here, hints, strict=True)],
+        frozen=True,
+        slots=True,
+        kw_only=True,
+        namespace={"__type__": shape.__type__, "__version__": i16(version), "__flexible__": flexible},
+    )
+
+
+def _versioned_hint(hint: Any, version: int, flexible: bool) -> Any:
+    shape = _nested_shape(hint)
+    if shape is None:
+        return hint
+    versioned = _versioned(shape, version, flexible)
+    if get_origin(hint) is tuple:
+        return GenericAlias(tuple, (versioned, ...))
+    return versioned | None if isinstance(hint, UnionType) else versioned
+
+
+def _nested_shape(hint: Any) -> Any:
+    """The structure that a field holds, alone or many of them, or None."""
+    candidates = [option for option in (get_args(hint) or (hint,)) if option not in (NoneType, Ellipsis)]
+    return next((candidate for candidate in candidates if is_dataclass(candidate)), None)
+
+
+def _fields_of(shape: Any, version: int) -> list[Field[Any]]:
+    return [
+        known
+        for known in fields(shape)
+        if known.metadata.get("since", 0) <= version <= known.metadata.get("until", _NEVER)
+    ]
+
+
+def _copy_of(known: Field[Any]) -> Any:
+    if known.default is MISSING:
+        return field(metadata=known.metadata)
+    return field(default=known.default, metadata=known.metadata)
+
+
+# ---- from one version's classes back to ours
+
+
+@cache
+def _rebuilder(shape: Any, version: int, flexible: bool) -> Callable[[Any], Any]:
+    plain: list[str] = []
+    structures: list[tuple[str, Callable[[Any], Any], bool]] = []
+    for known in _fields_of(shape, version):
+        inner = _nested_shape(known.type)
+        if inner is None or _versioned(inner, version, flexible) is inner:
+            plain.append(known.name)
+        else:
+            structures.append((known.name, _rebuilder(inner, version, flexible), get_origin(known.type) is tuple))
+
+    def rebuild(read: Any) -> Any:
+        values = {name: getattr(read, name) for name in plain}
+        for name, rebuild_one, many in structures:
+            held = getattr(read, name)
+            if many:
+                values[name] = tuple(map(rebuild_one, held))
+            else:
+                values[name] = None if held is None else rebuild_one(held)
+        return shape(**values)
+
+    return rebuild
