@@ -23,18 +23,24 @@ MEGABYTE = 1 << 20
 SIZE_BYTES = 4 * MEGABYTE
 BYTES_PER_S = MEGABYTE
 SECONDS = SIZE_BYTES / BYTES_PER_S
+WINDOWS = 2
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
-    # Small answers: what passes at once, before anybody is held back, is to be small beside the whole. And few windows:
-    # one test is not to profit from the pause after another.
+    # Small answers: what passes at once, before anybody is held back, is to be small beside the whole.
     with real_cluster(
         tmp_path_factory.mktemp("throttled"),
         dict.fromkeys((1, 2), COMBINED),
-        properties={"replica.fetch.max.bytes": "65536", "replication.quota.window.num": "2"},
+        properties={"replica.fetch.max.bytes": "65536", "replication.quota.window.num": str(WINDOWS)},
     ) as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+def forgotten(cluster: RealCluster) -> None:
+    """A limit counts what was copied in the last windows, and the pauses in them: none of it from the test before."""
+    time.sleep(WINDOWS + 0.1)
 
 
 def filled_topic(cluster: RealCluster, topic: str) -> None:
@@ -121,19 +127,6 @@ def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, t
     assert throttles(cluster, "by-odradek") == set()
 
 
-def test_a_throttle_can_be_changed_under_way(cluster: RealCluster, tmp_path: Path) -> None:
-    filled_topic(cluster, "changed")
-    command = ("reassign", "apply", plan_file(tmp_path, "changed"), "-y", "-b", cluster.bootstrap)
-    watch = MoveWatch(cluster)
-    assert call(*command, "--throttle", "10000").returncode == 0
-    time.sleep(0.5)
-    assert watch.is_alive()
-    assert call(*command, "--throttle", str(100 * MEGABYTE)).returncode == 0
-    assert watch.seconds() < 20, "the first limit would have taken minutes"
-    assert call("reassign", "status", "-b", cluster.bootstrap).returncode == 0
-    assert throttles(cluster, "changed") == set()
-
-
 @pytest.mark.parametrize(("broker", "side"), [("1", "leader"), ("2", "follower")])
 def test_each_side_keeps_to_its_own_limit(cluster: RealCluster, broker: str, side: str) -> None:
     topic = f"limited-by-{side}"
@@ -149,3 +142,16 @@ def test_each_side_keeps_to_its_own_limit(cluster: RealCluster, broker: str, sid
         assert not Reassignments(client).begin({TopicPartition(topic, 0): (2,)})
         watch.assert_took(SECONDS / 2)
         admin.alter_configs(Resource(ResourceType.BROKER, broker), changes={}, removals=rate)
+
+
+def test_a_throttle_can_be_changed_under_way(cluster: RealCluster, tmp_path: Path) -> None:
+    filled_topic(cluster, "changed")
+    command = ("reassign", "apply", plan_file(tmp_path, "changed"), "-y", "-b", cluster.bootstrap)
+    watch = MoveWatch(cluster)
+    assert call(*command, "--throttle", "10000").returncode == 0
+    time.sleep(0.5)
+    assert watch.is_alive()
+    assert call(*command, "--throttle", str(100 * MEGABYTE)).returncode == 0
+    assert watch.seconds() < 20, "the first limit would have taken minutes"
+    assert call("reassign", "status", "-b", cluster.bootstrap).returncode == 0
+    assert throttles(cluster, "changed") == set()
