@@ -1,6 +1,13 @@
-"""Components that some tests need, as fixtures; what is missing is named at the end of the run."""
+"""How all tests run: what they need besides Python, what they measure, and which of them may run side by side.
 
+What is missing and what was measured is told at the end of the run.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +17,13 @@ from tests.kafka.apache_kafka import kafka_libs
 
 # A test that asks for one of these fixtures gets the marker, so that `-m "not kafka"` leaves it out.
 _MARKER_OF_FIXTURE = {"apache_kafka_libs": "kafka", "kcat": "kcat", "kafkajs": "node", "namespaces": "netns"}
+
+# Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
+# leave of the machine.
+_ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
+_POLITE = 19
+_MISSING = "missing components"
+_MEASURED = "measured"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,18 +37,59 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture, marker in _MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
+        if not _only_computes(item):
+            item.add_marker(pytest.mark.xdist_group("one after the other"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if hasattr(item.config, "workerinput"):
+        # Who may not become impolite again stays polite.
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, _POLITE if _only_computes(item) else 0)
+
+
+def _only_computes(item: pytest.Item) -> bool:
+    return item.path.relative_to(components.ROOT / "tests").parts[0] in _ONLY_COMPUTING
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[_MISSING] = components.missing
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin("dsession"):
+        config.pluginmanager.register(_Workers())
+
+
+class _Workers:
+    def pytest_testnodedown(self, node: Any) -> None:
+        components.missing.update(getattr(node, "workeroutput", {}).get(_MISSING, {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not components.missing:
-        return
-    terminalreporter.section("missing components")
-    outcomes = [*terminalreporter.getreports("skipped"), *terminalreporter.getreports("failed")]
-    outcomes += terminalreporter.getreports("error")
+    reports = [
+        report
+        for outcome in ("passed", "failed", "error", "skipped")
+        for report in terminalreporter.getreports(outcome)
+    ]
+    measured = [text for report in reports for name, text in report.user_properties if name == _MEASURED]
+    if measured:
+        terminalreporter.section(_MEASURED)
+        for text in dict.fromkeys(measured):
+            terminalreporter.write_line(str(text))
+    if components.missing:
+        terminalreporter.section(_MISSING)
     for name in components.missing:
         reason = components.skip_reason(name)
-        lost = sum(reason in report.longreprtext or reason in str(report.longrepr) for report in outcomes)
+        lost = sum(reason in report.longreprtext or reason in str(report.longrepr) for report in reports)
         terminalreporter.write_line(f"{name}: {components.missing[name]}; {lost} tests did not run")
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Takes what is to be read at the end of the run, whether or not the test passes."""
+    return lambda text: record_property(_MEASURED, text)
 
 
 @pytest.fixture(scope="session")

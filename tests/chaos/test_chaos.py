@@ -6,7 +6,7 @@ ODRADEK_CHAOS_SECONDS and ODRADEK_CHAOS_SEED change its length and its plan. Log
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,12 +29,11 @@ def directory() -> Iterator[Path]:
 
 @pytest.mark.timeout(300 + 3 * SECONDS)
 def test_nothing_is_lost_whatever_happens_to_the_cluster(
-    directory: Path, apache_kafka_libs: Path, namespaces: None, capsys: pytest.CaptureFixture[str]
+    directory: Path, apache_kafka_libs: Path, namespaces: None, measured: Callable[[str], None]
 ) -> None:
     settings = Settings(seed=SEED, directory=directory, seconds=SECONDS, kafka_libs=apache_kafka_libs)
     outcome = run(settings, print)
-    with capsys.disabled():
-        print(f"\n{as_table(outcome.figures, outcome.anomalies)}")
+    measured(as_table(outcome.figures, outcome.anomalies))
     done = "\n".join(outcome.strikes)
     assert not outcome.anomalies, f"{shown(outcome.anomalies)}\n{done}\nlogs and data: {directory}"
     assert outcome.figures.missing == []

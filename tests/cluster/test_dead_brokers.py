@@ -4,7 +4,7 @@ Seen from a broker that stays: how long after the signal it knows the other one 
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -47,12 +47,11 @@ def seconds_until_fenced(cluster: RealCluster, node: Member) -> float:
 
 
 def test_a_killed_broker_is_fenced_early(
-    cluster: RealCluster, victim: Member, capsys: pytest.CaptureFixture[str]
+    cluster: RealCluster, victim: Member, measured: Callable[[str], None]
 ) -> None:
     victim.kill()
     seconds = seconds_until_fenced(cluster, victim)
-    with capsys.disabled():
-        print(f"\nfenced {seconds * 1000:.0f} ms after kill -9")
+    measured(f"a broker is fenced {seconds * 1000:.0f} ms after kill -9")
     assert seconds < EARLY_S_MAX
     assert f"broker {victim.node_id} is fenced: its process is dead" in cluster.nodes[1].output
 

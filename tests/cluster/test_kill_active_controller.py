@@ -5,7 +5,7 @@ without an active controller against its bars, so nothing else should run beside
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,7 +38,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealClus
 
 
 @pytest.mark.timeout(max(120, KILLS * 20))
-def test_nothing_acknowledged_is_lost(cluster: RealCluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_acknowledged_is_lost(cluster: RealCluster, measured: Callable[[str], None]) -> None:
     with cluster.client() as client:
         Admin(client).create_topic("watched", partitions=1, replication_factor=1)
     seconds = []
@@ -54,9 +54,8 @@ def test_nothing_acknowledged_is_lost(cluster: RealCluster, capsys: pytest.Captu
     view = assert_equal_everywhere(cluster)
     assert_holds(view, load.told)
     assert view["watched"][2] == str(1_000_000 + KILLS - 1)
-    with capsys.disabled():
-        print(f"\n{summary(seconds)}; {load.acknowledged} changes acknowledged, ", end="")
-        print(f"{sum(len(told.unknown) for told in load.told)} of unknown outcome")
+    unknown = sum(len(told.unknown) for told in load.told)
+    measured(f"{summary(seconds)}; {load.acknowledged} changes acknowledged, {unknown} of unknown outcome")
     factor = SHORT_FACTOR if KILLS <= KILLS_IN_SHORT else 1.0
     median, p99 = median_and_p99(seconds)
     assert median <= MEDIAN_S_MAX * factor and p99 <= P99_S_MAX * factor, summary(seconds)

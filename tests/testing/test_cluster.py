@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,14 +41,13 @@ def _children() -> list[str]:
     return [line for line in listed.stdout.splitlines() if "odradek.testing.child" in line]
 
 
-def test_starts_fast_and_serves(processes: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_starts_fast_and_serves(processes: bool, measured: Callable[[str], None]) -> None:
     with Cluster(brokers=1, processes=processes):
         """The imports of this process are paid once, not by every cluster."""
     began_at = time.perf_counter()
     with Cluster(processes=processes) as cluster:
         seconds = time.perf_counter() - began_at
-        with capsys.disabled():
-            print(f"\nthree brokers in {'processes' if processes else 'threads'} served after {seconds:.2f} s")
+        measured(f"three brokers in {'processes' if processes else 'threads'} served after {seconds:.2f} s")
         create_topic(cluster, "orders")
         produce(cluster, "orders", texts(0, 100))
         assert consume(cluster, "orders", 100) == texts(0, 100)
