@@ -327,6 +327,8 @@ def test_a_broker_that_can_be_reached_is_not_fenced_early() -> None:
     begin = (leads(1, 1, 0.1), REGISTERED, UNFENCED, SERVES)
     assert broken(*begin, beat(3.0), fenced(4.0), is_whole=False) == {NOT_EARLY}
     assert not broken(*begin, beat(3.0), fenced(5.0), is_whole=False)
+    answered_late = replace(beat(3.0), answered_seconds=3.9)
+    assert not broken(*begin, answered_late, fenced(5.0), is_whole=False)
     assert not broken(*begin, beat(3.0, leaves=True), fenced(4.0), is_whole=False)
     shut = replace(SERVES, seconds=3.5, is_open=False)
     assert not broken(*begin, shut, beat(3.0), fenced(4.0), is_whole=False)

@@ -59,7 +59,8 @@ def check_early(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Vi
         beats = [beat for beat in history.heartbeats if _is_of(beat, change) and beat.answered_seconds <= fenced_at]
         if any(beat.wants_to_leave for beat in beats) or _wants_to_leave(history, change, fenced_at):
             continue
-        heard = [beat.answered_seconds for beat in beats if beat.controller == one.leader]
+        # The session begins as one comes in: its answer may have to wait until something is committed.
+        heard = [beat.asked_seconds for beat in beats if beat.controller == one.leader]
         # A controller that has just become active gives everybody a whole session.
         since = max([_led_since(history, one), *heard])
         if fenced_at - since >= settings.session_seconds - settings.grace_seconds / 2:
