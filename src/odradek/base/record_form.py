@@ -123,15 +123,24 @@ def _versioned_hint(hint: Any, version: int, flexible: bool) -> Any:
     if shape is None:
         return hint
     versioned = _versioned(shape, version, flexible)
-    if get_origin(hint) is tuple:
-        return GenericAlias(tuple, (versioned, ...))
-    return versioned | None if isinstance(hint, UnionType) else versioned
+    here: Any = GenericAlias(tuple, (versioned, ...)) if _holds_many(hint) else versioned
+    return here | None if isinstance(hint, UnionType) else here
 
 
 def _nested_shape(hint: Any) -> Any:
     """The structure that a field holds, alone or many of them, or None."""
-    candidates = [option for option in (get_args(hint) or (hint,)) if option not in (NoneType, Ellipsis)]
-    return next((candidate for candidate in candidates if is_dataclass(candidate)), None)
+    held = get_args(_without_none(hint))[0] if _holds_many(hint) else _without_none(hint)
+    return held if is_dataclass(held) else None
+
+
+def _holds_many(hint: Any) -> bool:
+    return get_origin(_without_none(hint)) is tuple
+
+
+def _without_none(hint: Any) -> Any:
+    if not isinstance(hint, UnionType):
+        return hint
+    return next(option for option in get_args(hint) if option is not NoneType)
 
 
 def _fields_of(shape: Any, version: int) -> list[Field[Any]]:
@@ -160,16 +169,16 @@ def _rebuilder(shape: Any, version: int, flexible: bool) -> Callable[[Any], Any]
         if inner is None or _versioned(inner, version, flexible) is inner:
             plain.append(known.name)
         else:
-            structures.append((known.name, _rebuilder(inner, version, flexible), get_origin(known.type) is tuple))
+            structures.append((known.name, _rebuilder(inner, version, flexible), _holds_many(known.type)))
 
     def rebuild(read: Any) -> Any:
         values = {name: getattr(read, name) for name in plain}
         for name, rebuild_one, many in structures:
             held = getattr(read, name)
-            if many:
-                values[name] = tuple(map(rebuild_one, held))
+            if held is None:
+                values[name] = None
             else:
-                values[name] = None if held is None else rebuild_one(held)
+                values[name] = tuple(map(rebuild_one, held)) if many else rebuild_one(held)
         return shape(**values)
 
     return rebuild

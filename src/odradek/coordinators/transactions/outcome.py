@@ -1,0 +1,62 @@
+"""What a step of the coordinator leaves its host to do: as a group coordinator's, and markers to be sent.
+
+A transactional id changes when the record that says so is committed, not before: until then it is busy, and whoever
+asks for anything else hears CONCURRENT_TRANSACTIONS. So nothing is replayed after an append, and almost every answer
+comes from `written`.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from odradek.base.errors import ErrorCode
+from odradek.base.transaction_commands import Answer, Markers
+
+from .records import TransactionRecord
+from .standing import Standing
+
+Token = int
+"""By which the host knows whom an answer is for; the coordinator only keeps it."""
+
+
+class StandingWritten(NamedTuple):
+    transactional_id: str
+    standing: Standing
+    token: Token | None = None
+    answer: Answer | None = None
+    """What whoever asked hears if it is committed."""
+
+
+class TombstonesWritten(NamedTuple):
+    transactional_ids: tuple[str, ...]
+
+
+Written = StandingWritten | TombstonesWritten
+
+
+@dataclass(slots=True)
+class Outcome:
+    records: list[TransactionRecord] = field(default_factory=list)
+    answers: list[tuple[Token, Answer]] = field(default_factory=list)
+    answers_when_committed: list[tuple[Token, Answer]] = field(default_factory=list)
+    on_written: Written | None = None
+    replays: bool = False
+    is_atomic: bool = True
+    producer: None = None
+    markers: list[Markers] = field(default_factory=list)
+
+
+def refusal_of_append(error: ErrorCode) -> ErrorCode:
+    """What clients of a coordinator hear when its records could not be written."""
+    return _REFUSALS.get(error, error)
+
+
+_REFUSALS = {
+    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
+    ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
+    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
+    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
+    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
+    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
+}
