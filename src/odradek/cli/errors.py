@@ -21,6 +21,8 @@ def explain(error: BaseException) -> str | None:
             return str(error)
         case UnknownTopic():
             return explain_unknown_topic(error.topic, error.known)
+        case TimedOut() if error.code is ErrorCode.coordinator_not_available:
+            return f"{error}: look whether as many brokers run as the replication factor of the internal topics wants"
         case Unreachable() | TimedOut():
             return f"{error}: check --bootstrap, and that the cluster runs (`odradek up` starts one)"
         case NotSupportedByBroker():
@@ -72,6 +74,16 @@ _ADVICE = {
     ErrorCode.topic_deletion_disabled: "set delete.topic.enable=true on the brokers",
     ErrorCode.unsupported_compression_type: "choose another --compression",
     ErrorCode.invalid_record: "a compacted topic wants a key on every record: give --key or --key-separator",
+    ErrorCode.group_id_not_found: "`odradek group list` shows all",
+    ErrorCode.invalid_group_id: "give the group a name",
+    ErrorCode.non_empty_group: "stop its members first",
+    ErrorCode.unknown_member_id: "the group has members now: stop them first",
+    ErrorCode.group_subscribed_to_topic: "stop the members that read the topic first",
+    ErrorCode.group_authorization_failed: "ask who runs the cluster for access to the group",
+    ErrorCode.transactional_id_not_found: "`odradek txn list` shows all",
+    ErrorCode.transactional_id_authorization_failed: "ask who runs the cluster for access to the transactional id",
+    ErrorCode.invalid_producer_epoch: "the producer has another epoch: `odradek txn producers` shows it",
+    ErrorCode.transaction_coordinator_fenced: "a newer coordinator has taken over: it ends the transaction itself",
     ErrorCode.invalid_timestamp: "look at the topic's message.timestamp.before.max.ms and …after.max.ms",
 }
 

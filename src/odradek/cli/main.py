@@ -21,6 +21,8 @@ _MODULES: Final = {
     "topic": "odradek.cli.topic",
     "produce": "odradek.cli.produce",
     "consume": "odradek.cli.consume",
+    "group": "odradek.cli.group",
+    "txn": "odradek.cli.txn",
     "config": "odradek.cli.config",
     "cluster": "odradek.cli.cluster",
     "quorum": "odradek.cli.quorum",

@@ -27,7 +27,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     held = [list(row) for row in rows]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
-        numbers = bool(held) and all(isinstance(row[index], int) for row in held)
+        cells = [row[index] for row in held if row[index] is not None]
+        numbers = bool(cells) and all(isinstance(cell, int | float) for cell in cells)
         table.add_column(Text(name), justify="right" if numbers else "left", overflow="fold", no_wrap=index == 0)
     for row in held:
         table.add_row(*(Text(neutralise(_cell(value))) for value in row))
@@ -41,6 +42,8 @@ def _cell(value: object) -> str:
             return "-"
         case bool():
             return "yes" if value else "no"
+        case float():
+            return f"{value:.1f}"
         case tuple() | list():
             return ",".join(str(item) for item in value) or "-"
     return str(value)

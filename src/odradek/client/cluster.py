@@ -155,7 +155,8 @@ class Cluster:
                 if not self._may_pass(error) or (isinstance(error, KafkaError) and error.code in final):
                     raise
                 if time.monotonic() + pause_s >= deadline:
-                    raise TimedOut(what, limit_s, str(error)) from None
+                    code = error.code if isinstance(error, KafkaError) else None
+                    raise TimedOut(what, limit_s, str(error), code) from None
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             self._layout = None

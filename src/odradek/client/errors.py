@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
 
 
@@ -36,11 +37,14 @@ class NotYet(ClientError):
 
 
 class TimedOut(ClientError):
-    """The deadline passed while the cluster kept asking to try again; `reason` is what it said last."""
+    """The deadline passed while the cluster kept asking to try again; `reason` is what it said last, `code` its error
+    code if it had one.
+    """
 
-    def __init__(self, what: str, timeout_s: float, reason: str | None) -> None:
+    def __init__(self, what: str, timeout_s: float, reason: str | None, code: ErrorCode | None = None) -> None:
         super().__init__(f"{what} did not succeed within {timeout_s:g} s" + (f" ({reason})" if reason else ""))
         self.reason = reason
+        self.code = code
 
 
 class UnknownTopic(ClientError):

@@ -25,6 +25,9 @@ PARTS_ON_LOOP_MAX: Final = 2000
 # In all arrays of one response. A topic of ten thousand partitions is described by some of each.
 RESPONSE_ELEMENTS_MAX: Final = 1_000_000
 
+# Where kio's form of a message is narrower than what Kafka sends.
+_OWN_FORMS: Final = {("describe_transactions", 0, "response"): "odradek.protocol.describe_transactions_form"}
+
 # A kio entity of some version: its fields are known only by name here.
 Message = Any
 
@@ -77,7 +80,8 @@ class Schema:
         return message_walk(self.response_type, RESPONSE_ELEMENTS_MAX)
 
     def _module(self, side: str) -> ModuleType:
-        return import_module(f"kio.schema.{self._name}.v{self.version}.{side}")
+        own = _OWN_FORMS.get((self._name, self.version, side))
+        return import_module(own or f"kio.schema.{self._name}.v{self.version}.{side}")
 
     @property
     def request_type(self) -> Any:

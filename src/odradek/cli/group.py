@@ -1,0 +1,403 @@
+"""`odradek group`: who reads together, how far they are behind, where they shall go on."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.cli.errors import UserError, explain_refusal, nearest
+from odradek.cli.group_lag import show_lag
+from odradek.cli.group_reset import Scope, Wishes, plan_resets, plans_as_json, print_plans, say_remarks
+from odradek.cli.offset_file import offsets_as_csv
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.output import OutputFormat, print_json, print_table
+from odradek.cli.partition_names import name_partitions, partitions_named
+from odradek.cli.progress import progress
+from odradek.cli.terminal import is_terminal, say
+from odradek.client.cluster import Cluster
+from odradek.client.groups import EMPTY, GroupDescription, GroupListing, GroupMember, Groups
+
+app = typer.Typer(help="List, describe, reset and delete groups; see how far they are behind.", no_args_is_help=True)
+
+STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+TYPES = ("classic", "consumer", "share", "streams")
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="GROUP…", show_default=False)]
+# As kafka-consumer-groups has it.
+NamesByOption = Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", hidden=True)]
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="Every group that there is.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@app.command("list")
+def list_groups(
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="STATE[,…]", help="Only groups in one of these: stable,empty …")
+    ] = None,
+    type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE[,…]", help="Only groups of one of these: classic,consumer …")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """List groups."""
+    states, types = _among(state, STATES, "--state"), _among(type, TYPES, "--type")
+    with open_cluster(bootstrap, timeout) as cluster:
+        shown = _listings(cluster, states, types)
+    if format is OutputFormat.JSON:
+        print_json([_listing_as_json(one) for one in shown])
+    elif shown:
+        columns = ("group", "type", "state", "protocol", "coordinator")
+        rows = [(one.id, one.type, one.state, one.protocol_type or None, one.coordinator_id) for one in shown]
+        print_table(columns, rows)
+    else:
+        say("there is no such group" if states or types else "there is no group yet: consumers make them by joining")
+
+
+@app.command()
+def describe(
+    names: Names = None,
+    group: NamesByOption = None,
+    all_groups: AllGroups = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Show a group's state, protocol and coordinator, and its members with what they are assigned."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        described = _describe(cluster, _chosen(cluster, names, group, all_groups))
+    if format is OutputFormat.JSON:
+        print_json([_as_json(one) for one in described])
+        return
+    for one in described:
+        _print_described(one)
+
+
+@app.command()
+def lag(
+    names: Names = None,
+    group: NamesByOption = None,
+    all_groups: AllGroups = False,
+    interval: Annotated[
+        float,
+        typer.Option(
+            "--interval",
+            min=0.0,
+            metavar="SECONDS",
+            help="Look twice, this far apart, for rates and an estimate; 0: once. Consumers commit every 5 s unless"
+            " told otherwise: less than that may show nothing.",
+        ),
+    ] = 5.0,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Show how far a group is behind in each partition, how fast that changes, and when it is gone."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        described = _describe(cluster, _chosen(cluster, names, group, all_groups))
+        show_lag(cluster, described, interval_s=interval, as_json=format is OutputFormat.JSON)
+
+
+@app.command()
+def reset(
+    names: Names = None,
+    group: NamesByOption = None,
+    all_groups: AllGroups = False,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", metavar="TOPIC[:0,1,…]", help="This topic or some partitions; may be repeated."),
+    ] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="Everything of which the group has committed an offset.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To what is committed; to the end where nothing is.")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="OFFSET", help="To this offset.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="By so many records, forward or (-N) back.")
+    ] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            "--to-datetime",
+            metavar="TIME",
+            help="To the first record from then on: 2026-01-31T12:00:00.000, UTC unless it names a zone.",
+        ),
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", metavar="SPAN", help="To the first record since PT1H30M, P7D … ago.")
+    ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", metavar="FILE", help="To the offsets in a CSV file, as --export has it."),
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it. Without, the plan is shown and that is all.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only, which is the default.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print the new offsets as CSV.")] = False,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Let a group without members go on from elsewhere. Shows what would happen; --execute makes it happen."""
+    wish = Wishes(
+        earliest=to_earliest,
+        latest=to_latest,
+        current=to_current,
+        offset=to_offset,
+        shift=shift_by,
+        datetime=to_datetime,
+        duration=by_duration,
+        file=from_file,
+    ).only()
+    scope = Scope(topics=topic or (), all_topics=all_topics)
+    _check_scope(scope, from_file)
+    if execute and dry_run:
+        raise UserError("--execute and --dry-run exclude each other")
+    with open_cluster(bootstrap, timeout) as cluster:
+        plans = plan_resets(cluster, _chosen(cluster, names, group, all_groups), wish, scope)
+        count = sum(len(one.offsets) for one in plans)
+        if export:
+            sys.stdout.write(offsets_as_csv({one.group: one.offsets for one in plans}))
+        elif format is OutputFormat.TABLE:
+            print_plans(plans)
+        say_remarks(plans)
+        if execute and count:
+            if not yes and is_terminal(sys.stdin):
+                typer.confirm(f"Reset {_counted(count, 'offset')}?", abort=True, err=True)
+            with progress("committing", len(plans), unit="groups") as advance:
+                for one in plans:
+                    Groups(cluster).commit(one.group, one.offsets)
+                    advance(1)
+    if format is OutputFormat.JSON and not export:
+        print_json(plans_as_json(plans, executed=execute))
+    if not count:
+        say("there is nothing to reset: the group has committed nothing; name topics with --topic")
+    elif execute:
+        say(f"{_counted(count, 'offset')} reset")
+    else:
+        say("nothing has happened yet: --execute does it")
+
+
+@app.command()
+def delete(
+    names: Names = None,
+    group: NamesByOption = None,
+    all_groups: AllGroups = False,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic", "-t", metavar="TOPIC[:0,1,…]", help="Only what is committed of this topic; may be repeated."
+        ),
+    ] = None,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Delete groups without members and all that they have committed."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        chosen = _chosen(cluster, names, group, all_groups)
+        if topic:
+            _delete_offsets(cluster, chosen, topic, yes)
+            return
+        _describe(cluster, chosen)
+        if not yes and is_terminal(sys.stdin):
+            typer.confirm(f"Delete {', '.join(chosen)} with all committed offsets?", abort=True, err=True)
+        refused = Groups(cluster).delete(chosen)
+    for name in chosen:
+        if name not in refused:
+            say(f"{name}: deleted")
+    _raise_refusals(refused, len(chosen), "group")
+
+
+def _delete_offsets(cluster: Cluster, chosen: Sequence[str], topics: Sequence[str], yes: bool) -> None:
+    if len(chosen) != 1:
+        raise UserError("offsets of single topics are deleted from one group at a time: name one group")
+    partitions = partitions_named(cluster, topics, "--topic")
+    if not yes and is_terminal(sys.stdin):
+        question = f"Delete what {chosen[0]} has committed of {name_partitions(partitions)}?"
+        typer.confirm(question, abort=True, err=True)
+    try:
+        refused = Groups(cluster).delete_offsets(chosen[0], partitions)
+    except KafkaError as error:
+        if error.code is ErrorCode.group_id_not_found:
+            raise _unknown_group(cluster, chosen[0]) from None
+        raise
+    done = [one for one in partitions if one not in refused]
+    if done:
+        say(f"{chosen[0]}: offsets of {name_partitions(done)} deleted")
+    _raise_refusals({str(one): error for one, error in refused.items()}, len(partitions), "offset")
+
+
+def _raise_refusals(refused: Mapping[str, KafkaError], count: int, noun: str) -> None:
+    if refused:
+        name, error = min(refused.items())
+        stays = f"{name} stays" if count == 1 else f"{len(refused)} of {_counted(count, noun)} stay; {name}"
+        raise UserError(f"{stays}: {explain_refusal(error)}")
+
+
+def _check_scope(scope: Scope, from_file: Path | None) -> None:
+    if from_file is not None:
+        if scope.topics:
+            raise UserError("the file names the partitions: leave out --topic")
+    elif bool(scope.topics) == scope.all_topics:
+        raise UserError("which topics are meant? give either --topic or --all-topics")
+
+
+def _chosen(
+    cluster: Cluster, names: Sequence[str] | None, by_option: Sequence[str] | None, all_groups: bool
+) -> list[str]:
+    chosen = list(dict.fromkeys((*(names or ()), *(by_option or ()))))
+    if bool(chosen) == all_groups:
+        raise UserError("which group? name one or more, or give --all-groups")
+    return [one.id for one in _listings(cluster, (), ("classic", "consumer"))] if all_groups else chosen
+
+
+def _listings(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> list[GroupListing]:
+    with progress("asking brokers for groups", None, unit="brokers") as advance:
+        return Groups(cluster).listings(states=states, types=types, on_answer=advance)
+
+
+def _describe(cluster: Cluster, group_ids: Sequence[str]) -> list[GroupDescription]:
+    found = []
+    for group_id, answer in Groups(cluster).describe(group_ids).items():
+        if isinstance(answer, KafkaError):
+            if answer.code is ErrorCode.group_id_not_found:
+                raise _unknown_group(cluster, group_id)
+            raise answer
+        found.append(answer)
+    return found
+
+
+def _unknown_group(cluster: Cluster, group_id: str) -> UserError:
+    known = {one.id: one for one in Groups(cluster).listings()}
+    if group_id in known:
+        kind = known[group_id].type
+        return UserError(f"{group_id!r} is a {kind} group: Kafka's kafka-{kind}-groups looks after those")
+    meant = nearest(group_id, list(known))
+    if meant is not None:
+        return UserError(f"there is no group {group_id!r}; did you mean {meant!r}?")
+    return UserError(f"there is no group {group_id!r}: `odradek group list` shows all")
+
+
+def _among(text: str | None, known: Sequence[str], option: str) -> list[str]:
+    """The names as they are spelled; case does not matter."""
+    by_lower = {name.lower(): name for name in known}
+    asked = [part.strip() for part in (text or "").split(",") if part.strip()]
+    for part in asked:
+        if part.lower() not in by_lower:
+            raise UserError(f"{option} {part!r} is none of {', '.join(known)}")
+    return [by_lower[part.lower()] for part in asked]
+
+
+def _print_described(one: GroupDescription) -> None:
+    is_classic = one.epoch is None
+    print_table(
+        (
+            "group",
+            "type",
+            "state",
+            "protocol",
+            "assignor",
+            "coordinator",
+            "members",
+            *(() if is_classic else ("epoch",)),
+        ),
+        [
+            (
+                one.id,
+                one.type,
+                one.state,
+                one.protocol_type or None,
+                one.assignor or None,
+                str(one.coordinator),
+                len(one.members),
+                *(() if is_classic else (one.epoch,)),
+            )
+        ],
+    )
+    if not one.members:
+        say(f"group {one.id!r} has no members" + ("" if one.state == EMPTY else f", and is {one.state}"))
+        return
+    columns = ("client", "host", "instance", "assigned", *(() if is_classic else ("on its way to", "epoch")), "member")
+    print_table(columns, [_member_row(member, is_classic) for member in one.members])
+    if one.is_active and one.state != "Stable":
+        say(f"group {one.id!r} is rebalancing")
+
+
+def _member_row(member: GroupMember, is_classic: bool) -> tuple[object, ...]:
+    target = member.target if member.target != member.assigned else None
+    return (
+        member.client_id,
+        member.host,
+        member.instance_id,
+        "not readable" if member.assigned is None else name_partitions(member.assigned) or None,
+        *(() if is_classic else (target and name_partitions(target), member.epoch)),
+        member.id,
+    )
+
+
+def _listing_as_json(one: GroupListing) -> dict[str, Any]:
+    return {
+        "group": one.id,
+        "type": one.type,
+        "state": one.state,
+        "protocol_type": one.protocol_type,
+        "coordinator": one.coordinator_id,
+    }
+
+
+def _as_json(one: GroupDescription) -> dict[str, Any]:
+    return {
+        "group": one.id,
+        "type": one.type,
+        "state": one.state,
+        "protocol_type": one.protocol_type,
+        "assignor": one.assignor,
+        "coordinator": {"node": one.coordinator.node_id, "address": str(one.coordinator.address)},
+        "epoch": one.epoch,
+        "assignment_epoch": one.assignment_epoch,
+        "members": [
+            {
+                "member": member.id,
+                "instance": member.instance_id,
+                "client": member.client_id,
+                "host": member.host,
+                "rack": member.rack,
+                "epoch": member.epoch,
+                "subscribed": list(member.subscribed),
+                "subscribed_pattern": member.subscribed_pattern,
+                "assigned": _partitions_as_json(member.assigned),
+                "target": _partitions_as_json(member.target),
+            }
+            for member in one.members
+        ],
+    }
+
+
+def _partitions_as_json(partitions: Iterable[Any] | None) -> list[dict[str, Any]] | None:
+    if partitions is None:
+        return None
+    return [{"topic": one.topic, "partition": one.partition} for one in partitions]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,350 @@
+"""`odradek txn`: transactions that are open, those that hang, and how to end them."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.cli.errors import UserError
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.output import OutputFormat, print_json, print_table
+from odradek.cli.partition_names import name_partitions, partitions_named
+from odradek.cli.progress import progress
+from odradek.cli.terminal import is_terminal, say
+from odradek.cli.times import format_span, format_time
+from odradek.client.cluster import Cluster
+from odradek.client.hanging_transactions import OpenTransaction, find_hanging
+from odradek.client.transactions import ANY_DURATION, ProducerState, TransactionDescription, Transactions
+
+app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
+
+Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", show_default=False)]
+Partition = Annotated[int | None, typer.Option("--partition", min=0, metavar="NUMBER", show_default=False)]
+BrokerId = Annotated[
+    int | None, typer.Option("--broker-id", min=0, metavar="ID", help="Ask this replica instead of the leader.")
+]
+
+
+@app.command("list")
+def list_transactions(
+    state: Annotated[
+        str | None, typer.Option("--state", metavar="STATE[,…]", help="Only those in one of these: Ongoing …")
+    ] = None,
+    duration_filter: Annotated[
+        int, typer.Option("--duration-filter", metavar="MS", help="Only those open for longer than this.")
+    ] = ANY_DURATION,
+    transactional_id_pattern: Annotated[
+        str | None,
+        typer.Option("--transactional-id-pattern", metavar="REGEX", help="Only those with an id that it matches."),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """List transactional ids and what their transactions are at."""
+    states = [part.strip() for part in (state or "").split(",") if part.strip()]
+    with (
+        open_cluster(bootstrap, timeout) as cluster,
+        progress("asking brokers for transactions", None, unit="brokers") as advance,
+    ):
+        shown = Transactions(cluster).listings(
+            states=states, duration_ms_min=duration_filter, pattern=transactional_id_pattern, on_answer=advance
+        )
+    if format is OutputFormat.JSON:
+        print_json(
+            [
+                {
+                    "transactional_id": one.transactional_id,
+                    "coordinator": one.coordinator_id,
+                    "producer_id": one.producer_id,
+                    "state": one.state,
+                }
+                for one in shown
+            ]
+        )
+    elif shown:
+        columns = ("transactional id", "coordinator", "producer id", "state")
+        print_table(columns, [(one.transactional_id, one.coordinator_id, one.producer_id, one.state) for one in shown])
+    else:
+        say("there is no such transaction")
+
+
+@app.command()
+def describe(
+    names: Annotated[list[str] | None, typer.Argument(metavar="TRANSACTIONAL_ID…", show_default=False)] = None,
+    transactional_id: Annotated[
+        list[str] | None, typer.Option("--transactional-id", metavar="TRANSACTIONAL_ID", hidden=True)
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Show the transaction of a transactional id: its state, since when it is open, and what it has written to."""
+    chosen = (*(names or ()), *(transactional_id or ()))
+    if not chosen:
+        raise UserError("which transactional id? name one or more: `odradek txn list` shows all")
+    with open_cluster(bootstrap, timeout) as cluster:
+        answers = Transactions(cluster).describe(chosen)
+    described = [_found(name, answer) for name, answer in answers.items()]
+    now_ms = int(time.time() * 1000)
+    if format is OutputFormat.JSON:
+        print_json([_as_json(one, now_ms) for one in described])
+        return
+    print_table(
+        ("transactional id", "state", "open for", "timeout", "producer id", "epoch", "coordinator", "partitions"),
+        [
+            (
+                one.transactional_id,
+                one.state,
+                None if one.started_ms is None else format_span(now_ms - one.started_ms),
+                format_span(one.timeout_ms),
+                one.producer_id,
+                one.producer_epoch,
+                str(one.coordinator),
+                name_partitions(one.partitions) or None,
+            )
+            for one in described
+        ],
+    )
+
+
+@app.command()
+def producers(
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", show_default=False)],
+    partition: Annotated[int, typer.Option("--partition", min=0, metavar="NUMBER", show_default=False)],
+    broker_id: BrokerId = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Show who writes to a partition, and since which offset a transaction is open there."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        (asked,) = partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
+        found = Transactions(cluster).producers([asked], broker_id=broker_id)[asked]
+    if format is OutputFormat.JSON:
+        print_json([_producer_as_json(one) for one in found])
+    elif found:
+        columns = ("producer id", "epoch", "coordinator epoch", "last sequence", "last record", "open since offset")
+        print_table(
+            columns,
+            [
+                (
+                    one.producer_id,
+                    one.producer_epoch,
+                    one.coordinator_epoch,
+                    one.last_sequence,
+                    format_time(one.last_timestamp_ms),
+                    one.start_offset,
+                )
+                for one in found
+            ],
+        )
+    else:
+        say(f"{asked} remembers no producer")
+
+
+# What Kafka's own tool calls it.
+app.command("describe-producers", hidden=True)(producers)
+
+
+@app.command("find-hanging")
+def find_hanging_transactions(
+    topic: Topic = None,
+    partition: Partition = None,
+    broker_id: BrokerId = None,
+    max_transaction_timeout: Annotated[
+        int,
+        typer.Option("--max-transaction-timeout", min=0, metavar="MINUTES", help="What is younger is not looked at."),
+    ] = 15,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Find transactions that no coordinator is going to end: they hold up whoever reads committed records only."""
+    if partition is not None and topic is None:
+        raise UserError("--partition is one of a topic: give --topic too")
+    now_ms = int(time.time() * 1000)
+    with open_cluster(bootstrap, timeout) as cluster:
+        searched = _searched(cluster, topic, partition, broker_id)
+        with progress("asking for producers", len(searched), unit="partitions") as advance:
+            found = find_hanging(
+                cluster,
+                searched,
+                broker_id=broker_id,
+                idle_since_ms=now_ms - max_transaction_timeout * 60_000,
+                on_answer=advance,
+            )
+    if format is OutputFormat.JSON:
+        print_json([{**_partition_as_json(one.partition), **_producer_as_json(one.producer)} for one in found])
+    elif found:
+        _print_hanging(found, now_ms)
+    else:
+        say("no transaction hangs")
+
+
+@app.command()
+def abort(
+    topic: Topic = None,
+    partition: Partition = None,
+    start_offset: Annotated[
+        int | None,
+        typer.Option("--start-offset", min=0, metavar="OFFSET", help="Where it begins; `txn find-hanging` shows that."),
+    ] = None,
+    producer_id: Annotated[int | None, typer.Option("--producer-id", min=0, metavar="ID")] = None,
+    producer_epoch: Annotated[int | None, typer.Option("--producer-epoch", min=0, metavar="EPOCH")] = None,
+    coordinator_epoch: Annotated[int | None, typer.Option("--coordinator-epoch", metavar="EPOCH")] = None,
+    transactional_id: Annotated[
+        str | None,
+        typer.Option(
+            "--transactional-id",
+            "--transactionalId",
+            metavar="TRANSACTIONAL_ID",
+            help="End what is open in this name, and fence its producer: for what a coordinator still knows.",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Abort a transaction that hangs in a partition, by where it begins there; or that of a transactional id.
+
+    Without --start-offset, a producer's id and epoch and the coordinator's epoch say which one is meant.
+    """
+    if transactional_id is not None:
+        if topic is not None or partition is not None:
+            raise UserError("--transactional-id means all partitions of its transaction: leave out --topic")
+        with open_cluster(bootstrap, timeout) as cluster:
+            _fence(cluster, transactional_id, yes)
+        return
+    if topic is None or partition is None:
+        raise UserError("which transaction? give --topic, --partition and --start-offset: `odradek txn find-hanging`")
+    with open_cluster(bootstrap, timeout) as cluster:
+        (named,) = partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
+        if start_offset is not None:
+            producer = _open_at(cluster, named, start_offset)
+            producer_id, producer_epoch = producer.producer_id, producer.producer_epoch
+            coordinator_epoch = producer.coordinator_epoch
+        elif producer_id is None or producer_epoch is None or coordinator_epoch is None:
+            raise UserError("give --start-offset, or all of --producer-id, --producer-epoch and --coordinator-epoch")
+        if not yes and is_terminal(sys.stdin):
+            question = f"Abort what producer {producer_id} has open in {named}? Its records there are lost to readers."
+            typer.confirm(question, abort=True, err=True)
+        Transactions(cluster).abort(
+            named,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            # Nobody has ever written a marker here: 0 is no newer than any coordinator that may yet.
+            coordinator_epoch=max(0, coordinator_epoch or 0),
+        )
+    say(f"{named}: the transaction of producer {producer_id} is aborted")
+
+
+# What Kafka's own tool calls it.
+@app.command("forceTerminateTransaction", hidden=True)
+def force_terminate_transaction(
+    transactional_id: Annotated[str, typer.Option("--transactionalId", "--transactional-id")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 10.0,
+) -> None:
+    """The same as `odradek txn abort --transactional-id`."""
+    with open_cluster(bootstrap, timeout) as cluster:
+        _fence(cluster, transactional_id, yes)
+
+
+def _fence(cluster: Cluster, transactional_id: str, yes: bool) -> None:
+    (answer,) = Transactions(cluster).describe([transactional_id]).values()
+    _found(transactional_id, answer)
+    if not yes and is_terminal(sys.stdin):
+        question = f"Abort what is open in the name of {transactional_id}, and fence its producer?"
+        typer.confirm(question, abort=True, err=True)
+    Transactions(cluster).fence(transactional_id)
+    say(f"{transactional_id}: aborted, and its producer fenced")
+
+
+def _found(name: str, answer: TransactionDescription | KafkaError) -> TransactionDescription:
+    if not isinstance(answer, KafkaError):
+        return answer
+    if answer.code is ErrorCode.transactional_id_not_found:
+        raise UserError(f"there is no transactional id {name!r}: `odradek txn list` shows all")
+    raise answer
+
+
+def _open_at(cluster: Cluster, partition: TopicPartition, start_offset: int) -> ProducerState:
+    for producer in Transactions(cluster).producers([partition])[partition]:
+        if producer.start_offset == start_offset:
+            return producer
+    raise UserError(
+        f"no transaction is open in {partition} since offset {start_offset}:"
+        f" `odradek txn producers --topic {partition.topic} --partition {partition.partition}` shows who writes there"
+    )
+
+
+def _searched(
+    cluster: Cluster, topic: str | None, partition: int | None, broker_id: int | None
+) -> list[TopicPartition]:
+    if topic is not None and partition is not None:
+        return partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
+    layouts = (
+        cluster.retry("listing topics", lambda: cluster.layout(None)).topics
+        if topic is None
+        else cluster.retry("looking for topics", lambda: cluster.topics([topic]))
+    )
+    return [
+        TopicPartition(layout.name, one.id)
+        for layout in layouts.values()
+        for one in layout.partitions
+        if (one.leader >= 0 if broker_id is None else broker_id in one.replicas)
+    ]
+
+
+def _print_hanging(found: Sequence[OpenTransaction], now_ms: int) -> None:
+    print_table(
+        ("topic", "partition", "open since offset", "producer id", "epoch", "coordinator epoch", "idle for"),
+        [
+            (
+                one.partition.topic,
+                one.partition.partition,
+                one.producer.start_offset,
+                one.producer.producer_id,
+                one.producer.producer_epoch,
+                one.producer.coordinator_epoch,
+                format_span(now_ms - one.producer.last_timestamp_ms),
+            )
+            for one in found
+        ],
+    )
+    say("`odradek txn abort --topic … --partition … --start-offset …` ends one of them")
+
+
+def _partition_as_json(partition: TopicPartition) -> dict[str, Any]:
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
+def _producer_as_json(one: ProducerState) -> dict[str, Any]:
+    return {
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "coordinator_epoch": one.coordinator_epoch,
+        "last_sequence": one.last_sequence,
+        "last_timestamp_ms": one.last_timestamp_ms,
+        "start_offset": one.start_offset,
+    }
+
+
+def _as_json(one: TransactionDescription, now_ms: int) -> dict[str, Any]:
+    return {
+        "transactional_id": one.transactional_id,
+        "state": one.state,
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "timeout_ms": one.timeout_ms,
+        "started_ms": one.started_ms,
+        "open_for_ms": None if one.started_ms is None else now_ms - one.started_ms,
+        "coordinator": {"node": one.coordinator.node_id, "address": str(one.coordinator.address)},
+        "partitions": [_partition_as_json(partition) for partition in one.partitions],
+    }

@@ -1,0 +1,362 @@
+"""Groups, asked for and changed over the wire: who is in them, what they have committed, and that they go away."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Final, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.client.coordinators import (
+    Answers,
+    Coordinator,
+    CoordinatorType,
+    answer_of,
+    ask_coordinators,
+    raise_if_refused,
+    require_part,
+)
+from odradek.client.errors import NotSupportedByBroker
+from odradek.client.member_assignment import CONSUMER_PROTOCOL, assigned_partitions
+from odradek.protocol.schemas import Message, Schema
+
+T = TypeVar("T")
+
+OFFSET_COMMIT: Final = 8
+OFFSET_FETCH: Final = 9
+DESCRIBE_GROUPS: Final = 15
+LIST_GROUPS: Final = 16
+DELETE_GROUPS: Final = 42
+OFFSET_DELETE: Final = 47
+CONSUMER_GROUP_DESCRIBE: Final = 69
+
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+EMPTY: Final = "Empty"
+DEAD: Final = "Dead"
+
+# The last version that speaks of topics by name. Offsets may outlive a topic's id.
+_OFFSETS_BY_NAME: Final = 9
+_GROUPS_AT_ONCE: Final = 200
+
+Offsets = dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupListing:
+    id: str
+    type: str
+    """Empty if the broker is too old to say, and so is the state."""
+    state: str
+    protocol_type: str
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assigned: tuple[TopicPartition, ...] | None
+    """None: written in a form that only the members understand."""
+    rack: str | None = None
+    epoch: int | None = None
+    """None in a classic group, and so for all that follows."""
+    target: tuple[TopicPartition, ...] | None = None
+    """What it is going to have once it has given up what it has to."""
+    subscribed: tuple[str, ...] = ()
+    subscribed_pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    id: str
+    type: str
+    state: str
+    protocol_type: str
+    assignor: str
+    """Empty while there is none."""
+    coordinator: Coordinator
+    members: tuple[GroupMember, ...]
+    epoch: int | None = None
+    """None for a classic group, whose generation nobody is told."""
+    assignment_epoch: int | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.state not in (EMPTY, DEAD)
+
+
+class Groups:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster: Final = cluster
+
+    def listings(
+        self,
+        *,
+        states: Collection[str] = (),
+        types: Collection[str] = (),
+        on_answer: Callable[[int], None] = lambda amount: None,
+    ) -> list[GroupListing]:
+        """Of all brokers, in the order of their names; of the given states and types, or of any."""
+        found: dict[str, GroupListing] = {}
+        brokers = self._cluster.retry("listing brokers", self._cluster.layout).brokers
+        for node_id in sorted(brokers):
+            ask = partial(self._list_at, node_id, tuple(states), tuple(types))
+            # A group that moves meanwhile may be seen twice.
+            found |= {one.id: one for one in self._cluster.retry(f"listing the groups of broker {node_id}", ask)}
+            on_answer(1)
+        return [found[group_id] for group_id in sorted(found)]
+
+    def describe(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
+        """A group that there is not is a refusal with GROUP_ID_NOT_FOUND."""
+        wanted = tuple(dict.fromkeys(group_ids))
+        found = self._in_slices("describing groups", wanted, self._describe_consumer_groups)
+        others = [group_id for group_id in wanted if _is_none_such(found[group_id])]
+        return found | self._in_slices("describing groups", others, self._describe_classic_groups)
+
+    def offsets(self, group_ids: Iterable[str]) -> dict[str, Offsets]:
+        """What each group has committed; nothing for a group that there is not."""
+        found = self._in_slices("reading committed offsets", tuple(dict.fromkeys(group_ids)), self._fetch_offsets)
+        return {group_id: raise_if_refused(answer) for group_id, answer in found.items()}
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """In the name of nobody: only a group without members takes it, and all of it or what is raised."""
+
+        def build(chosen: Schema) -> Message:
+            topics = tuple(
+                chosen.new(
+                    "OffsetCommitRequestTopic",
+                    name=topic,
+                    partitions=tuple(
+                        chosen.new(
+                            "OffsetCommitRequestPartition",
+                            partition_index=one.partition,
+                            committed_offset=offsets[one],
+                            committed_leader_epoch=-1,
+                            commit_timestamp=-1,
+                            committed_metadata="",
+                        )
+                        for one in partitions
+                    ),
+                )
+                for topic, partitions in _by_topic(offsets).items()
+            )
+            return chosen.new(
+                "OffsetCommitRequest",
+                group_id=group_id,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                group_instance_id=None,
+                retention_time_ms=-1,
+                topics=topics,
+            )
+
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
+            response = self._cluster.ask(coordinator.address, OFFSET_COMMIT, build, highest=_OFFSETS_BY_NAME)
+            refused = _refusals(response)
+            return {group_id: next(iter(refused.values()), None)}
+
+        raise_if_refused(self._ask("committing offsets", (group_id,), ask)[group_id])
+
+    def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, KafkaError]:
+        """Which partitions keep theirs, and why."""
+
+        def build(chosen: Schema) -> Message:
+            topics = tuple(
+                chosen.new(
+                    "OffsetDeleteRequestTopic",
+                    name=topic,
+                    partitions=tuple(
+                        chosen.new("OffsetDeleteRequestPartition", partition_index=one.partition) for one in some
+                    ),
+                )
+                for topic, some in _by_topic(partitions).items()
+            )
+            return chosen.new("OffsetDeleteRequest", group_id=group_id, topics=topics)
+
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[dict[TopicPartition, KafkaError]]:
+            response = self._cluster.ask(coordinator.address, OFFSET_DELETE, build)
+            return {group_id: answer_of(response, lambda: _refusals(response))}
+
+        return raise_if_refused(self._ask("deleting offsets", (group_id,), ask)[group_id])
+
+    def delete(self, group_ids: Iterable[str]) -> dict[str, KafkaError]:
+        """Which groups are still there, and why."""
+
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
+            def build(chosen: Schema) -> Message:
+                return chosen.new("DeleteGroupsRequest", groups_names=tuple(keys))
+
+            response = self._cluster.ask(coordinator.address, DELETE_GROUPS, build)
+            return {one.group_id: answer_of(one, lambda: None) for one in response.results}
+
+        answers = self._in_slices("deleting groups", tuple(dict.fromkeys(group_ids)), ask)
+        return {group_id: answer for group_id, answer in answers.items() if isinstance(answer, KafkaError)}
+
+    def _list_at(self, node_id: int, states: tuple[str, ...], types: tuple[str, ...]) -> Sequence[GroupListing]:
+        def build(chosen: Schema) -> Message:
+            return chosen.new("ListGroupsRequest", states_filter=states, types_filter=types)
+
+        response = self._cluster.ask_broker(node_id, LIST_GROUPS, build)
+        raise_refusal(response)
+        listed = [
+            GroupListing(
+                id=one.group_id,
+                type=getattr(one, "group_type", ""),
+                state=getattr(one, "group_state", ""),
+                protocol_type=one.protocol_type,
+                coordinator_id=node_id,
+            )
+            for one in response.groups
+        ]
+        # An old broker knows no filters.
+        return [one for one in listed if _is_among(one.state, states) and _is_among(one.type, types)]
+
+    def _describe_consumer_groups(self, coordinator: Coordinator, keys: Sequence[str]) -> Answers[GroupDescription]:
+        def build(chosen: Schema) -> Message:
+            return chosen.new(
+                "ConsumerGroupDescribeRequest", group_ids=tuple(keys), include_authorized_operations=False
+            )
+
+        try:
+            response = self._cluster.ask(coordinator.address, CONSUMER_GROUP_DESCRIBE, build)
+        except NotSupportedByBroker:
+            return dict.fromkeys(keys, KafkaError(ErrorCode.group_id_not_found))
+        return {one.group_id: answer_of(one, partial(_consumer_group, one, coordinator)) for one in response.groups}
+
+    def _describe_classic_groups(self, coordinator: Coordinator, keys: Sequence[str]) -> Answers[GroupDescription]:
+        def build(chosen: Schema) -> Message:
+            return chosen.new("DescribeGroupsRequest", groups=tuple(keys), include_authorized_operations=False)
+
+        response = self._cluster.ask(coordinator.address, DESCRIBE_GROUPS, build)
+        return {one.group_id: answer_of(one, partial(_classic_group, one, coordinator)) for one in response.groups}
+
+    def _fetch_offsets(self, coordinator: Coordinator, keys: Sequence[str]) -> Answers[Offsets]:
+        def build(chosen: Schema) -> Message:
+            require_part(chosen, "OffsetFetchRequestGroup")
+            groups = tuple(
+                chosen.new("OffsetFetchRequestGroup", group_id=key, member_id=None, member_epoch=-1, topics=None)
+                for key in keys
+            )
+            return chosen.new("OffsetFetchRequest", groups=groups, require_stable=False)
+
+        response = self._cluster.ask(coordinator.address, OFFSET_FETCH, build, highest=_OFFSETS_BY_NAME)
+        return {one.group_id: answer_of(one, partial(_committed, one)) for one in response.groups}
+
+    def _in_slices(
+        self, what: str, keys: Sequence[str], ask: Callable[[Coordinator, Sequence[str]], Answers[T]]
+    ) -> dict[str, T | KafkaError]:
+        found: dict[str, T | KafkaError] = {}
+        left = iter(keys)
+        while some := tuple(islice(left, _GROUPS_AT_ONCE)):
+            found |= self._ask(what, some, ask)
+        return found
+
+    def _ask(
+        self, what: str, keys: Sequence[str], ask: Callable[[Coordinator, Sequence[str]], Answers[T]]
+    ) -> dict[str, T | KafkaError]:
+        return ask_coordinators(self._cluster, CoordinatorType.GROUP, keys, what, ask)
+
+
+def _is_none_such(answer: object) -> bool:
+    return isinstance(answer, KafkaError) and answer.code is ErrorCode.group_id_not_found
+
+
+def _is_among(value: str, wanted: Collection[str]) -> bool:
+    return not wanted or value.lower() in {one.lower() for one in wanted}
+
+
+def _classic_group(group: Message, coordinator: Coordinator) -> GroupDescription | KafkaError:
+    if group.group_state == DEAD:
+        # How brokers before version 6 say that there is none.
+        return KafkaError(ErrorCode.group_id_not_found, f"Group {group.group_id} not found.")
+    understood = group.protocol_type == CONSUMER_PROTOCOL
+    members = [
+        GroupMember(
+            id=member.member_id,
+            instance_id=getattr(member, "group_instance_id", None),
+            client_id=member.client_id,
+            host=member.client_host,
+            assigned=assigned_partitions(member.member_assignment) if understood else None,
+        )
+        for member in group.members
+    ]
+    return GroupDescription(
+        id=group.group_id,
+        type=CLASSIC,
+        state=group.group_state,
+        protocol_type=group.protocol_type,
+        assignor=group.protocol_data,
+        coordinator=coordinator,
+        members=tuple(sorted(members, key=lambda member: member.id)),
+    )
+
+
+def _consumer_group(group: Message, coordinator: Coordinator) -> GroupDescription:
+    members = [
+        GroupMember(
+            id=member.member_id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            assigned=_partitions(member.assignment),
+            rack=member.rack_id,
+            epoch=member.member_epoch,
+            target=_partitions(member.target_assignment),
+            subscribed=tuple(member.subscribed_topic_names),
+            subscribed_pattern=member.subscribed_topic_regex or None,
+        )
+        for member in group.members
+    ]
+    return GroupDescription(
+        id=group.group_id,
+        type=CONSUMER,
+        state=group.group_state,
+        protocol_type=CONSUMER_PROTOCOL,
+        assignor=group.assignor_name,
+        coordinator=coordinator,
+        members=tuple(sorted(members, key=lambda member: member.id)),
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+    )
+
+
+def _partitions(assignment: Message) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(
+            TopicPartition(topic.topic_name, number)
+            for topic in assignment.topic_partitions
+            for number in topic.partitions
+        )
+    )
+
+
+def _committed(group: Message) -> Offsets:
+    found: Offsets = {}
+    for topic in group.topics:
+        for one in topic.partitions:
+            raise_refusal(one)
+            if one.committed_offset >= 0:
+                found[TopicPartition(topic.name, one.partition_index)] = one.committed_offset
+    return found
+
+
+def _refusals(response: Message) -> dict[TopicPartition, KafkaError]:
+    return {
+        TopicPartition(topic.name, one.partition_index): KafkaError(one.error_code)
+        for topic in response.topics
+        for one in topic.partitions
+        if one.error_code is not ErrorCode.none
+    }
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for one in sorted(partitions):
+        found.setdefault(one.topic, []).append(one)
+    return found

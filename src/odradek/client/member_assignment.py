@@ -1,0 +1,40 @@
+"""What the leader of a classic group gave its members, as consumers write it: bytes that the broker never looks into.
+
+Whoever leads a group may write anything; what cannot be read is not known, and no reason to fail.
+"""
+
+import struct
+from importlib import import_module
+from typing import Final
+
+from kio.serial import entity_reader
+
+from odradek.base.ids import TopicPartition
+from odradek.protocol.request_walk import message_walk
+from odradek.protocol.schemas import RESPONSE_ELEMENTS_MAX, SerialError
+
+CONSUMER_PROTOCOL: Final = "consumer"
+
+_VERSION: Final = struct.Struct(">h")
+_VERSION_MAX: Final = 3
+
+
+def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...] | None:
+    """In the order of their names; None if it is nothing that a consumer would understand."""
+    if not data:
+        return ()
+    if len(data) < _VERSION.size:
+        return None
+    version = _VERSION.unpack_from(data)[0]
+    if version < 0:
+        return None
+    # A later version only appends what is not known here.
+    form = import_module(f"kio.schema.consumer_protocol_assignment.v{min(version, _VERSION_MAX)}.data")
+    try:
+        checked = message_walk(form.ConsumerProtocolAssignment, RESPONSE_ELEMENTS_MAX)(data, _VERSION.size)
+        assignment, _ = entity_reader(form.ConsumerProtocolAssignment)(checked, _VERSION.size)
+    except (SerialError, ValueError):
+        return None
+    return tuple(
+        sorted(TopicPartition(one.topic, number) for one in assignment.assigned_partitions for number in one.partitions)
+    )

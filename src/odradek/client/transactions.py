@@ -1,0 +1,267 @@
+"""Transactions, asked for over the wire: those that coordinators know, those that lie open in logs, and their ends."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.client.connection import milliseconds
+from odradek.client.coordinators import (
+    Answers,
+    Coordinator,
+    CoordinatorType,
+    answer_of,
+    ask_coordinators,
+    raise_if_refused,
+)
+from odradek.client.errors import UnknownPartition
+from odradek.protocol.schemas import Message, Schema
+
+INIT_PRODUCER_ID: Final = 22
+WRITE_TXN_MARKERS: Final = 27
+DESCRIBE_PRODUCERS: Final = 61
+DESCRIBE_TRANSACTIONS: Final = 65
+LIST_TRANSACTIONS: Final = 66
+
+ANY_DURATION: Final = -1
+# The id is fenced, and nothing is begun in its name: the timeout is never used.
+_SHORTEST_TIMEOUT_MS: Final = 1
+_PARTITIONS_AT_ONCE: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionListing:
+    transactional_id: str
+    coordinator_id: int
+    producer_id: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDescription:
+    transactional_id: str
+    coordinator: Coordinator
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    started_ms: int | None
+    """None while no transaction is open."""
+    partitions: tuple[TopicPartition, ...]
+    """Those that have no marker yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerState:
+    """What a partition remembers of one who writes to it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int | None
+    """None: no marker of its was ever written here."""
+    start_offset: int | None
+    """Of the transaction that is open here, if there is one."""
+
+
+class Transactions:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster: Final = cluster
+
+    def listings(
+        self,
+        *,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        duration_ms_min: int = ANY_DURATION,
+        pattern: str | None = None,
+        on_answer: Callable[[int], None] = lambda amount: None,
+    ) -> list[TransactionListing]:
+        """Of all coordinators, in the order of the transactional ids. Raises KafkaError for a state nobody knows."""
+
+        def build(chosen: Schema) -> Message:
+            return chosen.new(
+                "ListTransactionsRequest",
+                state_filters=tuple(states),
+                producer_id_filters=tuple(producer_ids),
+                duration_filter=duration_ms_min,
+                transactional_id_pattern=pattern,
+            )
+
+        def ask(node_id: int) -> list[TransactionListing]:
+            response = self._cluster.ask_broker(node_id, LIST_TRANSACTIONS, build)
+            raise_refusal(response)
+            if response.unknown_state_filters:
+                unknown = ", ".join(response.unknown_state_filters)
+                raise KafkaError(ErrorCode.invalid_request, f"there is no transaction state {unknown}")
+            return [
+                TransactionListing(
+                    transactional_id=one.transactional_id,
+                    coordinator_id=node_id,
+                    producer_id=one.producer_id,
+                    state=one.transaction_state,
+                )
+                for one in response.transaction_states
+            ]
+
+        found: dict[str, TransactionListing] = {}
+        brokers = self._cluster.retry("listing brokers", self._cluster.layout).brokers
+        for node_id in sorted(brokers):
+            what = f"listing the transactions of broker {node_id}"
+            found |= {one.transactional_id: one for one in self._cluster.retry(what, partial(ask, node_id))}
+            on_answer(1)
+        return [found[transactional_id] for transactional_id in sorted(found)]
+
+    def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | KafkaError]:
+        """An id that there is not is a refusal with TRANSACTIONAL_ID_NOT_FOUND."""
+
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[TransactionDescription]:
+            def build(chosen: Schema) -> Message:
+                return chosen.new("DescribeTransactionsRequest", transactional_ids=tuple(keys))
+
+            response = self._cluster.ask(coordinator.address, DESCRIBE_TRANSACTIONS, build)
+            return {
+                one.transactional_id: answer_of(one, partial(_description, one, coordinator))
+                for one in response.transaction_states
+            }
+
+        what = "describing transactions"
+        return ask_coordinators(self._cluster, CoordinatorType.TRANSACTION, transactional_ids, what, ask)
+
+    def producers(
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        broker_id: int | None = None,
+        on_answer: Callable[[int], None] = lambda amount: None,
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        """Who writes to each partition, by its leader or, as far as it has copies, by one broker."""
+        found: dict[TopicPartition, list[ProducerState]] = {}
+        left = iter(sorted(partitions))
+        while some := list(islice(left, _PARTITIONS_AT_ONCE)):
+            ask = partial(self._producers_of, some, broker_id)
+            found |= self._cluster.retry("asking for producers", ask, final=(ErrorCode.unknown_topic_or_partition,))
+            on_answer(len(some))
+        return found
+
+    def abort(
+        self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    ) -> None:
+        """Writes the marker that no coordinator is going to write. Raises KafkaError, as when the epoch is not the
+        producer's: nothing has happened then.
+        """
+
+        def build(chosen: Schema) -> Message:
+            topic = chosen.new("WritableTxnMarkerTopic", name=partition.topic, partition_indexes=(partition.partition,))
+            marker = chosen.new(
+                "WritableTxnMarker",
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                transaction_result=False,
+                topics=(topic,),
+                coordinator_epoch=coordinator_epoch,
+                transaction_version=0,
+            )
+            return chosen.new("WriteTxnMarkersRequest", markers=(marker,))
+
+        def ask() -> None:
+            (leader,) = self._by_leader([partition])
+            response = self._cluster.ask_broker(leader, WRITE_TXN_MARKERS, build)
+            for marker in response.markers:
+                for topic in marker.topics:
+                    for one in topic.partitions:
+                        raise_refusal(one)
+
+        self._cluster.retry(f"aborting a transaction in {partition}", ask)
+
+    def fence(self, transactional_id: str) -> None:
+        """Ends whatever transaction is open in this name, and whoever writes in it hears that it was replaced."""
+
+        def build(chosen: Schema) -> Message:
+            return chosen.new(
+                "InitProducerIdRequest",
+                transactional_id=transactional_id,
+                transaction_timeout=milliseconds(_SHORTEST_TIMEOUT_MS),
+                producer_id=-1,
+                producer_epoch=-1,
+                enable2_pc=False,
+                keep_prepared_txn=False,
+            )
+
+        def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
+            response = self._cluster.ask(coordinator.address, INIT_PRODUCER_ID, build)
+            return {transactional_id: answer_of(response, lambda: None)}
+
+        what = f"ending the transaction of {transactional_id!r}"
+        answers = ask_coordinators(self._cluster, CoordinatorType.TRANSACTION, (transactional_id,), what, ask)
+        raise_if_refused(answers[transactional_id])
+
+    def _producers_of(
+        self, partitions: Sequence[TopicPartition], broker_id: int | None
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        by_broker = self._by_leader(partitions) if broker_id is None else {broker_id: list(partitions)}
+        found = {}
+        for node_id, some in by_broker.items():
+            response = self._cluster.ask_broker(node_id, DESCRIBE_PRODUCERS, partial(_producers_request, some))
+            for topic in response.topics:
+                for one in topic.partitions:
+                    raise_refusal(one)
+                    name = TopicPartition(topic.name, one.partition_index)
+                    found[name] = [_producer(state) for state in one.active_producers]
+        return found
+
+    def _by_leader(self, partitions: Sequence[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        layouts = self._cluster.topics(tuple({one.topic for one in partitions}))
+        found: dict[int, list[TopicPartition]] = {}
+        for one in partitions:
+            count = len(layouts[one.topic].partitions)
+            if one.partition >= count:
+                raise UnknownPartition(one.topic, one.partition, count)
+            leader = layouts[one.topic].partitions[one.partition].leader
+            if leader < 0:
+                raise KafkaError(ErrorCode.leader_not_available, f"{one} has no leader")
+            found.setdefault(leader, []).append(one)
+        return found
+
+
+def _producers_request(partitions: Sequence[TopicPartition], chosen: Schema) -> Message:
+    by_topic: dict[str, list[int]] = {}
+    for one in partitions:
+        by_topic.setdefault(one.topic, []).append(one.partition)
+    topics = tuple(
+        chosen.new("TopicRequest", name=topic, partition_indexes=tuple(numbers)) for topic, numbers in by_topic.items()
+    )
+    return chosen.new("DescribeProducersRequest", topics=topics)
+
+
+def _producer(state: Message) -> ProducerState:
+    return ProducerState(
+        producer_id=state.producer_id,
+        producer_epoch=state.producer_epoch,
+        last_sequence=state.last_sequence,
+        last_timestamp_ms=state.last_timestamp,
+        coordinator_epoch=state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
+        start_offset=state.current_txn_start_offset if state.current_txn_start_offset >= 0 else None,
+    )
+
+
+def _description(state: Message, coordinator: Coordinator) -> TransactionDescription:
+    started = state.transaction_start_time
+    return TransactionDescription(
+        transactional_id=state.transactional_id,
+        coordinator=coordinator,
+        producer_id=state.producer_id,
+        producer_epoch=state.producer_epoch,
+        state=state.transaction_state,
+        timeout_ms=round(state.transaction_timeout.total_seconds() * 1000),
+        started_ms=None if started is None else round(started.timestamp() * 1000),
+        partitions=tuple(
+            sorted(TopicPartition(topic.topic, number) for topic in state.topics for number in topic.partitions)
+        ),
+    )
