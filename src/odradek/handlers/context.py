@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from odradek.base.ports import Client, Clock, ControllerPort, Executor, ForwardingPort, Random
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
+from odradek.instruments.requests import UNCOUNTED, RequestMeter
 from odradek.log.log_dirs import LogDirs
 from odradek.metadata.image import ClusterImage
 from odradek.partition.moves import ReplicaMoves
@@ -59,6 +60,7 @@ class RequestContext(NamedTuple):
     peer_host: str
     schema: Schema
     connection: ConnectionPort = NO_CONNECTION
+    meter: RequestMeter = UNCOUNTED
 
     @property
     def client(self) -> Client:

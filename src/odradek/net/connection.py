@@ -19,6 +19,8 @@ from typing import Any, Final, Protocol
 
 from odradek.handlers.context import CLOSE_CONNECTION, RequestContext
 from odradek.handlers.late_answer import LateAnswer
+from odradek.instruments.requests import RequestMeter
+from odradek.protocol.error_codes import error_codes
 from odradek.protocol.framing import FrameReader
 from odradek.protocol.headers import (
     RequestHeader,
@@ -62,6 +64,9 @@ class Dispatcher(Protocol):
     def schema_of(self, header: RequestHeader) -> Schema:
         """Raises UnsupportedRequest for what this listener does not serve."""
 
+    def meter_of(self, messages: Schema) -> RequestMeter:
+        """What counts the requests of one connection to this version."""
+
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any: ...
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
@@ -73,18 +78,29 @@ class UnsupportedRequest(Exception):
 
 
 _NOT_YET: Final = object()
+# When a request came, when its handler began, and when that had done what it could do at once.
+_Times = tuple[float, float, float]
 
 
 class _Owed:
     """An answer that is not known yet, or may not leave before others."""
 
-    __slots__ = ("answer", "context", "correlation_id", "response")
+    __slots__ = ("answer", "context", "correlation_id", "response", "times")
 
-    def __init__(self, context: RequestContext, correlation_id: int, answer: LateAnswer | None, response: Any) -> None:
+    def __init__(
+        self,
+        context: RequestContext,
+        correlation_id: int,
+        answer: LateAnswer | None,
+        response: Any,
+        times: "_Times | None" = None,
+    ) -> None:
         self.context: Final = context
         self.correlation_id: Final = correlation_id
         self.answer: Final = answer
         self.response = response
+        self.times: Final = times
+        """None: it was counted already."""
 
 
 class Admission(Enum):
@@ -123,6 +139,8 @@ class ClientConnection(asyncio.Protocol):
         self.listener_name: Final = listener_name
         self._reader: Final = FrameReader(request_bytes_max)
         self._waiting: Final[deque[bytearray]] = deque()
+        # When each of them came.
+        self._arrivals: Final[deque[float]] = deque()
         self._waiting_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
@@ -178,7 +196,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._waiting.clear()
+        self._forget_waiting()
         # They name this connection, which would wait for the garbage collector.
         self._contexts.clear()
         if self._task is not None:
@@ -206,12 +224,13 @@ class ClientConnection(asyncio.Protocol):
             self._to_tell[told] = None
 
     def data_received(self, data: bytes) -> None:
-        self.last_active = self._monotonic()
+        self.last_active = now = self._monotonic()
         frames = self._reader.receive(data)
         if len(frames) == 1 and not self._is_busy and not (self._owed and self._must_wait(frames[0])):
-            self._handle(frames[0])
+            self._handle(frames[0], now, now)
         elif frames:
             self._waiting.extend(frames)
+            self._arrivals.extend([now] * len(frames))
             self._waiting_bytes += sum(map(len, frames))
             self._work_off()
         if self._reader.failure is not None:
@@ -291,7 +310,7 @@ class ClientConnection(asyncio.Protocol):
                 handled += 1
                 frame = waiting.popleft()
                 self._waiting_bytes -= len(frame)
-                self._handle(frame)
+                self._handle(frame, self._arrivals.popleft(), self._monotonic())
         finally:
             self._held_back = None
             if held_back:
@@ -320,7 +339,12 @@ class ClientConnection(asyncio.Protocol):
             self._last_call = asyncio.get_running_loop().call_later(LAST_REQUESTS_SECONDS_MAX, self.abort)
         self._work_off()
 
-    def _handle(self, frame: bytearray) -> None:
+    def _forget_waiting(self) -> None:
+        self._waiting.clear()
+        self._arrivals.clear()
+        self._waiting_bytes = 0
+
+    def _handle(self, frame: bytearray, arrived: float, started: float) -> None:
         try:
             context = None
             client_part = self._client_part
@@ -348,19 +372,30 @@ class ClientConnection(asyncio.Protocol):
         if kind is bytes or kind is list:
             # Hot answers come encoded.
             self._answer(answer, context)
+            self._count(context, arrived, started)
         elif isinstance(answer, LateAnswer) and answer.lets_next_pass:
-            owed = _Owed(context, self._correlation_id, answer, _NOT_YET)
+            owed = _Owed(context, self._correlation_id, answer, _NOT_YET, (arrived, started, self._monotonic()))
             self._owed.append(owed)
             answer.then(partial(self._pay, owed), self._break_off)
         elif isinstance(answer, LateAnswer):
             self._handling = True
             self._late = answer
-            answer.then(partial(self._answer_late, context), self._break_off)
+            answer.then(partial(self._answer_late, context, (arrived, started, self._monotonic())), self._break_off)
         elif isawaitable(answer):
             self._handling = True
-            self._task = asyncio.ensure_future(self._finish(answer, context))
+            times = (arrived, started, self._monotonic())
+            self._task = asyncio.ensure_future(self._finish(answer, context, times))
         else:
             self._answer(answer, context)
+            self._count(context, arrived, started)
+
+    def _count(self, context: RequestContext, arrived: float, started: float) -> None:
+        """A request that was answered by its handler."""
+        now = self._monotonic()
+        if arrived == started:
+            context.meter.at_once(now - started)
+        else:
+            context.meter.after_queue(arrived, started, now)
 
     def _learn(self, frame: bytearray) -> RequestContext | None:
         """Who asks, and for what, from the whole header; None when the answer was to refuse it."""
@@ -380,16 +415,24 @@ class ClientConnection(asyncio.Protocol):
                 self._send([_LENGTH.pack(len(refusal)), refusal], len(refusal))
             return None
         context = RequestContext(
-            header.api_key, header.api_version, header.client_id, self.listener_name, self.peer_host, schema, self
+            header.api_key,
+            header.api_version,
+            header.client_id,
+            self.listener_name,
+            self.peer_host,
+            schema,
+            self,
+            self._dispatcher.meter_of(schema),
         )
         self._contexts[header.api_key, header.api_version] = context
         return context
 
-    def _answer_late(self, context: RequestContext, response: Any) -> None:
+    def _answer_late(self, context: RequestContext, times: _Times, response: Any) -> None:
         self._late = None
         self._handling = False
         self._answer(response, context)
-        self.last_active = self._monotonic()
+        self.last_active = now = self._monotonic()
+        context.meter.late(*times, now)
         # Whoever gave the answer, a producer's append for one, does not handle the next request of this client.
         if self._waiting or self._reading_paused or self._ending is not None:
             self._take_turns()
@@ -399,7 +442,7 @@ class ClientConnection(asyncio.Protocol):
         logger.error("a request that waited failed", exc_info=error)
         self._hang_up("an internal error")
 
-    async def _finish(self, answer: Any, context: RequestContext) -> None:
+    async def _finish(self, answer: Any, context: RequestContext, times: _Times) -> None:
         try:
             response = await answer
         except asyncio.CancelledError:
@@ -413,8 +456,9 @@ class ClientConnection(asyncio.Protocol):
             return
         self._task = None
         self._handling = False
-        self.last_active = self._monotonic()
+        self.last_active = now = self._monotonic()
         self._answer(response, context)
+        context.meter.late(*times, now)
         self._work_off()
 
     def _pay(self, owed: _Owed, response: Any) -> None:
@@ -427,12 +471,15 @@ class ClientConnection(asyncio.Protocol):
     def _pay_what_is_due(self) -> None:
         self._payment_is_due = False
         due: list[bytes] = []
+        now = self._monotonic()
         while self._owed and self._owed[0].response is not _NOT_YET:
             owed = self._owed.popleft()
             parts = _body(owed.response, owed.context)
             due += (_head(owed.context, owed.correlation_id, sum(map(len, parts))), *parts)
+            if owed.times is not None:
+                owed.context.meter.late(*owed.times, now)
         if due:
-            self.last_active = self._monotonic()
+            self.last_active = now
             self._send(due, 0)
         self._work_off()
 
@@ -468,8 +515,7 @@ class ClientConnection(asyncio.Protocol):
     def _hang_up(self, reason: str) -> None:
         if self._transport is not None:
             logger.info("closing the connection of %s: %s", self.peer_host, reason)
-            self._waiting.clear()
-            self._waiting_bytes = 0
+            self._forget_waiting()
             held_back, self._held_back = self._held_back, None
             if held_back:
                 self._send(held_back, 0)
@@ -482,7 +528,11 @@ def _body(response: Any, context: RequestContext) -> list[bytes]:
     if kind is list:
         parts: list[bytes] = response
         return parts
-    return [response if kind is bytes else context.schema.write(response)]
+    if kind is bytes:
+        return [response]
+    if errors := error_codes(response):
+        context.meter.failed(errors)
+    return [context.schema.write(response)]
 
 
 def _head(context: RequestContext, correlation_id: int, size: int) -> bytes:

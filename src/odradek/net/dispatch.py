@@ -8,7 +8,9 @@ from typing import Any, Final
 from odradek.handlers.apis import Api, load_handler
 from odradek.handlers.context import RequestContext, ServingPort
 from odradek.handlers.late_answer import LateAnswer, given
+from odradek.instruments.requests import RequestMeter, RequestMeters
 from odradek.net.connection import UnsupportedRequest
+from odradek.protocol.error_codes import error_codes
 from odradek.protocol.headers import API_VERSIONS_KEY, RequestHeader, response_header
 from odradek.protocol.schemas import Message, Schema, is_large, schema
 
@@ -18,8 +20,9 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class ApiDispatcher:
-    def __init__(self, apis: Mapping[int, Api], port: ServingPort) -> None:
+    def __init__(self, apis: Mapping[int, Api], port: ServingPort, meters: RequestMeters | None = None) -> None:
         """`port` is what the handlers of these APIs are given."""
+        self._meters: Final = meters or RequestMeters()
         self._apis: Final = apis
         self._port: Final = port
         self._schemas: dict[tuple[int, int], Schema] = {}
@@ -36,6 +39,9 @@ class ApiDispatcher:
                 raise UnsupportedRequest(f"API {header.api_key} is not served in version {header.api_version}")
             found = self._schemas[key] = schema(*key)
         return found
+
+    def meter_of(self, messages: Schema) -> RequestMeter:
+        return self._meters.meter(messages.api_name, messages.version)
 
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
         api_key = context.api_key
@@ -77,7 +83,11 @@ class ApiDispatcher:
 
     async def _write(self, response: Message, context: RequestContext) -> bytes:
         """For a response that speaks of thousands of things: writing it would hold up the loop."""
-        return await self._port.executor.run(lambda: context.schema.write(response))
+        errors, written = await self._port.executor.run(
+            lambda: (error_codes(response), context.schema.write(response))
+        )
+        context.meter.failed(errors)
+        return written
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         """A client that opens with an ApiVersions from the future is told, in version 0, what it may ask."""

@@ -17,6 +17,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, NO_LEADER, TopicPartition
 from odradek.base.ports import Clock, Executor
 from odradek.config.topic_config import TopicConfig
+from odradek.instruments.traffic import Traffic
 from odradek.log.partition_log import Appended, PartitionLog
 from odradek.partition.deletions import Deletions
 from odradek.partition.group_sync import GroupSync
@@ -110,6 +111,7 @@ class Partition:
         self._busy = False
         self._background: Final[set[asyncio.Task[None]]] = set()
         self._last_sync_ms = clock.wall_ms()
+        self.traffic: Final = Traffic()
 
     # roles
 
@@ -249,9 +251,13 @@ class Partition:
         self._busy = False
 
     def _published(self, appended: Appended, data: memoryview, batches: list[BatchHeader], now: float) -> None:
+        traffic = self.traffic
+        traffic.appends += 1
         if appended.duplicate:
             return
         end_offset = appended.last_offset + 1
+        traffic.bytes_in += len(data)
+        traffic.messages_in += end_offset - appended.first_offset
         if appended.rolled_at >= 0:
             self._sync_in_background(end_offset)
         if self.log.config.flush_messages > 1:
@@ -308,6 +314,7 @@ class Partition:
             if result is None:
                 return
             appended, seconds = result
+            self.traffic.replication_bytes_in += len(data)
             self._pace.observe(seconds, self._clock.monotonic())
             if appended.rolled_at >= 0:
                 self._sync_in_background(appended.last_offset + 1)

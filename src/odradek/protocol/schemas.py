@@ -101,6 +101,11 @@ class Schema:
             found = self._classes[class_name] = MessageClass(self._find(class_name))
         return found
 
+    @property
+    def api_name(self) -> str:
+        """As Kafka writes it: ListOffsets."""
+        return _class_name(self._name, "")
+
     def knows(self, class_name: str) -> bool:
         return hasattr(self._module("response"), class_name) or hasattr(self._module("request"), class_name)
 

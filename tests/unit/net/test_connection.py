@@ -12,6 +12,7 @@ import uvloop
 
 from odradek.handlers.context import CLOSE_CONNECTION, RequestContext
 from odradek.handlers.late_answer import LateAnswer
+from odradek.instruments.requests import UNCOUNTED, RequestMeter
 from odradek.net.connection import OWED_MAX, WAITING_BYTES_MAX, WAITING_FRAMES_MAX, ClientConnection, UnsupportedRequest
 from odradek.net.limits import NodeConnectionLimits
 from odradek.net.server import Listener, ListenError
@@ -55,6 +56,9 @@ class Scripted:
         if header.api_key == 99:
             raise UnsupportedRequest("no such API")
         return schema(3, 0)
+
+    def meter_of(self, messages: Any) -> RequestMeter:
+        return UNCOUNTED
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         return None

@@ -32,6 +32,7 @@ from odradek.protocol.fetch_codec import (
     FIRST_WITH_LEADER_HINTS,
     FIRST_WITH_TOPIC_ID,
     NO_PREFERRED_REPLICA,
+    FetchedPartition,
     FetchedTopic,
     LeaderEndpoint,
     write_fetch_response,
@@ -42,18 +43,33 @@ from odradek.waiting.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarge
 from odradek.waiting.fetch_wait import FetchWait
 
 LEAST_PAUSE_SECONDS: Final = 0.001
+# Kafka's count of failed fetches is of those for which it blames itself; these it does not.
+EXPECTED_REFUSALS: Final = frozenset(
+    (
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.replica_not_available,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.inconsistent_topic_id,
+        ErrorCode.offset_out_of_range,
+    )
+)
 NEVER: Final = -1
 NOTHING: Final = Found([], 0, is_urgent=False)
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any:
     if getattr(request, "isolation_level", READ_UNCOMMITTED) not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return write_fetch_response([], context.version, error=ErrorCode.unknown_server_error)
+        return _refuse(ErrorCode.unknown_server_error, context)
     reader = reader_of(request, context.version, broker)
+    if reader.follower is not None:
+        context.meter.is_follower()
     try:
         fetch = _open_session(request, reader, context, broker)
     except KafkaError as error:
-        return write_fetch_response([], context.version, error=error.code)
+        return _refuse(error.code, context)
     unsettled = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
     found = read_all(fetch, reader, context, broker, read_cached, unsettled)
     if not found.uncached and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
@@ -61,6 +77,11 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
     if not fetch.targets:
         return _respond(fetch, found, reader, context, broker)
     return _LongPoll(fetch, found, reader, context, broker)
+
+
+def _refuse(code: ErrorCode, context: RequestContext) -> list[bytes]:
+    context.meter.failed((code,))
+    return write_fetch_response([], context.version, error=code)
 
 
 def _is_enough(fetch: FetchContext, found: Found, reader: Reader) -> bool:
@@ -191,6 +212,8 @@ class _LongPoll(LateAnswer):
         log_start_offset = partition.log.log_start_offset
         target.sent_high_watermark = end
         target.sent_log_start_offset = log_start_offset
+        partition.traffic.fetches += 1
+        partition.traffic.bytes_out += len(fresh.data)
         # The only partition of a session is its last one, wherever it goes: nothing to rotate. And all transactions
         # before the batch are decided, by markers that lie before it: none that was aborted reaches into it.
         return write_one_partition(
@@ -290,7 +313,9 @@ def _respond(
         broker.leader_throttle.count(found.throttled_bytes, broker.clock.monotonic())
     answered: list[PartitionKey] = []
     topics: list[FetchedTopic] = []
+    follows = reader.follower is not None
     for target, fetched in found.results:
+        _count(target, fetched, follows, context, broker)
         changed = (
             bool(fetched.records)
             or fetched.error is not ErrorCode.none
@@ -316,6 +341,24 @@ def _respond(
     # A broker knows where the others are.
     leaders = _leader_endpoints(topics, context, broker) if reader.follower is None else []
     return write_fetch_response(topics, context.version, session_id=fetch.session_id, leaders=leaders)
+
+
+def _count(
+    target: FetchTarget, fetched: FetchedPartition, follows: bool, context: RequestContext, broker: BrokerPort
+) -> None:
+    if fetched.error is not ErrorCode.none:
+        context.meter.failed((fetched.error,))
+    partition = target.settled or broker.partition(target.topic, target.key.partition)
+    if partition is None:
+        return
+    traffic = partition.traffic
+    traffic.fetches += 1
+    if follows:
+        traffic.replication_bytes_out += len(fetched.records)
+    else:
+        traffic.bytes_out += len(fetched.records)
+    if fetched.error is not ErrorCode.none and fetched.error not in EXPECTED_REFUSALS:
+        traffic.failed_fetches += 1
 
 
 def _leader_endpoints(topics: list[FetchedTopic], context: RequestContext, broker: BrokerPort) -> list[LeaderEndpoint]:

@@ -15,6 +15,7 @@ from odradek.base.ids import ZERO_UUID
 from odradek.handlers.broker.hosted_partition import why_missing
 from odradek.handlers.context import CLOSE_CONNECTION, BrokerPort, RequestContext
 from odradek.handlers.late_answer import LateAnswer
+from odradek.instruments.traffic import Traffic
 from odradek.log.partition_log import Appended
 from odradek.partition.partition import Partition
 from odradek.protocol.produce_codec import (
@@ -63,6 +64,18 @@ REFUSED_BY_THE_LOG: Final = frozenset(
         ErrorCode.invalid_producer_epoch,
         ErrorCode.invalid_timestamp,
         ErrorCode.unknown_server_error,
+    )
+)
+
+TOO_LARGE: Final = frozenset((ErrorCode.message_too_large, ErrorCode.record_list_too_large))
+# Kafka's count of failed produce requests is of those for which it blames itself; these it does not.
+EXPECTED_REFUSALS: Final = frozenset(
+    (
+        *TOO_LARGE,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.corrupt_message,
+        ErrorCode.kafka_storage_error,
     )
 )
 
@@ -251,9 +264,17 @@ async def _result(outcome: _Unacknowledged | Awaitable[PartitionResult], request
 
 
 def _respond(topics: list[TopicResult], acks: int, context: RequestContext) -> Any:
+    errors = None
+    for topic in topics:
+        for result in topic.partitions:
+            if result.error is not ErrorCode.none:
+                errors = errors or []
+                errors.append(result.error)
+    if errors is not None:
+        context.meter.failed(errors)
     if acks != NO_ACKS:
         return write_produce_response(topics, context.version)
-    if any(result.error is not ErrorCode.none for topic in topics for result in topic.partitions):
+    if errors is not None:
         # Nobody reads a response: closing the connection is how the producer learns that it must look again.
         return CLOSE_CONNECTION
     return None
@@ -419,11 +440,21 @@ def _refused_batch(
     partition: Partition, batch: BatchHeader, error: KafkaError | OSError, broker: BrokerPort
 ) -> PartitionResult:
     topic, index = partition.name
+    _count_refusal(partition.traffic, batch, error)
     if isinstance(error, KafkaError):
         code = partition.refuse(batch, error.code)
         if code is not error.code:
             return PartitionResult(index, code)
     return _refused(topic, index, error, broker)
+
+
+def _count_refusal(traffic: Traffic, batch: BatchHeader, error: KafkaError | OSError) -> None:
+    traffic.refused_appends += 1
+    if isinstance(error, KafkaError):
+        if error.code in TOO_LARGE:
+            traffic.bytes_rejected += batch.size
+        elif error.code not in EXPECTED_REFUSALS:
+            traffic.failed_appends += 1
 
 
 def _refused(topic: str, index: int, error: KafkaError | OSError, broker: BrokerPort) -> PartitionResult:

@@ -1,0 +1,28 @@
+"""How busy the event loop is, and how long it kept others waiting: a call that comes late says so.
+
+It is called every so often, and told when it should have been and when it was, and how much processor time the loop's
+thread has used until then.
+"""
+
+from typing import Final
+
+from odradek.instruments.histogram import Histogram
+
+
+class LoopWatch:
+    def __init__(self) -> None:
+        self.stalls: Final = Histogram()
+        self.idle_seconds = 0.0
+        """In all, since the first call: what the thread did not spend on the processor."""
+        self.longest_seconds = 0.0
+        """Since it was last taken."""
+        self._last: tuple[float, float] | None = None
+
+    def called(self, due: float, now: float, thread_seconds: float) -> None:
+        late = max(0.0, now - due)
+        self.stalls.observe(late)
+        self.longest_seconds = max(self.longest_seconds, late)
+        if self._last is not None:
+            passed, used = now - self._last[0], thread_seconds - self._last[1]
+            self.idle_seconds += max(0.0, passed - used)
+        self._last = (now, thread_seconds)
