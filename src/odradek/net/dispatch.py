@@ -83,9 +83,7 @@ class ApiDispatcher:
 
     async def _write(self, response: Message, context: RequestContext) -> bytes:
         """For a response that speaks of thousands of things: writing it would hold up the loop."""
-        errors, written = await self._port.executor.run(
-            lambda: (error_codes(response), context.schema.write(response))
-        )
+        errors, written = await self._port.executor.run(lambda: (error_codes(response), context.schema.write(response)))
         context.meter.failed(errors)
         return written
 

@@ -264,7 +264,7 @@ async def _result(outcome: _Unacknowledged | Awaitable[PartitionResult], request
 
 
 def _respond(topics: list[TopicResult], acks: int, context: RequestContext) -> Any:
-    errors = None
+    errors: list[ErrorCode] | None = None
     for topic in topics:
         for result in topic.partitions:
             if result.error is not ErrorCode.none:
