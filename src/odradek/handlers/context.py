@@ -1,8 +1,10 @@
 """What a handler is given: the request's circumstances, and the node as far as handlers may see it."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from odradek.base.errors import ErrorCode
+from odradek.base.group_commands import DescribedGroup, ListedGroup
 from odradek.base.ports import Client, Clock, ControllerPort, Executor, ForwardingPort, Random
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
@@ -104,6 +106,26 @@ class NodePort(ServingPort, ConfiguredNode, Protocol):
     def controller(self) -> ControllerPort: ...
 
 
+class GroupsPort(Protocol):
+    """The group coordinators of this broker. What they are asked is in `base/group_commands`.
+
+    `ask` gives the answer that belongs to the command, or a `PendingAnswer` of it: most heartbeats need not wait.
+    """
+
+    def partition_of(self, group_id: str) -> int:
+        """Of `__consumer_offsets`, whose leader coordinates the group."""
+
+    def ask(self, group_id: str, command: Any) -> Any: ...
+
+    def ask_at(self, partition: int, command: Any) -> Any:
+        """For commands that concern several groups of one partition."""
+
+    def describe(self, group_ids: Sequence[str], version: int) -> Sequence[DescribedGroup]: ...
+
+    def list(self, states: Collection[str], kinds: Collection[str]) -> tuple[ErrorCode, Sequence[ListedGroup]]:
+        """Of those that are coordinated here."""
+
+
 class BrokerPort(NodePort, Protocol):
     """The broker as handlers see it. Its controller is the active one, wherever it runs."""
 
@@ -140,6 +162,12 @@ class BrokerPort(NodePort, Protocol):
 
     def vanished_leaders(self) -> Collection[int]:
         """Brokers that lead as far as is known, and whose process seems to be gone since a moment ago."""
+
+    @property
+    def groups(self) -> GroupsPort: ...
+
+    def create_internal_topic(self, name: str) -> None:
+        """Begins to, unless that is under way. How it ends is logged: who asks again sees."""
 
     async def next_producer_id(self) -> int: ...
 

@@ -6,7 +6,10 @@ from typing import Final
 LENGTH_MAX: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+SHARE_GROUP_STATE: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 
 def why_invalid(name: str) -> str | None:

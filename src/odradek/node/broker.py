@@ -8,10 +8,11 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, is_disk_failure
 from odradek.base.ids import TopicPartition
-from odradek.base.ports import Clock, ControllerPort, Executor, Random
+from odradek.base.ports import Clock, Executor, ForwardingPort, Random
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
+from odradek.handlers.context import GroupsPort
 from odradek.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.log.partition_log import PartitionLog
 from odradek.metadata.apply import ImageDelta
@@ -24,6 +25,8 @@ from odradek.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from odradek.node.coordination.coordination import Coordination
+from odradek.node.coordination.internal_topics import InternalTopics
 from odradek.node.directory_assignments import DirectoryAssignments
 from odradek.node.producer_ids import ProducerIds
 from odradek.node.roles import Roles
@@ -53,7 +56,7 @@ class Broker:
         clock: Clock,
         random: Random,
         executor: Executor,
-        controller: ControllerPort,
+        controller: ForwardingPort,
         log_dirs: LogDirs,
         log_dir_failed: Callable[[str, OSError], None],
     ) -> None:
@@ -81,6 +84,15 @@ class Broker:
             throttle=self._move_throttle,
             disk_failed=self.fail_log_dir,
         )
+        self._coordination: Final = Coordination(
+            config,
+            image=lambda: self._image,
+            clock=clock,
+            random=random,
+            executor=executor,
+            disk_failed=self.fail_log_dir,
+        )
+        self._internal_topics: Final = InternalTopics(self)
         self._roles: Final = Roles(
             config,
             controller,
@@ -90,6 +102,7 @@ class Broker:
             clock=clock,
             disk_failed=self.fail_log_dir,
             leader_lost=lambda leader: self._vanished.connection_lost(leader.broker_id, leader.host, leader.port),
+            coordination=self._coordination,
         )
         self._vanished: Final = VanishedLeaders(
             config.broker_disconnect_grace_ms / 1000, image=lambda: self._image, clock=clock
@@ -124,6 +137,13 @@ class Broker:
 
     def vanished_leaders(self) -> Collection[int]:
         return self._vanished.ids()
+
+    @property
+    def groups(self) -> GroupsPort:
+        return self._coordination.groups
+
+    def create_internal_topic(self, name: str) -> None:
+        self._internal_topics.create(name)
 
     async def next_producer_id(self) -> int:
         return await self._producer_ids.next()
@@ -172,6 +192,7 @@ class Broker:
         await self._hold(wanted, are_new=True)
         if delta.brokers_changed:
             self._roles.brokers_changed(delta.brokers_changed)
+        self._coordination.image_changed(delta)
 
     def begin_with(self, image: ClusterImage) -> None:
         """The image as it was found at start, before any log is opened: configs changed at run time are in it."""
@@ -191,6 +212,8 @@ class Broker:
 
     async def stop(self) -> None:
         """Ends what runs in the background. The partitions stay as they are."""
+        self._coordination.stop()
+        self._internal_topics.stop()
         await self._roles.stop()
         await self._vanished.stop()
         await self.moves.stop()

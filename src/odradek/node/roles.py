@@ -7,6 +7,7 @@ from odradek.base.ports import Clock, ControllerPort
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.metadata.image import ClusterImage, PartitionImage
+from odradek.node.coordination.coordination import Coordination
 from odradek.node.isr_proposals import IsrProposals
 from odradek.node.replica_fetcher import LeaderEndpoint
 from odradek.node.replica_fetchers import ReplicaFetchers
@@ -28,11 +29,13 @@ class Roles:
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
         leader_lost: Callable[[LeaderEndpoint], None],
+        coordination: Coordination,
     ) -> None:
         self._config: Final = config
         self._node_id: Final = config.node_id
         self._image: Final = image
         self._clock: Final = clock
+        self._coordination: Final = coordination
         self._proposals: Final = IsrProposals(controller, config.node_id, broker_epoch, clock)
         self._fetchers: Final = ReplicaFetchers(
             config,
@@ -53,10 +56,12 @@ class Roles:
             partition.become_leaderless(state.leader_epoch)
         elif partition.leader_epoch != state.leader_epoch or partition.following is None:
             self._follow(partition, state)
+        self._coordination.follow(partition)
 
     def leave(self, partition: Partition) -> None:
         """The partition has no place here any more."""
         self._fetchers.leave(partition)
+        self._coordination.leave(partition)
 
     def _lead(self, partition: Partition, state: PartitionImage) -> None:
         if not partition.is_leader or partition.leader_epoch != state.leader_epoch:

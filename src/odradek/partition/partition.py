@@ -19,6 +19,7 @@ from odradek.base.ports import Clock, Executor
 from odradek.config.topic_config import TopicConfig
 from odradek.instruments.traffic import Traffic
 from odradek.log.partition_log import Appended, PartitionLog
+from odradek.log.producer_state import Origin
 from odradek.partition.deletions import Deletions
 from odradek.partition.group_sync import GroupSync
 from odradek.partition.pace import SLOW_SECONDS, AppendPace
@@ -186,18 +187,38 @@ class Partition:
         """Whether `append` may be called from the event loop; else `append_in_turn`."""
         return not self._busy and not self._pace.slow
 
-    def append(self, data: memoryview, batches: list[BatchHeader], now_ms: int) -> Appended:
+    def append(
+        self,
+        data: memoryview,
+        batches: list[BatchHeader],
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
         """Appends from the event loop. The caller waits for `durable` before it acknowledges."""
         monotonic = self._clock.monotonic
         before = monotonic()
-        appended = self.log.append_as_leader(data, batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        appended = self.log.append_as_leader(
+            data,
+            batches,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            transaction_version=transaction_version,
+        )
         now = monotonic()
         if now - before >= SLOW_SECONDS or self._pace.slow:
             self._pace.observe(now - before, now)
         self._published(appended, data, batches, now)
         return appended
 
-    async def append_in_turn(self, data: memoryview, batches: list[BatchHeader]) -> Appended:
+    async def append_in_turn(
+        self,
+        data: memoryview,
+        batches: list[BatchHeader],
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
         epoch = self.leader_epoch
 
         def timed() -> tuple[Appended, float]:
@@ -207,7 +228,14 @@ class Partition:
                 raise KafkaError(ErrorCode.not_leader_or_follower)
             clock = self._clock
             before = clock.monotonic()
-            appended = self.log.append_as_leader(data, batches, leader_epoch=epoch, now_ms=clock.wall_ms())
+            appended = self.log.append_as_leader(
+                data,
+                batches,
+                leader_epoch=epoch,
+                now_ms=clock.wall_ms(),
+                origin=origin,
+                transaction_version=transaction_version,
+            )
             return appended, clock.monotonic() - before
 
         def publish(result: tuple[Appended, float]) -> None:
@@ -442,6 +470,11 @@ class Partition:
     async def durable(self, end_offset: int) -> None:
         """Waits until everything below `end_offset` is synced."""
         await self._sync.wait_for(end_offset)
+
+    def sync_what_needs_it(self) -> None:
+        """Without waiting: for who is told of it by `when_committed`, which does not come before, where it matters."""
+        if self.needs_sync():
+            self._sync_in_background(self.log.log_end_offset)
 
     async def flush(self) -> None:
         await self._sync.wait_for(self.log.log_end_offset)

@@ -6,12 +6,11 @@ The request to the controller is the ordinary CreateTopics. How it ends is logge
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ports import Client
+from odradek.base.ports import Client, ForwardingPort
 from odradek.config.node_config import NodeConfig
-from odradek.handlers.context import BrokerPort
 from odradek.protocol.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
@@ -19,6 +18,16 @@ logger = logging.getLogger(__name__)
 _CREATE_TOPICS: Final = 19
 _VERSION: Final = 7
 _AS_THE_CONTROLLER_SAYS: Final = -1
+
+
+class Creator(Protocol):
+    """As much of a broker as it takes."""
+
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def controller(self) -> ForwardingPort: ...
 
 
 class _InternalTopic(NamedTuple):
@@ -62,7 +71,8 @@ _INTERNAL: Final[Mapping[str, _InternalTopic]] = {
 }
 
 
-async def create_topics(names: Sequence[str], client: Client, broker: BrokerPort) -> None:
+async def create_topics(names: Sequence[str], client: Client | None, broker: "Creator") -> None:
+    """For a client, or for the broker itself."""
     request = schema(_CREATE_TOPICS, _VERSION).new(
         "CreateTopicsRequest",
         topics=tuple(_creatable(name, broker.config) for name in names),
@@ -70,7 +80,10 @@ async def create_topics(names: Sequence[str], client: Client, broker: BrokerPort
         validate_only=False,
     )
     try:
-        response = await broker.controller.forward(client, _CREATE_TOPICS, _VERSION, request)
+        if client is None:
+            response = await broker.controller.handle(_CREATE_TOPICS, _VERSION, request)
+        else:
+            response = await broker.controller.forward(client, _CREATE_TOPICS, _VERSION, request)
     except KafkaError as error:
         logger.warning("topics %s were not created automatically: %s", ", ".join(names), error)
         return

@@ -1,0 +1,65 @@
+"""From what a coordinator answers to what its client is sent: at once, or when the answer comes."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from odradek.handlers.late_answer import LateAnswer
+from odradek.protocol.schemas import Message
+from odradek.waiting.pending_answer import PendingAnswer
+
+NOT_THROTTLED: Final = timedelta(0)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def answer_with(asked: Any, respond: Callable[[Any], Message]) -> Message | LateAnswer:
+    """`asked` is an answer, or a promise of one."""
+    return _Awaited([asked], lambda answers: respond(*answers)) if _is_pending(asked) else respond(asked)
+
+
+def answer_with_all(asked: list[Any], respond: Callable[[list[Any]], Message]) -> Message | LateAnswer:
+    """As `answer_with`, where several were asked, and all are waited for."""
+    return _Awaited(asked, respond) if any(map(_is_pending, asked)) else respond(asked)
+
+
+def milliseconds(duration: timedelta) -> int:
+    return duration // _MILLISECOND
+
+
+def java_address(host: str) -> str:
+    """As Java writes it, and with it Kafka, wherever it tells of a member's host."""
+    return f"/{host}"
+
+
+def _is_pending(asked: Any) -> bool:
+    return asked.__class__ is PendingAnswer
+
+
+class _Awaited(LateAnswer):
+    def __init__(self, asked: list[Any], respond: Callable[[list[Any]], Message]) -> None:
+        super().__init__()
+        self._answers: Final = asked
+        self._respond: Final = respond
+        self._missing = 0
+
+    def begin(self) -> None:
+        pending = [(place, asked) for place, asked in enumerate(self._answers) if _is_pending(asked)]
+        self._missing = len(pending)
+        for place, asked in pending:
+            asked.then(lambda answer, place=place: self._answered(place, answer))
+
+    def abandon(self) -> None:
+        super().abandon()
+        for asked in self._answers:
+            if _is_pending(asked):
+                asked.abandon()
+
+    def _answered(self, place: int, answer: Any) -> None:
+        """Called from within the coordinator, which no fault of this client's may disturb."""
+        self._answers[place] = answer
+        self._missing -= 1
+        if not self._missing:
+            try:
+                self.give(self._respond(self._answers))
+            except Exception as error:  # noqa: BLE001 - the connection is told
+                self.break_off(error)

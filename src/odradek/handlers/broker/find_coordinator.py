@@ -1,0 +1,75 @@
+"""FindCoordinator, versions 0 to 6: which broker coordinates a group or a transactional id.
+
+It is the leader of the partition of an internal topic that the key falls into. The topic is created when it is first
+asked for; until it is there, and while the partition has no leader, clients hear that no coordinator is available.
+Share groups are not served.
+"""
+
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.java_hash import partition_of
+from odradek.handlers.broker.cluster_view import NOBODY, leader_endpoint
+from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED
+from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.metadata.records import Endpoint
+from odradek.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.protocol.schemas import Message
+
+_FIRST_BATCHED: Final = 4
+_TOPICS: Final = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
+_MESSAGES: Final = {
+    ErrorCode.none: "NONE",
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.invalid_request: "This most likely occurs because of a request being malformed by the client library or "
+    "the message was sent to an incompatible broker. See the broker logs for more details.",
+}
+
+_Found = tuple[ErrorCode, int, str, int]
+_NOT_AVAILABLE: Final[_Found] = (ErrorCode.coordinator_not_available, NOBODY, "", -1)
+_INVALID: Final[_Found] = (ErrorCode.invalid_request, NOBODY, "", -1)
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    key_type = getattr(request, "key_type", 0)
+    if context.version < _FIRST_BATCHED:
+        error, node_id, host, port = _find(key_type, request.key, context, broker)
+        return context.new(
+            "FindCoordinatorResponse",
+            throttle_time=NOT_THROTTLED,
+            error_code=error,
+            error_message=_MESSAGES[error],
+            node_id=node_id,
+            host=host,
+            port=port,
+        )
+    return context.new(
+        "FindCoordinatorResponse",
+        throttle_time=NOT_THROTTLED,
+        coordinators=tuple(_coordinator(key, key_type, context, broker) for key in request.coordinator_keys),
+    )
+
+
+def _coordinator(key: str, key_type: int, context: RequestContext, broker: BrokerPort) -> Message:
+    error, node_id, host, port = _find(key_type, key, context, broker)
+    return context.new(
+        "Coordinator", key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=""
+    )
+
+
+def _find(key_type: int, key: str, context: RequestContext, broker: BrokerPort) -> _Found:
+    name = _TOPICS.get(key_type)
+    if name is None:
+        return _INVALID
+    image = broker.image
+    topic = image.topics_by_name.get(name)
+    if topic is None:
+        broker.create_internal_topic(name)
+        return _NOT_AVAILABLE
+    partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
+    endpoint: Endpoint | None = None
+    if partition is not None and partition.leader not in broker.vanished_leaders():
+        endpoint = leader_endpoint(image, partition, context.listener_name)
+    if partition is None or endpoint is None:
+        return _NOT_AVAILABLE
+    return ErrorCode.none, partition.leader, endpoint.host, endpoint.port

@@ -1,0 +1,42 @@
+"""LeaveGroup, versions 0 to 5: members of a classic group leave; since version 3 several at once, sent away or not."""
+
+from odradek.base.group_commands import LeaveAnswer, LeaveGroup, LeavingMember, LeftMember
+from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with
+from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.handlers.late_answer import LateAnswer
+from odradek.protocol.schemas import Message
+
+_FIRST_OF_MANY = 3
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+    command = LeaveGroup(request.group_id, _leaving(request, context.version))
+    return answer_with(broker.groups.ask(command.group_id, command), lambda answer: _response(answer, context))
+
+
+def _leaving(request: Message, version: int) -> tuple[LeavingMember, ...]:
+    if version < _FIRST_OF_MANY:
+        return (LeavingMember(request.member_id, None),)
+    return tuple(
+        LeavingMember(one.member_id, one.group_instance_id, getattr(one, "reason", None)) for one in request.members
+    )
+
+
+def _response(answer: LeaveAnswer, context: RequestContext) -> Message:
+    if context.version < _FIRST_OF_MANY:
+        return context.new("LeaveGroupResponse", throttle_time=NOT_THROTTLED, error_code=answer.single_error)
+    return context.new(
+        "LeaveGroupResponse",
+        throttle_time=NOT_THROTTLED,
+        error_code=answer.error,
+        members=tuple(_member(member, context) for member in answer.members),
+    )
+
+
+def _member(member: LeftMember, context: RequestContext) -> Message:
+    return context.new(
+        "MemberResponse",
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        error_code=member.error,
+    )

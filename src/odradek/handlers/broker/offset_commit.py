@@ -1,0 +1,117 @@
+"""OffsetCommit, versions 2 to 10: how far a group has come. Since version 10 topics are named by their ids.
+
+Partitions that do not exist are refused here; of all others the coordinator decides.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.group_commands import (
+    DEFAULT_RETENTION,
+    CommitAnswer,
+    CommitOffsets,
+    PartitionError,
+    PartitionOffset,
+    TopicErrors,
+    TopicOffsets,
+)
+from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with, milliseconds
+from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.handlers.late_answer import LateAnswer
+from odradek.metadata.image import TopicImage
+from odradek.protocol.schemas import Message
+
+_FIRST_BY_TOPIC_ID: Final = 10
+_RETENTION: Final = timedelta(milliseconds=DEFAULT_RETENTION)
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+    topics: list[TopicOffsets] = []
+    refused: list[TopicErrors] = []
+    for asked in request.topics:
+        topic = _topic(asked, context.version, broker)
+        if topic is None:
+            refused.append(_unknown(asked, context.version))
+        else:
+            _sort_out(asked, topic, topics, refused)
+    if not topics:
+        return _response(refused, context)
+    command = CommitOffsets(
+        context.version,
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+        topics,
+        milliseconds(getattr(request, "retention_time", _RETENTION)),
+    )
+
+    def respond(answer: CommitAnswer) -> Message:
+        return _response(_merged(refused, answer.topics), context)
+
+    return answer_with(broker.groups.ask(command.group_id, command), respond)
+
+
+def _topic(asked: Message, version: int, broker: BrokerPort) -> TopicImage | None:
+    image = broker.image
+    return (
+        image.topics_by_name.get(asked.name) if version < _FIRST_BY_TOPIC_ID else image.topics_by_id.get(asked.topic_id)
+    )
+
+
+def _unknown(asked: Message, version: int) -> TopicErrors:
+    by_id = version >= _FIRST_BY_TOPIC_ID
+    error = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+    errors = tuple(PartitionError(one.partition_index, error) for one in asked.partitions)
+    return TopicErrors("", errors, asked.topic_id) if by_id else TopicErrors(asked.name, errors)
+
+
+def _sort_out(asked: Message, topic: TopicImage, topics: list[TopicOffsets], refused: list[TopicErrors]) -> None:
+    offsets = []
+    missing = []
+    for one in asked.partitions:
+        if one.partition_index in topic.partitions:
+            offsets.append(
+                PartitionOffset(
+                    one.partition_index,
+                    one.committed_offset,
+                    getattr(one, "committed_leader_epoch", -1),
+                    one.committed_metadata,
+                )
+            )
+        else:
+            missing.append(PartitionError(one.partition_index, ErrorCode.unknown_topic_or_partition))
+    if offsets:
+        topics.append(TopicOffsets(topic.name, offsets, topic.id))
+    if missing:
+        refused.append(TopicErrors(topic.name, tuple(missing), topic.id))
+
+
+def _merged(refused: Iterable[TopicErrors], answered: Iterable[TopicErrors]) -> list[TopicErrors]:
+    """Each topic once, what was refused here first."""
+    merged = {topic.topic or topic.topic_id: topic for topic in refused}
+    for topic in answered:
+        known = merged.get(topic.topic)
+        merged[topic.topic] = topic if known is None else topic._replace(partitions=known.partitions + topic.partitions)
+    return list(merged.values())
+
+
+def _response(topics: Iterable[TopicErrors], context: RequestContext) -> Message:
+    return context.new(
+        "OffsetCommitResponse",
+        throttle_time=NOT_THROTTLED,
+        topics=tuple(
+            context.new(
+                "OffsetCommitResponseTopic",
+                name=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    context.new("OffsetCommitResponsePartition", partition_index=one.partition, error_code=one.error)
+                    for one in topic.partitions
+                ),
+            )
+            for topic in topics
+        ),
+    )

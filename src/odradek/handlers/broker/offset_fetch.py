@@ -1,0 +1,140 @@
+"""OffsetFetch, versions 1 to 10: what groups have committed. Since version 8 of many groups at once, since version 10
+with topics named by their ids."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.group_commands import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    FetchAnswer,
+    FetchedPartition,
+    FetchedTopic,
+    FetchOffsets,
+    TopicPartitions,
+)
+from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with, answer_with_all
+from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.handlers.late_answer import LateAnswer
+from odradek.protocol.schemas import Message
+
+_FIRST_WITH_ERROR: Final = 2
+_FIRST_OF_MANY: Final = 8
+_FIRST_BY_TOPIC_ID: Final = 10
+
+
+class _Question:
+    """Of one group: what its coordinator is asked, and what is answered here."""
+
+    def __init__(self, asked: Message, context: RequestContext, broker: BrokerPort, *, stable: bool) -> None:
+        self._context: Final = context
+        self._broker: Final = broker
+        self._refused: Final[list[FetchedTopic]] = []
+        topics = None if asked.topics is None else [*self._known(asked.topics)]
+        self.command: Final = FetchOffsets(asked.group_id, topics, stable)
+
+    def _known(self, topics: Iterable[Message]) -> Iterable[TopicPartitions]:
+        for topic in topics:
+            if self._context.version < _FIRST_BY_TOPIC_ID:
+                yield TopicPartitions(topic.name, topic.partition_indexes)
+                continue
+            known = self._broker.image.topics_by_id.get(topic.topic_id)
+            if known is None:
+                self._refused.append(_refused("", topic.partition_indexes, ErrorCode.unknown_topic_id, topic.topic_id))
+            else:
+                yield TopicPartitions(known.name, topic.partition_indexes, known.id)
+
+    def topics(self, answer: FetchAnswer) -> tuple[FetchedTopic, ...]:
+        if answer.error is not ErrorCode.none:
+            if self._context.version >= _FIRST_WITH_ERROR:
+                return ()
+            asked = self.command.topics or ()
+            return tuple(_refused(topic.topic, topic.partitions, answer.error, None) for topic in asked)
+        if self._context.version < _FIRST_BY_TOPIC_ID:
+            return answer.topics
+        return (*self._with_ids(answer.topics), *self._refused)
+
+    def _with_ids(self, topics: Iterable[FetchedTopic]) -> Iterable[FetchedTopic]:
+        for topic in topics:
+            known = self._broker.image.topics_by_name.get(topic.topic)
+            topic_id = topic.topic_id or (None if known is None else known.id)
+            # What belongs to a topic that is gone cannot be named any more.
+            if topic_id is not None:
+                yield topic._replace(topic_id=topic_id)
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+    stable = getattr(request, "require_stable", False)
+    groups = broker.groups
+    if context.version < _FIRST_OF_MANY:
+        question = _Question(request, context, broker, stable=stable)
+        asked = groups.ask(request.group_id, question.command)
+        return answer_with(asked, lambda answer: _response(question, answer, context))
+    questions = [_Question(group, context, broker, stable=stable) for group in request.groups]
+    answers = [groups.ask(question.command.group_id, question.command) for question in questions]
+    return answer_with_all(answers, lambda answered: _response_of_many(questions, answered, context))
+
+
+def _response(question: _Question, answer: FetchAnswer, context: RequestContext) -> Message:
+    return context.new(
+        "OffsetFetchResponse",
+        throttle_time=NOT_THROTTLED,
+        topics=tuple(
+            context.new(
+                "OffsetFetchResponseTopic",
+                name=topic.topic,
+                partitions=_partitions("OffsetFetchResponsePartition", topic, context),
+            )
+            for topic in question.topics(answer)
+        ),
+        error_code=answer.error,
+    )
+
+
+def _response_of_many(
+    questions: Sequence[_Question], answers: Sequence[FetchAnswer], context: RequestContext
+) -> Message:
+    return context.new(
+        "OffsetFetchResponse",
+        throttle_time=NOT_THROTTLED,
+        groups=tuple(
+            context.new(
+                "OffsetFetchResponseGroup",
+                group_id=answer.group_id,
+                topics=tuple(
+                    context.new(
+                        "OffsetFetchResponseTopics",
+                        name=topic.topic,
+                        topic_id=topic.topic_id,
+                        partitions=_partitions("OffsetFetchResponsePartitions", topic, context),
+                    )
+                    for topic in question.topics(answer)
+                ),
+                error_code=answer.error,
+            )
+            for question, answer in zip(questions, answers, strict=True)
+        ),
+    )
+
+
+def _partitions(class_name: str, topic: FetchedTopic, context: RequestContext) -> tuple[Message, ...]:
+    return tuple(
+        context.new(
+            class_name,
+            partition_index=one.partition,
+            committed_offset=one.offset,
+            committed_leader_epoch=one.leader_epoch,
+            metadata=one.metadata,
+            error_code=one.error,
+        )
+        for one in topic.partitions
+    )
+
+
+def _refused(topic: str, partitions: Iterable[int], error: ErrorCode, topic_id: object) -> FetchedTopic:
+    return FetchedTopic(
+        topic,
+        tuple(FetchedPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", error) for index in partitions),
+        topic_id,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,68 @@
+"""All coordinators of this broker, made when they are first needed: a broker that has none does not load their code."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from odradek.base.ports import Clock, Executor, Random
+from odradek.config.node_config import NodeConfig
+from odradek.metadata.apply import ImageDelta
+from odradek.metadata.image import ClusterImage
+from odradek.metadata.topic_names import CONSUMER_OFFSETS
+from odradek.partition.partition import Partition
+
+if TYPE_CHECKING:
+    from odradek.node.coordination.groups import GroupService
+
+
+class Coordination:
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        image: Callable[[], ClusterImage],
+        clock: Clock,
+        random: Random,
+        executor: Executor,
+        disk_failed: Callable[[str, OSError], None],
+    ) -> None:
+        self._config: Final = config
+        self._image: Final = image
+        self._clock: Final = clock
+        self._random: Final = random
+        self._executor: Final = executor
+        self._disk_failed: Final = disk_failed
+        self._groups: GroupService | None = None
+
+    @property
+    def groups(self) -> "GroupService":
+        if self._groups is None:
+            from odradek.node.coordination.groups import GroupService
+
+            self._groups = GroupService(
+                self._config,
+                new_uuid=lambda: UUID(bytes=self._random.randbytes(16), version=4),
+                image=self._image,
+                clock=self._clock,
+                executor=self._executor,
+                disk_failed=self._disk_failed,
+            )
+        return self._groups
+
+    def follow(self, partition: Partition) -> None:
+        """The partition has got a role here, or keeps the one it has."""
+        if partition.name.topic == CONSUMER_OFFSETS and (partition.is_leader or self._groups is not None):
+            self.groups.coordinators.follow(partition)
+
+    def leave(self, partition: Partition) -> None:
+        """The partition has no place here any more, or its disk failed."""
+        if self._groups is not None and partition.name.topic == CONSUMER_OFFSETS:
+            self._groups.coordinators.leave(partition)
+
+    def image_changed(self, delta: ImageDelta) -> None:
+        if self._groups is not None:
+            self._groups.image_changed(delta)
+
+    def stop(self) -> None:
+        if self._groups is not None:
+            self._groups.coordinators.stop()

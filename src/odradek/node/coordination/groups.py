@@ -1,0 +1,159 @@
+"""The group coordinators of this broker: `__consumer_offsets`, and what handlers may ask of it."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.group_commands import Answer, DescribedGroup, ListedGroup
+from odradek.base.java_hash import partition_of
+from odradek.base.ports import Clock, Executor
+from odradek.config.node_config import NodeConfig
+from odradek.coordinators.groups.coordinator import Command, GroupCoordinator
+from odradek.coordinators.groups.outcome import Outcome
+from odradek.coordinators.groups.records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    GroupRecord,
+    UnknownKind,
+    decode,
+    encode_key,
+    encode_value,
+)
+from odradek.coordinators.groups.refusals import refuse
+from odradek.coordinators.groups.settings import GroupSettings
+from odradek.metadata.apply import ImageDelta
+from odradek.metadata.image import ClusterImage
+from odradek.metadata.topic_names import CONSUMER_OFFSETS
+from odradek.node.coordination.machine import HostSettings, UnservedRecord
+from odradek.node.coordination.registry import Coordinators
+
+# Kinds of records that groups of the new protocol live in, which no coordinator here keeps yet.
+_UNSERVED: Final = (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+
+
+class GroupMachine(GroupCoordinator):
+    """The coordinator of one partition, which looks for what has expired by itself."""
+
+    def __init__(self, settings: GroupSettings, new_uuid: Callable[[], UUID]) -> None:
+        super().__init__(settings, new_uuid)
+        self._expiry_interval_ms: Final = settings.offsets_retention_check_interval_ms
+        self._next_expiry_ms: int | None = None
+
+    def loaded(self, now_ms: int) -> list[Outcome]:
+        self._next_expiry_ms = now_ms + self._expiry_interval_ms
+        return super().loaded(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        of_groups = super().next_deadline_ms()
+        expiry_ms = self._next_expiry_ms
+        return of_groups if expiry_ms is None or (of_groups is not None and of_groups < expiry_ms) else expiry_ms
+
+    def pass_deadline(self, now_ms: int) -> Outcome | None:
+        if self._next_expiry_ms is not None and self._next_expiry_ms <= now_ms:
+            self._next_expiry_ms = now_ms + self._expiry_interval_ms
+            return self.expire_offsets(now_ms)
+        return super().pass_deadline(now_ms)
+
+
+class GroupKind:
+    topic: Final = CONSUMER_OFFSETS
+
+    def __init__(self, config: NodeConfig, new_uuid: Callable[[], UUID]) -> None:
+        self._settings: Final = GroupSettings.of(config)
+        self._new_uuid: Final = new_uuid
+        self.settings: Final = HostSettings(
+            config.effective_number("offsets.commit.timeout.ms"),
+            config.effective_number("offsets.topic.compression.codec"),
+        )
+
+    def new_machine(self) -> GroupMachine:
+        return GroupMachine(self._settings, self._new_uuid)
+
+    def refuse(self, command: Command, error: ErrorCode) -> Answer:
+        return refuse(command, error)
+
+    def encode(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
+        return encode_key(record), encode_value(record)
+
+    def decode(self, key: bytes | None, value: bytes | None) -> GroupRecord | None:
+        try:
+            record = decode(key, value)
+        except UnknownKind:
+            return None
+        if record.value is not None and isinstance(record.key, _UNSERVED):
+            raise UnservedRecord("it holds groups of the consumer protocol, which this release does not serve")
+        return record
+
+
+class GroupService:
+    """As `GroupsPort` of the handlers has it."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        new_uuid: Callable[[], UUID],
+        image: Callable[[], ClusterImage],
+        clock: Clock,
+        executor: Executor,
+        disk_failed: Callable[[str, OSError], None],
+    ) -> None:
+        self._image: Final = image
+        self._default_partitions: Final = config.effective_number("offsets.topic.num.partitions")
+        self.coordinators: Final = Coordinators[Command, Answer, GroupRecord](
+            GroupKind(config, new_uuid), clock=clock, executor=executor, disk_failed=disk_failed
+        )
+
+    def partition_of(self, group_id: str) -> int:
+        topic = self._image().topics_by_name.get(CONSUMER_OFFSETS)
+        return partition_of(group_id, self._default_partitions if topic is None else len(topic.partitions))
+
+    def ask(self, group_id: str, command: Command) -> Any:
+        return self.coordinators.ask(self.partition_of(group_id), command)
+
+    def ask_at(self, partition: int, command: Command) -> Any:
+        return self.coordinators.ask(partition, command)
+
+    def describe(self, group_ids: Sequence[str], version: int) -> list[DescribedGroup]:
+        described: list[DescribedGroup] = []
+        for group_id in group_ids:
+            host = self.coordinators.host(self.partition_of(group_id))
+            if host is None or not host.is_active:
+                code = ErrorCode.not_coordinator if host is None else host.refusal
+                described.append(DescribedGroup(group_id, code, None, ""))
+            else:
+                described += _looked_at(host.machine).describe_groups((group_id,), version)
+        return described
+
+    def list(self, states: Collection[str], kinds: Collection[str]) -> tuple[ErrorCode, list[ListedGroup]]:
+        listed: list[ListedGroup] = []
+        for host in self.coordinators.hosts():
+            if host.is_active:
+                listed += _looked_at(host.machine).list_groups(states, kinds)
+            elif host.refusal is not ErrorCode.not_coordinator:
+                return host.refusal, []
+        return ErrorCode.none, listed
+
+    def image_changed(self, delta: ImageDelta) -> None:
+        deleted = {topic.name: topic.id for topic in delta.topics_deleted}
+        if deleted:
+            self.coordinators.everywhere(lambda machine, _: _looked_at(machine).topics_deleted(deleted))
+
+
+def _looked_at(machine: object) -> GroupMachine:
+    assert isinstance(machine, GroupMachine)
+    return machine

@@ -1,0 +1,394 @@
+"""One coordinator at work: a machine, the partition it writes to while this broker leads it, and who waits for answers.
+
+It lives for one leader epoch. It loads the partition's log into a new machine, then takes one step after the other: a
+step's records are appended and replayed before the next step is taken, and its answers are given when what was appended
+is committed. Nothing here waits but for the disk, and no step has a task of its own. What the machine decides is none
+of its business.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Clock, Executor
+from odradek.base.record_form import UnreadableRecord
+from odradek.log.producer_state import Origin
+from odradek.node.coordination.loading import replay_log
+from odradek.node.coordination.machine import A, C, CoordinatorKind, Machine, R, Step, Token, UnservedRecord
+from odradek.node.coordination.parked import ParkedSteps
+from odradek.node.coordination.steady_clock import SteadyClock
+from odradek.node.coordination.writing import BatchWriter
+from odradek.partition.partition import Partition
+from odradek.records.batch import NO_PRODUCER_ID, CorruptBatch, parse_batches
+from odradek.records.control import EndTransactionMarker, build_end_transaction
+from odradek.records.record import InvalidRecords
+from odradek.waiting.pending_answer import PendingAnswer
+
+logger = logging.getLogger(__name__)
+
+# Deadlines that are passed before others have their turn on the loop.
+DEADLINES_IN_A_ROW: Final = 64
+# By a fault of ours, or of somebody who wrote to its partition: then the log is to be trusted, and the machine is not.
+OUT_OF_STEP: Final = "the coordinator of %s is out of step with its log, and loaded again"
+
+
+class State(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+_REFUSAL: Final = {
+    State.LOADING: ErrorCode.coordinator_load_in_progress,
+    State.FAILED: ErrorCode.not_coordinator,
+    State.CLOSED: ErrorCode.not_coordinator,
+}
+
+
+class _Write(NamedTuple):
+    """What has to be in the log before the next step is taken."""
+
+    batches: list[tuple[bytearray, Callable[[int], None]]]
+    """Each with whom to tell the offset of its first record."""
+    then: Callable[[ErrorCode], None]
+    transaction_version: int = 0
+
+
+class PartitionHost(Generic[C, A, R]):
+    def __init__(
+        self,
+        partition: Partition,
+        kind: CoordinatorKind[C, A, R],
+        *,
+        clock: Clock,
+        executor: Executor,
+        disk_failed: Callable[[str, OSError], None],
+        out_of_step: Callable[[Partition], None],
+    ) -> None:
+        """`out_of_step` is called when the machine is not what its log says any more: it has to be loaded anew."""
+        self.partition: Final = partition
+        self.leader_epoch: Final = partition.leader_epoch
+        self._kind: Final = kind
+        self._machine: Final = kind.new_machine()
+        self._time: Final = SteadyClock(clock)
+        self._clock: Final = clock
+        self._executor: Final = executor
+        self._disk_failed: Final = disk_failed
+        self._out_of_step: Final = out_of_step
+        self._writer: Final = BatchWriter(kind.encode, kind.settings.compression)
+        self._parked: Final = ParkedSteps(partition, kind.settings.write_timeout_ms / 1000)
+        self._state = State.LOADING
+        self._end_offset = partition.log.log_end_offset
+        # What is to be done next, given the time; each ends with something to write, or with nothing.
+        self._due: Final[deque[Callable[[int], _Write | None]]] = deque()
+        self._is_stepping = False
+        self._asked: Final[dict[Token, PendingAnswer]] = {}
+        self._next_token = 0
+        self._ending: Final[dict[asyncio.Future[ErrorCode], None]] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_ms = 0
+        self._task: asyncio.Task[None] | None = None
+
+    # ---- what others ask
+
+    @property
+    def is_active(self) -> bool:
+        return self._state is State.ACTIVE
+
+    @property
+    def refusal(self) -> ErrorCode:
+        """Why there is nobody to ask, while it is not active."""
+        return _REFUSAL[self._state]
+
+    @property
+    def machine(self) -> Machine[C, A, R]:
+        """To look at, not to change, and only while active."""
+        self._machine.advance(self.partition.high_watermark)
+        return self._machine
+
+    def ask(self, command: C) -> A | PendingAnswer:
+        """The answer, or the promise of one."""
+        if self._state is not State.ACTIVE:
+            return self._kind.refuse(command, self.refusal)
+        pending = PendingAnswer(command)
+        token = self._next_token = self._next_token + 1
+        self._asked[token] = pending
+        self._take(lambda now_ms: self._prepare(self._machine.handle(command, token, now_ms)))
+        answer: A | None = pending.answer
+        return pending if answer is None else answer
+
+    def do(self, work: Callable[[Machine[C, A, R], int], Step[A, R]]) -> None:
+        """A step that no client asked for, now or as soon as the log is loaded."""
+        if self._state in (State.LOADING, State.ACTIVE):
+            self._take(lambda now_ms: self._prepare(work(self._machine, now_ms)))
+
+    async def end_transaction(
+        self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, transaction_version: int
+    ) -> None:
+        """Writes the marker, and returns when it is committed. Raises KafkaError."""
+        if self._state is not State.ACTIVE:
+            raise KafkaError(self.refusal)
+        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+        def replay(offset: int) -> None:
+            self._machine.replay_marker(producer_id, commits=marker.committed, offset=offset)
+
+        def tell(code: ErrorCode) -> None:
+            if not done.done():
+                done.set_result(code)
+
+        def write(_: int) -> _Write:
+            data = build_end_transaction(
+                marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=self._clock.wall_ms()
+            )
+            return _Write([(bytearray(data), replay)], partial(self._when_committed, tell), transaction_version)
+
+        self._ending[done] = None
+        self._take(write)
+        try:
+            code = await done
+        finally:
+            del self._ending[done]
+        if code is not ErrorCode.none:
+            raise KafkaError(code)
+
+    # ---- leadership
+
+    def begin(self) -> None:
+        self._machine.advance(self.partition.high_watermark)
+        if self.partition.log.log_start_offset == self._end_offset:
+            self._activate()
+        else:
+            self._task = asyncio.ensure_future(self._load())
+
+    def close(self) -> None:
+        """This broker leads no more, or in another epoch. Whoever waits is told."""
+        was_active = self._state is State.ACTIVE
+        self._state = State.CLOSED
+        if self._task is not None:
+            self._task.cancel()
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._due.clear()
+        self._parked.close()
+        if was_active:
+            for token, answer in self._machine.unload(self._time.now_ms()).answers:
+                self._give(token, answer)
+        for token, pending in list(self._asked.items()):
+            self._give(token, self._kind.refuse(pending.question, ErrorCode.not_coordinator))
+        for done in self._ending:
+            if not done.done():
+                done.set_result(ErrorCode.not_coordinator)
+
+    async def _load(self) -> None:
+        name = self.partition.name
+        began = self._clock.monotonic()
+        try:
+            count = await replay_log(
+                self.partition.log,
+                self._end_offset,
+                self._machine,
+                decode=self._kind.decode,
+                now_ms=self._time.now_ms,
+                executor=self._executor,
+            )
+        except asyncio.CancelledError:
+            raise
+        except OSError as error:
+            self._fail_to_load(error)
+            self._disk_failed(self.partition.log_dir, error)
+        except (KafkaError, CorruptBatch, InvalidRecords, UnreadableRecord, UnservedRecord) as error:
+            self._fail_to_load(error)
+        except Exception:
+            logger.exception("%s could not be read: its coordinator is not served", name)
+            self._state = State.FAILED
+        else:
+            seconds = self._clock.monotonic() - began
+            logger.info("loaded %d records of %s in epoch %d in %.1f s", count, name, self.leader_epoch, seconds)
+            self._activate()
+
+    def _fail_to_load(self, error: Exception) -> None:
+        self._state = State.FAILED
+        logger.error("%s could not be read: its coordinator is not served: %s", self.partition.name, error)
+
+    def _activate(self) -> None:
+        self._state = State.ACTIVE
+        # Before what was to be done as soon as it is loaded.
+        for step in reversed(self._machine.loaded(self._time.now_ms())):
+            self._due.appendleft(lambda _, step=step: self._prepare(step))  # type: ignore[misc]
+        self._work_off()
+
+    # ---- steps
+
+    def _take(self, due: Callable[[int], _Write | None]) -> None:
+        self._due.append(due)
+        if not self._is_stepping and self._state is State.ACTIVE:
+            self._work_off()
+
+    def _work_off(self) -> None:
+        """One after the other, until one has to wait for the disk: then it goes on from there."""
+        self._is_stepping = True
+        try:
+            while self._due and self._state is State.ACTIVE:
+                self._machine.advance(self.partition.high_watermark)
+                write = self._due.popleft()(self._time.now_ms())
+                if write is not None and not self._append(write):
+                    return
+            if self._state is State.ACTIVE:
+                self._set_alarm()
+        except Exception:
+            logger.exception(OUT_OF_STEP, self.partition.name)
+            self._out_of_step(self.partition)
+        self._is_stepping = False
+
+    def _prepare(self, step: Step[A, R] | None) -> _Write | None:
+        if step is None:
+            return None
+        if not step.records:
+            self._settle(step, ErrorCode.none)
+            return None
+        try:
+            batches = self._writer.batches(
+                step.records,
+                is_atomic=step.is_atomic,
+                producer=step.producer,
+                max_bytes=self.partition.log.config.max_message_bytes,
+                now_ms=self._clock.wall_ms(),
+            )
+        except KafkaError as error:
+            self._settle(step, error.code)
+            return None
+        return _Write(
+            [(data, partial(self._replay, step, records)) for data, records in batches], partial(self._settle, step)
+        )
+
+    def _append(self, write: _Write) -> bool:
+        """False: it goes on in a thread."""
+        partition = self.partition
+        try:
+            self._check_may_append()
+            if not partition.may_append_now:
+                self._task = asyncio.ensure_future(self._append_in_turn(write))
+                return False
+            for data, appended_at in write.batches:
+                appended = partition.append(
+                    memoryview(data),
+                    parse_batches(data),
+                    self._clock.wall_ms(),
+                    Origin.COORDINATOR,
+                    write.transaction_version,
+                )
+                self._appended(appended.first_offset, appended.last_offset, appended_at)
+        except (KafkaError, OSError) as error:
+            write.then(self._code_of(error))
+        else:
+            partition.sync_what_needs_it()
+            write.then(ErrorCode.none)
+        return True
+
+    async def _append_in_turn(self, write: _Write) -> None:
+        """The disk is slow: nothing is asked of the machine before this is written."""
+        code = ErrorCode.none
+        try:
+            for data, appended_at in write.batches:
+                appended = await self.partition.append_in_turn(
+                    memoryview(data), parse_batches(data), Origin.COORDINATOR, write.transaction_version
+                )
+                if self._state is not State.ACTIVE:
+                    return
+                self._appended(appended.first_offset, appended.last_offset, appended_at)
+            self.partition.sync_what_needs_it()
+        except (KafkaError, OSError) as error:
+            code = self._code_of(error)
+        except Exception:
+            logger.exception(OUT_OF_STEP, self.partition.name)
+            self._out_of_step(self.partition)
+            return
+        if self._state is State.ACTIVE:
+            write.then(code)
+            self._work_off()
+
+    def _check_may_append(self) -> None:
+        self.partition.check_leader()
+        if self.partition.leader_epoch != self.leader_epoch:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        replication = self.partition.replication
+        if replication is not None and replication.under_min_isr:
+            raise KafkaError(ErrorCode.not_enough_replicas)
+
+    def _appended(self, first_offset: int, last_offset: int, appended_at: Callable[[int], None]) -> None:
+        if first_offset != self._end_offset:
+            raise OutOfStep(f"appended at {first_offset}, where the end was thought to be at {self._end_offset}")
+        self._end_offset = last_offset + 1
+        appended_at(first_offset)
+
+    def _replay(self, step: Step[A, R], records: Sequence[R], first_offset: int) -> None:
+        if step.replays:
+            now_ms = self._time.now_ms()
+            producer_id = NO_PRODUCER_ID if step.producer is None else step.producer.id
+            for offset, record in enumerate(records, first_offset):
+                self._machine.replay(record, offset, now_ms, producer_id)
+
+    def _code_of(self, error: KafkaError | OSError) -> ErrorCode:
+        if isinstance(error, KafkaError):
+            return error.code
+        self._disk_failed(self.partition.log_dir, error)
+        return ErrorCode.kafka_storage_error
+
+    # ---- answers
+
+    def _settle(self, step: Step[A, R], code: ErrorCode) -> None:
+        for token, answer in step.answers:
+            self._give(token, answer)
+        if not step.answers_when_committed and step.on_written is None:
+            return
+        self._when_committed(partial(self._finish, step), code)
+
+    def _when_committed(self, told: Callable[[ErrorCode], None], code: ErrorCode) -> None:
+        if code is not ErrorCode.none or self.partition.high_watermark >= self._end_offset:
+            told(code)
+        else:
+            self._parked.add(self._end_offset, self.leader_epoch, told)
+
+    def _finish(self, step: Step[A, R], code: ErrorCode) -> None:
+        for token, answer in step.answers_when_committed:
+            pending = self._asked.get(token)
+            if pending is not None:
+                self._give(token, answer if code is ErrorCode.none else self._kind.refuse(pending.question, code))
+        written = step.on_written
+        if written is not None:
+            self._take(lambda now_ms: self._prepare(self._machine.written(written, code, now_ms)))
+
+    def _give(self, token: Token, answer: Any) -> None:
+        pending = self._asked.pop(token, None)
+        if pending is not None:
+            pending.give(answer)
+
+    # ---- time
+
+    def _set_alarm(self) -> None:
+        at_ms = self._machine.next_deadline_ms()
+        if at_ms is None or (self._alarm is not None and self._alarm_ms <= at_ms):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_ms = at_ms
+        delay_ms = max(0, at_ms - self._time.now_ms())
+        self._alarm = asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake)
+
+    def _wake(self) -> None:
+        self._alarm = None
+        for _ in range(DEADLINES_IN_A_ROW):
+            self._due.append(lambda now_ms: self._prepare(self._machine.pass_deadline(now_ms)))
+        if not self._is_stepping:
+            self._work_off()
+
+
+class OutOfStep(Exception):
+    """Somebody else has written to the partition."""
