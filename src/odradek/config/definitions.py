@@ -68,7 +68,10 @@ class ConfigDefinition(NamedTuple):
         return check_for(self.valid)(self.name, value) if self.valid else value
 
 
-_OWN = {"broker.disconnect.grace.ms": ["INT", "300", "MEDIUM", "[0,...]", "internal"]}
+_OWN = {
+    "broker.disconnect.grace.ms": ["INT", "300", "MEDIUM", "[0,...]", "internal"],
+    "http.address": ["STRING", "", "MEDIUM", "", "internal"],
+}
 """Configs that Apache Kafka does not have. Its tools see them once somebody has set them."""
 
 

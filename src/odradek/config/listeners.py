@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+LOOPBACK = "127.0.0.1"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
@@ -122,6 +123,16 @@ def parse_addresses(entries: Iterable[str]) -> tuple[Address, ...]:
             raise AddressError(f"{entry!r} is not of the form HOST:PORT")
         addresses.append(Address(match[1], _port(match[2], entry)))
     return tuple(addresses)
+
+
+def parse_http_address(text: str) -> Address | None:
+    """None: nowhere. A port alone is one of the loopback interface."""
+    if not text:
+        return None
+    match = _HOST_AND_PORT.fullmatch(text if ":" in text else f"{LOOPBACK}:{text}")
+    if not match or "://" in text:
+        raise AddressError(f"{text!r} is not of the form HOST:PORT, nor a port")
+    return Address(match[1], _port(match[2], text))
 
 
 def _port(text: str, entry: str) -> int:

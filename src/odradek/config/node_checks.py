@@ -10,7 +10,7 @@ from typing import Any
 from odradek.config import replica_selectors
 from odradek.config.given import Given
 from odradek.config.listener_checks import derive_listeners
-from odradek.config.listeners import AddressError, parse_addresses, parse_voters
+from odradek.config.listeners import AddressError, parse_addresses, parse_http_address, parse_voters
 from odradek.config.problems import Problems
 from odradek.config.synonyms import broker_synonyms
 from odradek.config.topic_config import Texts
@@ -41,6 +41,7 @@ def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -
         or (),
         "max_connections_per_ip_overrides": given.attempt(limits, lambda: parse_ip_overrides(given.typed[limits]))
         or {},
+        "http_address": given.attempt("http.address", lambda: parse_http_address(given.typed["http.address"])),
     }
     if not problems.has_error("zookeeper.connect"):
         fields |= derive_listeners(given, roles, controller_names)

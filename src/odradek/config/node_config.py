@@ -37,6 +37,9 @@ class NodeConfig:
     controller_quorum_voters: tuple[Voter, ...]
     controller_quorum_bootstrap_servers: tuple[Address, ...]
 
+    http_address: Address | None
+    """Where the node tells of itself over HTTP. An empty host means every interface."""
+
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
 

@@ -12,6 +12,8 @@ from odradek.base.ports import Clock, Executor, ForwardingPort, Random
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
+from odradek.instruments.replication import IsrCounts
+from odradek.instruments.traffic import BrokerTraffic
 from odradek.handlers.context import GroupsPort
 from odradek.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.log.partition_log import PartitionLog
@@ -107,6 +109,7 @@ class Broker:
         self._vanished: Final = VanishedLeaders(
             config.broker_disconnect_grace_ms / 1000, image=lambda: self._image, clock=clock
         )
+        self.traffic: Final = BrokerTraffic()
         self._log_dir_failed: Final = log_dir_failed
         self._image: ClusterImage = EMPTY_IMAGE
         self._partitions: dict[tuple[str, int], Partition] = {}
@@ -131,6 +134,14 @@ class Broker:
 
     def is_offline(self, topic: str, index: int) -> bool:
         return (topic, index) in self._offline
+
+    @property
+    def isr_counts(self) -> IsrCounts:
+        return self._roles.isr_counts
+
+    def offline_partitions(self) -> int:
+        """How many belong here that cannot be served, because a log dir is offline."""
+        return len(self._offline) + sum(one.unavailable is not None for one in self._partitions.values())
 
     def topic_config(self, topic: str) -> TopicConfig:
         return self.config.topic_defaults.with_overrides(self._image.topic_config(topic))
@@ -330,6 +341,7 @@ class Broker:
         self._offline.discard(name)
         partition = self._partitions.pop(name, None)
         if partition is not None:
+            self.traffic.retire(name.topic, partition.traffic)
             self._roles.leave(partition)
             partition.withdraw(reason)
             await self._delete(partition)

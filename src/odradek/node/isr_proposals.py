@@ -8,11 +8,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ports import Clock, ControllerPort
+from odradek.instruments.replication import IsrCounts
 from odradek.partition.partition import Partition
 from odradek.protocol.schemas import Message, schema
 from odradek.replication.isr import CommittedIsr, IsrProposal
@@ -23,7 +24,11 @@ ALTER_PARTITION: Final = (56, 3)
 RECOVERED: Final = 0
 PARTITIONS_PER_REQUEST_MAX: Final = 2_000
 
-_Proposed = tuple[Partition, IsrProposal]
+
+class _Proposed(NamedTuple):
+    partition: Partition
+    proposal: IsrProposal
+    in_sync_before: int
 
 
 class IsrProposals:
@@ -32,6 +37,7 @@ class IsrProposals:
         self._node_id: Final = node_id
         self._broker_epoch: Final = broker_epoch
         self._clock: Final = clock
+        self.counts: Final = IsrCounts()
         self._changed: Final[dict[Partition, None]] = {}
         self._sending: asyncio.Task[None] | None = None
 
@@ -67,7 +73,7 @@ class IsrProposals:
                 del self._changed[partition]
             elif (proposal := replication.take_proposal(now)) is not None:
                 del self._changed[partition]
-                proposed.append((partition, proposal))
+                proposed.append(_Proposed(partition, proposal, len(replication.isr)))
         return proposed
 
     def _pause_seconds(self) -> float:
@@ -89,11 +95,15 @@ class IsrProposals:
             (topic.topic_id, one.partition_index): _answer(one) for topic in response.topics for one in topic.partitions
         }
         now = self._clock.monotonic()
-        for partition, proposal in proposed:
+        for partition, proposal, in_sync_before in proposed:
             key: tuple[UUID, int] = (partition.topic_id, partition.name.partition)
             answer = answers.get(key, response.error_code)
             if answer is ErrorCode.none:
                 answer = ErrorCode.unknown_server_error
+            if isinstance(answer, CommittedIsr):
+                self.counts.committed(in_sync_before, len(answer.isr))
+            else:
+                self.counts.failed_updates += 1
             replication = partition.replication
             if replication is not None and replication.proposal_answered(proposal, answer, now):
                 partition.take_high_watermark()
@@ -115,7 +125,7 @@ class IsrProposals:
                     leader_recovery_state=RECOVERED,
                     partition_epoch=proposal.partition_epoch,
                 )
-                for partition, proposal in group
+                for partition, proposal, _ in group
             )
             topics.append(messages.new_in_request("TopicData", topic_id=topic_id, partitions=partitions))
         return messages.new(

@@ -6,6 +6,7 @@ from typing import Final
 from odradek.base.ports import Clock, ControllerPort
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
+from odradek.instruments.replication import IsrCounts
 from odradek.metadata.image import ClusterImage, PartitionImage
 from odradek.node.coordination.coordination import Coordination
 from odradek.node.isr_proposals import IsrProposals
@@ -46,6 +47,10 @@ class Roles:
             disk_failed=disk_failed,
             leader_lost=leader_lost,
         )
+
+    @property
+    def isr_counts(self) -> IsrCounts:
+        return self._proposals.counts
 
     def take(self, partition: Partition, state: PartitionImage) -> None:
         """The role that the image gives the partition here, if it has another."""
