@@ -27,6 +27,7 @@ from odradek.log.recovery import LoadedLog, LogLoader, Progress, rebuild_produce
 from odradek.log.segment import Segment, TimestampedOffset
 from odradek.log.swaps import settle, swap_in
 from odradek.log.transaction_index import AbortedTransaction
+from odradek.log.verification import Verification
 from odradek.records.batch import BatchHeader, patch_offset_and_epoch
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
@@ -158,8 +159,13 @@ class PartitionLog:
         now_ms: int,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        verification: Verification | None = None,
+        verifies: bool = False,
     ) -> Appended:
-        """Gives the batches their offsets and the epoch, in `data` and in the headers, and appends them."""
+        """Gives the batches their offsets and the epoch, in `data` and in the headers, and appends them.
+
+        If it `verifies`, the first batch of a transaction has to have been asked for: `verification` says by whom.
+        """
         first_offset = offset = self.log_end_offset
         staged: StagedProducers | None = None
         for batch in batches:
@@ -171,11 +177,21 @@ class PartitionLog:
                         return Appended(duplicate.first_offset, duplicate.last_offset, True, duplicate.timestamp)
                 if staged is None:
                     staged = self.producers.stage(origin, transaction_version)
+                if verifies and batch.is_transactional and not batch.is_control:
+                    self._check_verified(batch, verification, origin)
                 staged.add(batch, data)
             offset += batch.last_offset_delta + 1
         if leader_epoch != self.epochs.latest_epoch:
             self.epochs.assign(leader_epoch, first_offset)
         return self._append(data, batches, first_offset, offset, staged, now_ms)
+
+    def _check_verified(self, batch: BatchHeader, verification: Verification | None, origin: Origin) -> None:
+        producers = self.producers
+        if not producers.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
+            entry = producers.producers.get(batch.producer_id)
+            # Of an epoch that has passed, that is what is said.
+            if entry is None or batch.producer_epoch >= entry.epoch:
+                producers.verifications.check(batch.producer_id, verification, by_client=origin is Origin.CLIENT)
 
     def _find_duplicate(self, batch: BatchHeader) -> SequencedBatch | None:
         producers = self.producers

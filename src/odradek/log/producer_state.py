@@ -14,6 +14,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.log.producer_entry import NO_OFFSET, ProducerEntry, SequencedBatch
 from odradek.log.producer_snapshots import CorruptSnapshot, ProducerSnapshots
+from odradek.log.verification import Verification, Verifications
 from odradek.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 from odradek.records.control import EndTransactionMarker, decode_control
 from odradek.records.decode import decode_batch
@@ -43,7 +44,7 @@ class CompletedTransaction(NamedTuple):
 class StagedProducers:
     """What one append changes, checked but not yet in force."""
 
-    __slots__ = ("_origin", "_state", "_transaction_version", "completed", "entries", "started")
+    __slots__ = ("_origin", "_state", "_transaction_version", "completed", "entries", "in_transactions", "started")
 
     def __init__(self, state: "ProducerState", origin: Origin, transaction_version: int) -> None:
         self._state = state
@@ -52,6 +53,7 @@ class StagedProducers:
         self.entries: dict[int, ProducerEntry] = {}
         self.started: list[tuple[int, int]] = []
         self.completed: list[CompletedTransaction] = []
+        self.in_transactions: list[BatchHeader] = []
 
     def add(self, header: BatchHeader, data: Buffer) -> None:
         """Checks one batch whose offsets are final. `data` holds it at `header.position`; read for markers only."""
@@ -65,6 +67,8 @@ class StagedProducers:
             self._add_marker(entry, header, data)
         else:
             self._add_data(entry, header)
+        if header.is_transactional:
+            self.in_transactions.append(header)
 
     def _add_data(self, entry: ProducerEntry, header: BatchHeader) -> None:
         epoch, offset = header.producer_epoch, header.base_offset
@@ -88,6 +92,9 @@ class StagedProducers:
             )
 
     def _check_sequence(self, entry: ProducerEntry, epoch: int, sequence: int, offset: int) -> None:
+        asked = self._state.verifications.of(entry.producer_id)
+        if asked is not None:
+            self._check_first_sequence(entry, sequence, offset, asked)
         if epoch == entry.epoch:
             last = entry.last_sequence
             if sequence != last + 1 and not (sequence == 0 and last == _SEQUENCE_MAX):
@@ -104,6 +111,22 @@ class StagedProducers:
                 f"Invalid sequence number for new epoch of producer {entry.producer_id}at offset {offset} in partition "
                 f"{self._state.topic_partition}: {epoch} (request epoch), {sequence} (seq. number), {entry.epoch} "
                 "(current producer epoch)",
+            )
+
+    def _check_first_sequence(self, entry: ProducerEntry, sequence: int, offset: int, asked: Verification) -> None:
+        """Of a transaction's first batch, perhaps of several that waited for the same answer."""
+        where = f"at offset {offset} in partition {self._state.topic_partition}"
+        if asked.epochs_rise and sequence != 0 and not entry.batches:
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"Invalid sequence number for producer {entry.producer_id} {where}: {sequence} (incoming seq. number). "
+                "Expected sequence 0 for transactions v2 idempotent producer with no existing state.",
+            )
+        if sequence > asked.lowest_sequence:
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"Out of order sequence number for producer {entry.producer_id} {where}: {sequence} (incoming seq. "
+                f"number), {asked.lowest_sequence} (earliest seen sequence)",
             )
 
     def _add_marker(self, entry: ProducerEntry, header: BatchHeader, data: Buffer) -> None:
@@ -163,6 +186,7 @@ class ProducerState:
         "recalled",
         "snapshots",
         "topic_partition",
+        "verifications",
     )
 
     def __init__(self, topic_partition: TopicPartition, snapshots: ProducerSnapshots, expiration_ms: int) -> None:
@@ -170,6 +194,7 @@ class ProducerState:
         self.snapshots = snapshots
         self.expiration_ms = expiration_ms
         self.producers: dict[int, ProducerEntry] = {}
+        self.verifications = Verifications()
         # Those of whom the log's end was asked for more than a snapshot knew.
         self.recalled: set[int] = set()
         # Open transactions, first offset to producer, in rising order: offsets are only ever added at the end.
@@ -202,6 +227,8 @@ class ProducerState:
         for completed in staged.completed:
             self._ongoing.pop(completed.first_offset, None)
             self._unreplicated[completed.first_offset] = completed.last_offset
+        for header in staged.in_transactions:
+            self.verifications.written(header)
 
     def stable_offset_after(self, staged: StagedProducers, completed: CompletedTransaction) -> int:
         """Where the last stable offset stands, as far as this partition's data goes, once the marker is written."""
@@ -235,6 +262,20 @@ class ProducerState:
         entry = self.producers.get(producer_id)
         return entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch
 
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, epochs_rise: bool, now_ms: int
+    ) -> Verification | None:
+        """None: there is nothing to ask, the transaction is open here already."""
+        entry = self.producers.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.invalid_producer_epoch,
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {entry.epoch}",
+            )
+        if self.has_ongoing_transaction(producer_id, epoch):
+            return None
+        return self.verifications.begin(producer_id, epoch, sequence, epochs_rise=epochs_rise, now_ms=now_ms)
+
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """The first offset whose fate is open: undecided, or decided by a marker that is not replicated yet."""
         unreplicated = self._unreplicated
@@ -256,6 +297,7 @@ class ProducerState:
     def expire(self, now_ms: int) -> None:
         for producer_id in [one.producer_id for one in self.producers.values() if self.is_expired(one, now_ms)]:
             del self.producers[producer_id]
+        self.verifications.expire(now_ms - self.expiration_ms)
 
     def advance_log_start(self, log_start_offset: int) -> None:
         """Old producers stay known; only the bookkeeping of what lies below moves."""

@@ -20,6 +20,7 @@ from odradek.config.topic_config import TopicConfig
 from odradek.instruments.traffic import Traffic
 from odradek.log.partition_log import Appended, PartitionLog
 from odradek.log.producer_state import Origin
+from odradek.log.verification import Verification
 from odradek.partition.deletions import Deletions
 from odradek.partition.group_sync import GroupSync
 from odradek.partition.pace import SLOW_SECONDS, AppendPace
@@ -194,6 +195,7 @@ class Partition:
         now_ms: int,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        verification: Verification | None = None,
     ) -> Appended:
         """Appends from the event loop. The caller waits for `durable` before it acknowledges."""
         monotonic = self._clock.monotonic
@@ -205,6 +207,8 @@ class Partition:
             now_ms=now_ms,
             origin=origin,
             transaction_version=transaction_version,
+            verification=verification,
+            verifies=True,
         )
         now = monotonic()
         if now - before >= SLOW_SECONDS or self._pace.slow:
@@ -218,6 +222,7 @@ class Partition:
         batches: list[BatchHeader],
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        verification: Verification | None = None,
     ) -> Appended:
         epoch = self.leader_epoch
 
@@ -235,6 +240,8 @@ class Partition:
                 now_ms=clock.wall_ms(),
                 origin=origin,
                 transaction_version=transaction_version,
+                verification=verification,
+                verifies=True,
             )
             return appended, clock.monotonic() - before
 
