@@ -46,9 +46,7 @@ def seconds_until_fenced(cluster: RealCluster, node: Member) -> float:
     return wait_for(f"the fence of broker {node.node_id}", lambda: node.node_id in cluster.fenced(WITNESS))
 
 
-def test_a_killed_broker_is_fenced_early(
-    cluster: RealCluster, victim: Member, measured: Callable[[str], None]
-) -> None:
+def test_a_killed_broker_is_fenced_early(cluster: RealCluster, victim: Member, measured: Callable[[str], None]) -> None:
     victim.kill()
     seconds = seconds_until_fenced(cluster, victim)
     measured(f"a broker is fenced {seconds * 1000:.0f} ms after kill -9")

@@ -13,6 +13,7 @@ from odradek.log.log_dirs import LogDirs
 from odradek.metadata.image import ClusterImage
 from odradek.partition.moves import ReplicaMoves
 from odradek.partition.partition import Partition
+from odradek.partition.refused_in_passing import RefusedBeforehand
 from odradek.protocol.schemas import Message, Schema
 from odradek.replication.throttle import ReplicationThrottle
 from odradek.waiting.fetch_sessions import FetchSessions
@@ -147,6 +148,10 @@ class BrokerPort(NodePort, Protocol):
     @property
     def leader_throttle(self) -> ReplicationThrottle:
         """Of what followers fetch here."""
+
+    @property
+    def refused_beforehand(self) -> RefusedBeforehand:
+        """Batches of producers that were quicker than the partition."""
 
     def partition(self, topic: str, index: int) -> Partition | None: ...
 

@@ -36,6 +36,7 @@ from odradek.node.vanished_leaders import VanishedLeaders
 from odradek.partition.moves import ReplicaMoves
 from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
+from odradek.partition.refused_in_passing import RefusedBeforehand
 from odradek.replication.throttle import ReplicationThrottle
 from odradek.waiting.fetch_sessions import FetchSessions
 
@@ -72,6 +73,7 @@ class Broker:
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
+        self.refused_beforehand: Final = RefusedBeforehand()
         self.leader_throttle: Final = _new_throttle(config)
         self._follower_throttle: Final = _new_throttle(config)
         self._move_throttle: Final = _new_throttle(config)
@@ -320,6 +322,7 @@ class Broker:
         name, topic_id, state = held
         log_dir = self.log_dirs.dir_of(log)
         pace = self._pace_of(log_dir)
+        refused = self.refused_beforehand
         self._partitions[name] = Partition(
             name,
             topic_id,
@@ -330,6 +333,7 @@ class Broker:
             executor=self.executor,
             disk_failed=self.fail_log_dir,
             high_watermark=None if len(state.replicas) == 1 else self.log_dirs.checkpointed_high_watermark(name),
+            refused_beforehand=refused.take(topic_id, name.partition) or refused.take(name.topic, name.partition),
         )
 
     async def _remove_topics(self, topics: Iterable[TopicImage]) -> None:

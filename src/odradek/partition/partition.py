@@ -71,6 +71,7 @@ class Partition:
         executor: Executor,
         disk_failed: Callable[[str, OSError], None],
         high_watermark: int | None = None,
+        refused_beforehand: RefusedInPassing | None = None,
     ) -> None:
         """`high_watermark` is the last that was written down; None: the log's end, where nobody else has a copy."""
         self.name: Final = name
@@ -98,7 +99,7 @@ class Partition:
         self._uncommitted_count = 0
         self._deletions: Final = Deletions()
         # Made when the first is refused: most partitions never refuse any.
-        self._refused_in_passing: RefusedInPassing | None = None
+        self._refused_in_passing = refused_beforehand
         # Grows with everything that watchers are told: who saw an older one has missed something.
         self.revision = 0
         # The batch that watchers are being told of: who waited for just this one need not ask the file for it.
@@ -158,6 +159,14 @@ class Partition:
         self.check_replica(expected_epoch)
         if not self.is_leader:
             raise KafkaError(ErrorCode.not_leader_or_follower)
+
+    def check_gap(self, batch: BatchHeader, now_ms: int) -> None:
+        """Raises what an idempotent producer is told whose batch builds on one that was refused and is not here yet."""
+        if self._refused_in_passing is not None:
+            known = self.log.producers.producers.get(batch.producer_id)
+            code = self._refused_in_passing.reason_for_gap(batch, known, now_ms)
+            if code is not None:
+                raise KafkaError(code)
 
     def refuse(self, batch: BatchHeader, code: ErrorCode) -> ErrorCode:
         """What the producer of a batch is told that is not appended for this reason."""

@@ -1,21 +1,33 @@
-"""Batches of idempotent producers that a partition refused for a reason that passes: no leader yet, too few in sync.
+"""Batches of idempotent producers that were refused for a reason that passes: not here yet, no leader, too few in sync.
 
 A producer has several requests on their way. If the reason passes between two of them, the second finds a gap where the
 first should be. Told so, librdkafka begins a new epoch for all partitions, and what others have stored but not
-acknowledged is stored twice. Told the reason of the first, it sends both again in their order. Apache Kafka takes up a
-connection's next request only after it has answered the one before, and so hardly ever comes into this.
+acknowledged is stored twice. Told the reason of the first, it sends both again in their order. Where nothing of the
+producer is in the log yet, the second would even be taken for its first, and the first could never be stored.
+
+Apache Kafka takes up a connection's next request only after it has answered the one before, and so hardly ever comes
+into this.
 """
 
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.log.producer_entry import ProducerEntry
 from odradek.records.batch import NO_SEQUENCE, BatchHeader
 
-PASSING: Final = frozenset((ErrorCode.not_leader_or_follower, ErrorCode.not_enough_replicas))
+PASSING: Final = frozenset(
+    (
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.unknown_topic_or_partition,
+    )
+)
 # By then whoever was refused has heard of it, and sends nothing more that builds on it.
 REMEMBERED_MS_MAX: Final = 60_000
 PRODUCERS_MAX: Final = 1000
+PARTITIONS_MAX: Final = 1000
 
 
 class _Refused(NamedTuple):
@@ -41,8 +53,29 @@ class RefusedInPassing:
     def reason_for_gap(self, batch: BatchHeader, known: ProducerEntry | None, now_ms: int) -> ErrorCode | None:
         """Why what should be before this batch is not in the log, if that is why."""
         refused = self._by_producer.get(batch.producer_id)
-        if refused is None or known is None or known.epoch != refused.epoch or batch.producer_epoch != refused.epoch:
+        if refused is None or batch.producer_epoch != refused.epoch or batch.base_sequence <= refused.sequence:
             return None
-        is_recent = now_ms - refused.at_ms <= REMEMBERED_MS_MAX
-        is_missing = known.last_sequence < refused.sequence < batch.base_sequence
-        return refused.code if is_recent and is_missing else None
+        if known is not None and (known.epoch != refused.epoch or known.last_sequence >= refused.sequence):
+            return None
+        return refused.code if now_ms - refused.at_ms <= REMEMBERED_MS_MAX else None
+
+
+class RefusedBeforehand:
+    """What was refused because the partition is not here: it may come between two requests."""
+
+    def __init__(self) -> None:
+        self._by_partition: Final[dict[tuple[UUID | str, int], RefusedInPassing]] = {}
+
+    def note(self, topic: UUID | str, index: int, batch: BatchHeader, code: ErrorCode, now_ms: int) -> None:
+        """Under the name that the producer used."""
+        if batch.base_sequence == NO_SEQUENCE or code not in PASSING:
+            return
+        refused = self._by_partition.pop((topic, index), None) or RefusedInPassing()
+        if len(self._by_partition) >= PARTITIONS_MAX:
+            del self._by_partition[next(iter(self._by_partition))]
+        self._by_partition[topic, index] = refused
+        refused.note(batch, code, now_ms)
+
+    def take(self, topic: UUID | str, index: int) -> RefusedInPassing | None:
+        """For the partition, which is here now."""
+        return self._by_partition.pop((topic, index), None)

@@ -1,11 +1,18 @@
 """A gap that a passing refusal made is told by that refusal; every other gap is told as what it is."""
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.partition.refused_in_passing import PRODUCERS_MAX, REMEMBERED_MS_MAX, RefusedInPassing
+from odradek.partition.refused_in_passing import (
+    PARTITIONS_MAX,
+    PRODUCERS_MAX,
+    REMEMBERED_MS_MAX,
+    RefusedBeforehand,
+    RefusedInPassing,
+)
 from odradek.records.batch import NO_SEQUENCE, BatchHeader, parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
@@ -90,3 +97,36 @@ def test_producers_without_sequences_are_not_remembered(fixture: Fixture) -> Non
     refused = RefusedInPassing()
     refused.note(header(NO_SEQUENCE), NOT_LEADER, now_ms=0)
     assert refused.reason_for_gap(header(3), known, 0) is None
+
+
+# ---- before there is anything of the producer, or of the partition
+
+
+def test_what_would_be_taken_for_the_first_is_refused_as_the_first_was(tmp_path: Path) -> None:
+    partition = Fixture(tmp_path).partition
+    partition.refuse(header(0), NOT_LEADER)
+    with pytest.raises(KafkaError) as refusal:
+        partition.check_gap(header(3), 0)
+    assert refusal.value.code is NOT_LEADER
+    for fine in (header(0), header(3, epoch=1), header(3, producer=8), header(NO_SEQUENCE)):
+        partition.check_gap(fine, 0)
+
+
+def test_a_partition_hears_what_was_refused_before_it_came() -> None:
+    beforehand = RefusedBeforehand()
+    topic_id = UUID(int=5)
+    beforehand.note(topic_id, 1, header(0), ErrorCode.unknown_topic_id, 0)
+    beforehand.note("t", 1, header(0), ErrorCode.kafka_storage_error, 0)
+    assert beforehand.take(topic_id, 0) is None and beforehand.take("t", 1) is None
+    refused = beforehand.take(topic_id, 1)
+    assert refused is not None and beforehand.take(topic_id, 1) is None
+    assert refused.reason_for_gap(header(1), None, 0) is ErrorCode.unknown_topic_id
+    assert refused.reason_for_gap(header(0), None, 0) is None
+
+
+def test_only_so_much_is_kept_for_partitions_that_may_never_come() -> None:
+    beforehand = RefusedBeforehand()
+    for index in range(PARTITIONS_MAX + 1):
+        beforehand.note("t", index, header(0), ErrorCode.unknown_topic_or_partition, 0)
+    assert beforehand.take("t", 0) is None
+    assert beforehand.take("t", 1) is not None

@@ -6,6 +6,7 @@ What Kafka checks in every single record and this does not is listed in `docs/di
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -165,7 +166,8 @@ def _produce_topic(
     if topic.topic_id is not None:
         known = broker.image.topics_by_id.get(topic.topic_id)
         if known is None:
-            return [PartitionResult(index, ErrorCode.unknown_topic_id) for index, _ in partitions]
+            code = ErrorCode.unknown_topic_id
+            return [_not_here(topic.topic_id, index, records, code, context, broker) for index, records in partitions]
         name = known.name
     return [
         _produce(name or "", topic.topic_id, index, records, request, context, broker) for index, records in partitions
@@ -295,6 +297,9 @@ def _produce(
 ) -> _Outcome:
     try:
         partition = _find(topic, topic_id, index, broker)
+    except KafkaError as error:
+        return _not_here(topic_id or topic, index, records, error.code, context, broker)
+    try:
         data, batches = _single_batch(records, context.version)
     except KafkaError as error:
         return _refused(topic, index, error, broker)
@@ -312,6 +317,7 @@ def _produce(
             _check_transaction(request)
         config = partition.log.config
         now_ms = broker.clock.wall_ms()
+        partition.check_gap(batches[0], now_ms)
         # A compressed batch may hold any amount, however small it looks.
         large = len(data) > WALK_ON_LOOP_BYTES_MAX or attributes & ATTRIBUTE_COMPRESSION_MASK
         if large and must_walk(batches[0], config, now_ms):
@@ -336,6 +342,21 @@ def _find(topic: str, topic_id: UUID | None, index: int, broker: BrokerPort) -> 
     if topic_id is not None and partition.topic_id != topic_id and topic_id != ZERO_UUID:
         raise KafkaError(ErrorCode.unknown_topic_id)
     return partition
+
+
+def _not_here(
+    topic: UUID | str,
+    index: int,
+    records: memoryview | None,
+    code: ErrorCode,
+    context: RequestContext,
+    broker: BrokerPort,
+) -> PartitionResult:
+    """What builds on it is to be refused too, even if the partition is here by then."""
+    with suppress(KafkaError):
+        _, batches = _single_batch(records, context.version)
+        broker.refused_beforehand.note(topic, index, batches[0], code, broker.clock.wall_ms())
+    return PartitionResult(index, code)
 
 
 def _check_transaction(request: ProduceRequest) -> None:

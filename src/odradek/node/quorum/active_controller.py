@@ -123,7 +123,9 @@ class ActiveController:
         controller.note_log_end(self._driver.log_end_offset)
         decision = command(controller)
         self._write(decision)
-        await self._committed(self._last_offset)
+        # Who finds nothing to do need not wait: nobody is told.
+        if decision.records or decision.kraft_version is not None:
+            await self._committed(self._last_offset)
         return decision.response
 
     async def _active(self) -> Controller:
