@@ -1,7 +1,8 @@
 """`partition.metadata`: which topic, by id, a partition's directory belongs to.
 
 Creating a partition waits for no disk: file and directory become durable before the partition's first record does. A
-power loss in between leaves no file, or one without content; no record in such a directory was promised to anybody.
+power loss in between leaves no file, or one without content, and a full disk one that breaks off; no record in such a
+directory was promised to anybody.
 """
 
 from uuid import UUID
@@ -12,6 +13,8 @@ from odradek.base.ports import Disk
 from odradek.log.names import PARTITION_METADATA
 
 _VERSION = 0
+_BEFORE_THE_ID = f"version: {_VERSION}\ntopic_id: ".encode()
+_SIZE = len(_BEFORE_THE_ID) + len(uuid_to_text(ZERO_UUID))
 
 
 class MalformedPartitionMetadata(ValueError):
@@ -19,10 +22,10 @@ class MalformedPartitionMetadata(ValueError):
 
 
 def read_topic_id(disk: Disk, directory: str) -> UUID | None:
-    """None if there is no such file, or nothing in it."""
+    """None if there is no such file, or nothing in it, or not all of what was to be in it."""
     path = f"{directory}/{PARTITION_METADATA}"
     content = disk.read_bytes(path).strip(b"\0") if disk.exists(path) else b""
-    if not content:
+    if len(content) < _SIZE and (_BEFORE_THE_ID.startswith(content) or content.startswith(_BEFORE_THE_ID)):
         return None
     try:
         # A newer version may only add lines.
@@ -39,7 +42,7 @@ def read_topic_id(disk: Disk, directory: str) -> UUID | None:
 
 def write_topic_id(disk: Disk, directory: str, topic_id: UUID) -> None:
     """Where no id is. Durable only after `sync_identity`."""
-    content = f"version: {_VERSION}\ntopic_id: {uuid_to_text(topic_id)}".encode()
+    content = _BEFORE_THE_ID + uuid_to_text(topic_id).encode()
     file = disk.open(f"{directory}/{PARTITION_METADATA}", create=True)
     try:
         file.write_at(0, content)

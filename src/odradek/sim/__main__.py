@@ -128,6 +128,7 @@ def _explore(options: argparse.Namespace) -> int:
             seconds = time.perf_counter() - began
             if not result.passed:
                 failed.append(result)
+                print(f"seed {result.seed}, {result.scenario}: {result.violations[0]}".splitlines()[0], flush=True)
             if options.hashes:
                 print(result.seed, result.trace_hash, flush=True)
             pace = f"{done / seconds:.1f} seeds/s, {simulated_seconds / seconds:.0f} simulated s/s"
@@ -135,8 +136,6 @@ def _explore(options: argparse.Namespace) -> int:
             if failed and not options.keep_going:
                 break
     print(f"{done} seeds in {time.perf_counter() - began:.1f} s: {pace}, {len(failed)} failed")
-    for result in failed:
-        print(f"seed {result.seed}, {result.scenario}: {result.violations[0]}".splitlines()[0])
     if not failed:
         return EXIT_OK
     _explain(min(failed, key=lambda result: result.seed), options)

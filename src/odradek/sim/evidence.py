@@ -296,7 +296,7 @@ class Evidence:
                 )
             )
         if answer.high_watermark >= 0:
-            self._witness.is_told(exchange.answerer, leader.leader_epoch, answer.high_watermark)
+            self._witness.is_told(exchange.asker, exchange.answerer, leader.leader_epoch, answer.high_watermark)
 
     # ---- brokers
 

@@ -149,6 +149,8 @@ class HighWatermarkTold:
     """A leader said that everything below an offset is committed; and what every voter's disk held just before it."""
 
     leader: str
+    listener: str
+    """Of what others are told, one may come later and have been thought of earlier."""
     epoch: int
     offset: int
     seconds: float

@@ -33,7 +33,7 @@ class Witness:
         self._disks: Final = disks
         self._voters: Final = dict(voters)
         self._history: Final = history
-        self._told: Final[dict[tuple[str, int], int]] = {}
+        self._told: Final[dict[tuple[str, int, str], int]] = {}
         self._first_appended: Final[dict[tuple[int, int], Appended]] = {}
         self._end = 0
         self._topics = Topics()
@@ -44,15 +44,15 @@ class Witness:
         if batch.voter_ids is not None and batch.voter_ids != self._voters.keys():
             self._history.has_fixed_voters = False
 
-    def is_told(self, leader: str, epoch: int, offset: int) -> None:
+    def is_told(self, listener: str, leader: str, epoch: int, offset: int) -> None:
         """A leader tells another node its high watermark."""
-        before = self._told.get((leader, epoch))
+        before = self._told.get((leader, epoch, listener))
         snapshot_end = max(self._disks[leader].durable_snapshots(), default=(0, 0))[0]
         if before == offset and snapshot_end <= offset:
             return
-        self._told[leader, epoch] = offset
+        self._told[leader, epoch, listener] = offset
         now = self._world.now
-        if before is None:
+        if not any((log.leader, log.epoch) == (leader, epoch) for log in self._history.leader_logs):
             batches = self._disks[leader].batches()
             start = batches[0].base_offset if batches else offset
             log = LeaderLog(leader=leader, epoch=epoch, seconds=now, start_offset=start, batches=batches)
@@ -61,6 +61,7 @@ class Witness:
         self._history.told.append(
             HighWatermarkTold(
                 leader=leader,
+                listener=listener,
                 epoch=epoch,
                 offset=offset,
                 seconds=now,

@@ -160,6 +160,22 @@ def test_a_directory_without_an_id_and_without_records_is_taken_over() -> None:
     in_many_worlds(story)
 
 
+@pytest.mark.parametrize("size", [1, 10, 11, 25, 42])
+def test_an_id_that_breaks_off_is_none(size: int) -> None:
+    """The disk was full when the partition was created."""
+
+    def story(broker: Broker) -> None:
+        file = broker.disk.open(f"{broker.logs[0].directory}/partition.metadata")
+        assert file.size() == 43
+        file.truncate(size)
+        file.close()
+        broker.kill()
+        broker.start()
+        assert broker.identities() == {TOPIC_ID}
+
+    in_many_worlds(story)
+
+
 def test_records_of_a_directory_that_had_no_id_are_kept_once_it_has_one() -> None:
     """As of a broker that kept no ids, and was stopped cleanly."""
 

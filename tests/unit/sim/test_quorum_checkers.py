@@ -243,6 +243,7 @@ def test_who_hears_its_leader_helps_nobody_to_depose_it() -> None:
 def told(offset: int, *holders: str, epoch: int = 1, seconds: float = 1.0) -> HighWatermarkTold:
     return HighWatermarkTold(
         leader="node1",
+        listener="node2",
         epoch=epoch,
         offset=offset,
         seconds=seconds,
@@ -267,7 +268,10 @@ def test_what_is_committed_is_on_a_majority_and_of_the_own_epoch() -> None:
 def test_a_high_watermark_never_goes_back() -> None:
     first, later = told(5, "node1", "node2"), told(7, "node1", "node2", seconds=2.0)
     assert not broken(first, later)
-    assert broken(later, replace(first, seconds=3.0)) == {NEVER_BACK}
+    again = replace(first, seconds=3.0)
+    assert broken(later, again) == {NEVER_BACK}
+    # Answers to two nodes overtake each other.
+    assert not broken(later, replace(again, listener="node3"))
 
 
 def test_what_is_committed_stays() -> None:

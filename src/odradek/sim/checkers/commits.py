@@ -41,14 +41,14 @@ def check_commits(history: QuorumHistory, settings: QuorumSettings, *, ended_sec
 
 
 def check_told(history: QuorumHistory) -> Iterator[Violation]:
-    said: dict[tuple[str, int], int] = {}
+    said: dict[tuple[str, int, str], int] = {}
     committed_end = 0
     for one in history.told:
-        before = said.get((one.leader, one.epoch), 0)
+        before = said.get((one.leader, one.epoch, one.listener), 0)
         if one.offset < before:
             what = f"{one.leader} goes back from {before} to {one.offset} in epoch {one.epoch}"
             yield Violation(NEVER_BACK, what, one.seconds)
-        said[one.leader, one.epoch] = one.offset
+        said[one.leader, one.epoch, one.listener] = one.offset
         if one.offset <= committed_end:
             continue
         committed_end = one.offset
