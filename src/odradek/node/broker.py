@@ -12,9 +12,9 @@ from odradek.base.ports import Clock, Executor, ForwardingPort, Random
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
+from odradek.handlers.context import GroupsPort
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
-from odradek.handlers.context import GroupsPort
 from odradek.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.log.partition_log import PartitionLog
 from odradek.metadata.apply import ImageDelta
