@@ -60,6 +60,10 @@ def _ours(assignor: str, group: GroupSpec) -> Assignment | None:
         return None
 
 
+def _spec(members: dict[str, MemberSpec], counts: dict[UUID, int]) -> GroupSpec:
+    return GroupSpec(members, counts, len({member.topic_ids for member in members.values()}) <= 1)
+
+
 class Group:
     """Members come, go and change their minds, and topics grow."""
 
@@ -73,7 +77,7 @@ class Group:
             self.come()
 
     def spec(self) -> GroupSpec:
-        return GroupSpec(dict(self.members), dict(self.counts))
+        return _spec(dict(self.members), dict(self.counts))
 
     def change(self) -> None:
         self.rng.choice([self.come, self.go, self.grow, self.rethink])()
@@ -126,6 +130,6 @@ def test_a_topic_that_is_not_there(kafkas_assignors: JavaProgram, assignor: str)
         {"a": MemberSpec(frozenset({gone}))},
         {"a": MemberSpec(frozenset({gone})), "b": MemberSpec(frozenset({here}))},
     ):
-        spec = GroupSpec(members, {here: 3})
+        spec = _spec(members, {here: 3})
         assert _ours(assignor, spec) is None
         assert _kafkas(kafkas_assignors, assignor, spec) is None

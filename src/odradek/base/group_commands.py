@@ -17,6 +17,12 @@ NO_OFFSET: Final = -1
 NO_LEADER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 DEFAULT_RETENTION: Final = -1
+JOINING_EPOCH: Final = 0
+LEAVING_EPOCH: Final = -1
+LEAVING_FOR_A_WHILE_EPOCH: Final = -2
+"""Of a static member, that will be back under its instance id."""
+NO_MEMBER_EPOCH: Final = -1
+NO_TIMEOUT: Final = -1
 
 
 # ---- the classic protocol
@@ -121,6 +127,75 @@ class LeaveAnswer(NamedTuple):
         return self.members[0].error
 
 
+# ---- the consumer protocol (KIP-848)
+
+
+class TopicIdPartitions(NamedTuple):
+    topic_id: UUID
+    partitions: tuple[int, ...]
+
+
+class ConsumerGroupHeartbeat(NamedTuple):
+    """The one thing that members of a consumer group say. None, and -1, stand for what has not changed since."""
+
+    version: int
+    group_id: str
+    member_id: str
+    member_epoch: int
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = NO_TIMEOUT
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: tuple[TopicIdPartitions, ...] | None = None
+    """What the member holds at present."""
+
+
+class ConsumerGroupHeartbeatAnswer(NamedTuple):
+    error: ErrorCode
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: tuple[TopicIdPartitions, ...] | None = None
+    """What the member may hold; None if that is what it was told last."""
+
+
+class AssignedTopic(NamedTuple):
+    topic_id: UUID
+    topic: str
+    partitions: tuple[int, ...]
+
+
+class DescribedConsumer(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    topic_names: tuple[str, ...]
+    topic_regex: str | None
+    assignment: tuple[AssignedTopic, ...]
+    target_assignment: tuple[AssignedTopic, ...]
+    speaks_classic: bool
+    """It is a member by the classic protocol, of a group on its way from one to the other."""
+
+
+class DescribedConsumerGroup(NamedTuple):
+    group_id: str
+    error: ErrorCode
+    error_message: str | None = None
+    state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+
+
 # ---- offsets
 
 
@@ -188,6 +263,9 @@ class FetchOffsets(NamedTuple):
     topics: Sequence[TopicPartitions] | None
     """None asks for all."""
     require_stable: bool = False
+    member_id: str | None = None
+    """With its epoch, of who fetches as a member of a consumer group."""
+    member_epoch: int = NO_MEMBER_EPOCH
 
 
 class FetchedPartition(NamedTuple):
@@ -262,6 +340,7 @@ Answer = (
     | SyncAnswer
     | HeartbeatAnswer
     | LeaveAnswer
+    | ConsumerGroupHeartbeatAnswer
     | CommitAnswer
     | FetchAnswer
     | DeleteOffsetsAnswer

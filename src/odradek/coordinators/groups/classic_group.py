@@ -84,6 +84,10 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
+    def is_empty(self) -> bool:
+        return self.state is State.EMPTY
+
+    @property
     def can_rebalance(self) -> bool:
         return self.state in _STATES_BEFORE[State.PREPARING_REBALANCE]
 
@@ -239,6 +243,7 @@ class ClassicGroup:
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, generation_id: int, *, is_transactional: bool
     ) -> None:
+        """Of any partition: who is of this generation may commit what it likes."""
         if self.state is State.DEAD:
             raise KafkaError(ErrorCode.coordinator_not_available)
         if generation_id < 0 and self.state is State.EMPTY:

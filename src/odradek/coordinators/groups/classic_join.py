@@ -11,6 +11,7 @@ from .classic_group import ClassicGroup, State
 from .classic_member import ClassicMember
 from .classic_rebalance import ClassicRebalance
 from .classic_records import record_of, record_of_new
+from .consumer_records import group_tombstones
 from .groups import SESSION, Groups
 from .outcome import Outcome, StaticMemberWritten, Token, refusal_of_append
 from .settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
@@ -32,8 +33,10 @@ class ClassicJoin:
 
     def join(self, command: JoinGroup, token: Token, now_ms: int, out: Outcome) -> None:
         is_unknown = command.member_id == UNKNOWN_MEMBER_ID
-        group = self._groups.get(command.group_id)
+        group = self._groups.classic(command.group_id)
         is_new_group = group is None
+        deserted = self._groups.consumer(command.group_id)
+        tombstones = [] if deserted is None else group_tombstones(deserted)
         if group is None:
             if not is_unknown:
                 _refuse(token, command.member_id, ErrorCode.unknown_member_id, out)
@@ -53,7 +56,7 @@ class ClassicJoin:
         else:
             self._join_again(group, command, token, now_ms, out)
         if is_new_group and not out.records:
-            out.write_classic_group(record_of_new(group))
+            out.write_classic_group(record_of_new(group), after=tombstones)
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
         """Counting those who have joined, while members are called together: who comes first stays."""
@@ -182,7 +185,7 @@ class ClassicJoin:
                 self._rebalance.complete_if_all_joined(group, now_ms, out)
 
     def static_member_written(self, written: StaticMemberWritten, error: ErrorCode, now_ms: int, out: Outcome) -> None:
-        group = self._groups.get(written.group_id)
+        group = self._groups.classic(written.group_id)
         member = None if group is None else group.members.get(written.new_member_id)
         if group is None or member is None or member.awaiting_join is None or group.state is not State.STABLE:
             # A rebalance that has begun meanwhile has an answer for it.

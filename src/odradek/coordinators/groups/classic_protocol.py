@@ -24,33 +24,29 @@ from .classic_member import EMPTY_ASSIGNMENT
 from .classic_rebalance import ClassicRebalance
 from .classic_records import record_of
 from .groups import JOIN, SESSION, SYNC, DeadlineKey, Groups
-from .outcome import AssignmentWritten, Outcome, StaticMemberWritten, Token, Written, refusal_of_append
+from .outcome import AssignmentWritten, Outcome, StaticMemberWritten, Token, refusal_of_append
 from .settings import GroupSettings
 
 
 class ClassicProtocol:
-    def __init__(self, groups: Groups, settings: GroupSettings, new_uuid: Callable[[], UUID]) -> None:
+    def __init__(
+        self, groups: Groups, settings: GroupSettings, rebalance: ClassicRebalance, new_uuid: Callable[[], UUID]
+    ) -> None:
         self._groups = groups
-        self._settings = settings
-        self._rebalance = ClassicRebalance(groups, settings)
-        self._joining = ClassicJoin(groups, settings, self._rebalance, new_uuid)
+        self._size_max = settings.classic_group_max_size
+        self._rebalance = rebalance
+        self._joining = ClassicJoin(groups, settings, rebalance, new_uuid)
 
     def join(self, command: JoinGroup, token: Token, now_ms: int) -> Outcome:
         out = Outcome()
-        shortest, longest = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
-        if not command.group_id:
-            out.answers.append((token, JoinAnswer(ErrorCode.invalid_group_id, command.member_id)))
-        elif not shortest <= command.session_timeout_ms <= longest:
-            out.answers.append((token, JoinAnswer(ErrorCode.invalid_session_timeout, command.member_id)))
-        else:
-            self._joining.join(command, token, now_ms, out)
+        self._joining.join(command, token, now_ms, out)
         return out
 
     # ---- sync
 
-    def sync(self, command: SyncGroup, token: Token) -> Outcome:
+    def sync(self, command: SyncGroup, token: Token, now_ms: int) -> Outcome:
         out = Outcome()
-        group = self._groups.get(command.group_id)
+        group = self._groups.classic(command.group_id)
         error = _check_sync(group, command)
         if error is not ErrorCode.none or group is None:
             out.answers.append((token, SyncAnswer(error)))
@@ -87,7 +83,7 @@ class ClassicProtocol:
     def _heartbeat(self, command: Heartbeat, now_ms: int) -> ErrorCode:
         if not command.group_id:
             return ErrorCode.invalid_group_id
-        group = self._groups.get(command.group_id)
+        group = self._groups.classic(command.group_id)
         if group is None:
             return ErrorCode.unknown_member_id
         if group.state is State.DEAD:
@@ -112,7 +108,7 @@ class ClassicProtocol:
 
     def leave(self, command: LeaveGroup, token: Token, now_ms: int) -> Outcome:
         out = Outcome()
-        group = self._groups.get(command.group_id)
+        group = self._groups.classic(command.group_id)
         if not command.group_id:
             out.answers.append((token, LeaveAnswer(ErrorCode.invalid_group_id)))
         elif group is None:
@@ -160,7 +156,7 @@ class ClassicProtocol:
     def deadline(self, key: DeadlineKey, now_ms: int) -> Outcome:
         out = Outcome()
         kind, group_id, member_id = key
-        group = self._groups.get(group_id)
+        group = self._groups.classic(group_id)
         if group is None or group.state is State.DEAD:
             return out
         if kind == SESSION:
@@ -171,7 +167,7 @@ class ClassicProtocol:
             self._rebalance.sync_deadline(group, now_ms, out)
         return out
 
-    def written(self, written: Written, error: ErrorCode, now_ms: int) -> Outcome:
+    def written(self, written: AssignmentWritten | StaticMemberWritten, error: ErrorCode, now_ms: int) -> Outcome:
         out = Outcome()
         if isinstance(written, StaticMemberWritten):
             self._joining.static_member_written(written, error, now_ms, out)
@@ -180,7 +176,7 @@ class ClassicProtocol:
         return out
 
     def _assignment_written(self, written: AssignmentWritten, error: ErrorCode, now_ms: int, out: Outcome) -> None:
-        group = self._groups.get(written.group_id)
+        group = self._groups.classic(written.group_id)
         if (
             group is None
             or group.state is not State.COMPLETING_REBALANCE
@@ -198,10 +194,10 @@ class ClassicProtocol:
     def loaded(self, now_ms: int) -> list[Outcome]:
         """Everybody gets a whole session to be heard of by the new coordinator."""
         outcomes = []
-        for group in self._groups:
+        for group in self._groups.all_classic():
             for member in group.members.values():
                 self._rebalance.keep_alive(group, member, now_ms)
-            if len(group.members) > self._settings.classic_group_max_size:
+            if len(group.members) > self._size_max:
                 out = Outcome()
                 cause = f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over capacity"
                 self._rebalance.prepare(group, cause, now_ms, out)
@@ -211,7 +207,7 @@ class ClassicProtocol:
     def unload(self, now_ms: int) -> Outcome:
         """Who waits is told to look for the new coordinator."""
         out = Outcome()
-        for group in self._groups:
+        for group in self._groups.all_classic():
             group.move_to(State.DEAD, now_ms)
             for member in group.members.values():
                 refusal = JoinAnswer(ErrorCode.not_coordinator, member.member_id)

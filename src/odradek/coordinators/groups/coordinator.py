@@ -6,6 +6,10 @@ appended and replayed before the next one is taken. Nothing here reads a clock, 
 
 When the partition's leadership comes, the host makes a new coordinator, calls `advance` with the high watermark,
 replays the log and calls `loaded`; when it goes, `unload` says who has to be told.
+
+Consumer groups depend on the cluster beside the log. The host gives `topics` and `configs`, one of each for all
+coordinators of a broker, keeps them as the cluster is, and calls `topics_changed` of each coordinator when topics were
+created, got more partitions or other replicas, or were deleted (`topics_deleted` then takes their offsets away).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,12 +19,15 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.group_commands import (
     CommitOffsets,
     CommitOffsetsInTransaction,
+    ConsumerGroupHeartbeat,
     DeleteGroups,
     DeleteGroupsAnswer,
     DeleteOffsets,
+    DescribedConsumerGroup,
     DescribedGroup,
     FetchOffsets,
     Heartbeat,
+    JoinAnswer,
     JoinGroup,
     LeaveGroup,
     ListedGroup,
@@ -29,13 +36,19 @@ from odradek.base.group_commands import (
 from odradek.base.ids import TopicPartition
 from odradek.records.batch import NO_PRODUCER_ID
 
-from .classic_group import ClassicGroup, State
 from .classic_protocol import ClassicProtocol
+from .classic_rebalance import ClassicRebalance
 from .classic_records import group_from, tombstone_of
-from .groups import Groups
+from .consumer_classic import ClassicMembers
+from .consumer_group import ConsumerGroup
+from .consumer_groups import ConsumerGroups
+from .consumer_records import group_tombstones
+from .consumer_replay import ConsumerKey, replay_consumer
+from .group_configs import GroupConfigs
+from .groups import JOIN, SESSION, SYNC, Group, Groups
 from .offset_store import OffsetStore, stored
 from .offsets import Offsets
-from .outcome import Outcome, Token, Written
+from .outcome import GroupConverted, Outcome, Token, Written
 from .records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -46,13 +59,15 @@ from .records import (
     OffsetCommitValue,
 )
 from .settings import GroupSettings
-from .views import describe_groups, list_groups
+from .topics import NoTopics, Topics
+from .views import describe_consumer_groups, describe_groups, list_groups
 
 Command = (
     JoinGroup
     | SyncGroup
     | Heartbeat
     | LeaveGroup
+    | ConsumerGroupHeartbeat
     | CommitOffsets
     | CommitOffsetsInTransaction
     | FetchOffsets
@@ -62,35 +77,65 @@ Command = (
 
 
 class GroupCoordinator:
-    def __init__(self, settings: GroupSettings, new_uuid: Callable[[], UUID]) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        new_uuid: Callable[[], UUID],
+        topics: Topics | None = None,
+        configs: GroupConfigs | None = None,
+    ) -> None:
         self._settings = settings
+        self._topics = topics or NoTopics()
         self._groups = Groups()
         self._store = OffsetStore()
-        self._classic = ClassicProtocol(self._groups, settings, new_uuid)
-        self._offsets = Offsets(self._groups, self._store, settings, self._classic.heard_of)
+        rebalance = ClassicRebalance(self._groups, settings)
+        self._classic = ClassicProtocol(self._groups, settings, rebalance, new_uuid)
+        self._consumers = ConsumerGroups(
+            self._groups, settings, configs or GroupConfigs(settings), self._topics, rebalance, new_uuid
+        )
+        self._offsets = Offsets(self._groups, self._store, settings, self._topics, self._classic.heard_of)
 
     # ---- commands
 
     def handle(self, command: Command, token: Token, now_ms: int) -> Outcome:
         match command:
+            case ConsumerGroupHeartbeat():
+                return self._consumers.protocol.heartbeat(command, token, now_ms)
             case Heartbeat():
-                return self._classic.heartbeat(command, token, now_ms)
+                return self._protocol_of(command.group_id).heartbeat(command, token, now_ms)
             case CommitOffsets():
                 return self._offsets.commit(command, token, now_ms)
             case FetchOffsets():
                 return self._offsets.fetch(command, token)
             case JoinGroup():
-                return self._classic.join(command, token, now_ms)
+                return self._join(command, token, now_ms)
             case SyncGroup():
-                return self._classic.sync(command, token)
+                return self._protocol_of(command.group_id).sync(command, token, now_ms)
             case LeaveGroup():
-                return self._classic.leave(command, token, now_ms)
+                return self._protocol_of(command.group_id).leave(command, token, now_ms)
             case CommitOffsetsInTransaction():
                 return self._offsets.commit_in_transaction(command, token, now_ms)
             case DeleteOffsets():
                 return self._offsets.delete(command, token)
             case DeleteGroups():
                 return self._delete_groups(command, token)
+
+    def _protocol_of(self, group_id: str) -> ClassicProtocol | ClassicMembers:
+        """For who speaks the classic protocol: a consumer group may have such members too."""
+        is_consumer = isinstance(self._groups.get(group_id), ConsumerGroup)
+        return self._consumers.classic_members if is_consumer else self._classic
+
+    def _join(self, command: JoinGroup, token: Token, now_ms: int) -> Outcome:
+        shortest, longest = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
+        if not command.group_id:
+            return Outcome(answers=[(token, JoinAnswer(ErrorCode.invalid_group_id, command.member_id))])
+        if not shortest <= command.session_timeout_ms <= longest:
+            return Outcome(answers=[(token, JoinAnswer(ErrorCode.invalid_session_timeout, command.member_id))])
+        group = self._groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup) and group.is_empty:
+            # A classic group comes in its place.
+            return self._classic.join(command, token, now_ms)
+        return self._protocol_of(command.group_id).join(command, token, now_ms)
 
     def _delete_groups(self, command: DeleteGroups, token: Token) -> Outcome:
         out = Outcome()
@@ -105,7 +150,7 @@ class GroupCoordinator:
                 results.append((group_id, refusal.code))
                 continue
             self._offsets.delete_all(group_id, out)
-            out.records.append(tombstone_of(group_id))
+            out.records += _tombstones_of(group)
             results.append((group_id, ErrorCode.none))
         out.answers_when_committed.append((token, DeleteGroupsAnswer(tuple(results))))
         return out
@@ -113,10 +158,14 @@ class GroupCoordinator:
     def describe_groups(self, group_ids: Sequence[str], version: int) -> tuple[DescribedGroup, ...]:
         return describe_groups(self._groups, group_ids, version)
 
+    def describe_consumer_groups(self, group_ids: Sequence[str]) -> tuple[DescribedConsumerGroup, ...]:
+        """As everything that was appended has made them, committed or not."""
+        return describe_consumer_groups(self._groups, group_ids, self._topics, self._settings.consumer_assignors[0])
+
     def list_groups(self, states: Collection[str] = (), kinds: Collection[str] = ()) -> tuple[ListedGroup, ...]:
         return list_groups(self._groups, states, kinds)
 
-    def group(self, group_id: str) -> ClassicGroup | None:
+    def group(self, group_id: str) -> Group | None:
         """For who wants to look, not to change: its last rebalances, for one."""
         return self._groups.get(group_id)
 
@@ -128,21 +177,28 @@ class GroupCoordinator:
     def pass_deadline(self, now_ms: int) -> Outcome | None:
         """One that has come; None if there is none. To be called until it returns None."""
         key = self._groups.deadlines.pop_due(now_ms)
-        return None if key is None else self._classic.deadline(key, now_ms)
+        if key is None:
+            return None
+        protocol = self._classic if key[0] in (SESSION, JOIN, SYNC) else self._consumers
+        return protocol.deadline(key, now_ms)
 
     def expire_offsets(self, now_ms: int) -> Outcome:
         """Every `offsets_retention_check_interval_ms`: offsets and groups that nobody has used for too long."""
         out = Outcome(is_atomic=False)
         for group in self._groups:
-            if self._offsets.expire(group, now_ms, out) and group.state is State.EMPTY:
-                out.records.append(tombstone_of(group.group_id))
+            if self._offsets.expire(group, now_ms, out) and group.is_empty:
+                out.records += _tombstones_of(group)
         return out
 
     # ---- what happens in the log
 
     def written(self, written: Written, error: ErrorCode, now_ms: int) -> Outcome:
         """Of an outcome's `on_written`: committed, or the error with which it was not."""
-        return self._classic.written(written, error, now_ms)
+        if not isinstance(written, GroupConverted):
+            return self._classic.written(written, error, now_ms)
+        if error is not ErrorCode.none:
+            self._groups.put(written.former)
+        return Outcome()
 
     def advance(self, high_watermark: int) -> None:
         self._store.advance(high_watermark)
@@ -159,7 +215,8 @@ class GroupCoordinator:
                 if not isinstance(value, OffsetCommitValue):
                     self._store.delete(key.group, partition, offset)
                     return
-                self._groups.get_or_create(key.group, now_ms)
+                if key.group not in self._groups:
+                    self._groups.get_or_create(key.group, now_ms)
                 if producer_id == NO_PRODUCER_ID:
                     self._store.commit(key.group, partition, stored(value, offset))
                 else:
@@ -169,10 +226,19 @@ class GroupCoordinator:
                     self._groups.put(group_from(key.group, value, now_ms))
                 else:
                     self._groups.remove(key.group)
+            case _:
+                assert isinstance(key, ConsumerKey)
+                replay_consumer(self._groups, key, record)
 
     def replay_marker(self, producer_id: int, *, commits: bool, offset: int) -> None:
         """The end of a transaction that has, or may have, committed offsets."""
         self._store.end_transaction(producer_id, commits=commits, marker_offset=offset)
+
+    # ---- what happens in the cluster
+
+    def topics_changed(self, names: Collection[str], *, any_created: bool) -> None:
+        """Those created, grown, moved or deleted; `topics` has them already as they are now."""
+        self._consumers.topics_changed(names, any_created=any_created)
 
     def topics_deleted(self, topics: Mapping[str, UUID]) -> Outcome:
         return self._offsets.topics_deleted(topics)
@@ -180,7 +246,12 @@ class GroupCoordinator:
     # ---- leadership
 
     def loaded(self, now_ms: int) -> list[Outcome]:
+        self._consumers.loaded(now_ms)
         return self._classic.loaded(now_ms)
 
     def unload(self, now_ms: int) -> Outcome:
         return self._classic.unload(now_ms)
+
+
+def _tombstones_of(group: Group) -> list[GroupRecord]:
+    return group_tombstones(group) if isinstance(group, ConsumerGroup) else [tombstone_of(group.group_id)]

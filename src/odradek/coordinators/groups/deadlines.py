@@ -28,6 +28,9 @@ class Deadlines(Generic[K]):
     def cancel(self, key: K) -> None:
         self._set.pop(key, None)
 
+    def is_set(self, key: K) -> bool:
+        return key in self._set
+
     def next_at(self) -> int | None:
         self._settle()
         return self._heap[0][0] if self._heap else None

@@ -3,11 +3,21 @@
 from collections.abc import Iterator
 
 from .classic_group import ClassicGroup
+from .consumer_group import ConsumerGroup
 from .deadlines import Deadlines
+
+Group = ClassicGroup | ConsumerGroup
 
 SESSION = "session"
 JOIN = "join"
 SYNC = "sync"
+CONSUMER_SESSION = "consumer session"
+CONSUMER_REBALANCE = "consumer rebalance"
+"""Of a member that is to give up partitions."""
+CONSUMER_JOIN = "consumer join"
+"""Of a member by the classic protocol, that has been told to join again."""
+CONSUMER_SYNC = "consumer sync"
+CONSUMER_REGEXES = "consumer regexes"
 
 DeadlineKey = tuple[str, str, str]
 """Of what kind, of which group, and of which member, if of one."""
@@ -16,22 +26,47 @@ DeadlineKey = tuple[str, str, str]
 class Groups:
     def __init__(self) -> None:
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
-        self._by_id: dict[str, ClassicGroup] = {}
+        self._by_id: dict[str, Group] = {}
 
-    def get(self, group_id: str) -> ClassicGroup | None:
+    def get(self, group_id: str) -> Group | None:
         return self._by_id.get(group_id)
 
-    def get_or_create(self, group_id: str, now_ms: int) -> ClassicGroup:
+    def classic(self, group_id: str) -> ClassicGroup | None:
         group = self._by_id.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def consumer(self, group_id: str) -> ConsumerGroup | None:
+        group = self._by_id.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def get_or_create(self, group_id: str, now_ms: int) -> ClassicGroup:
+        """The classic group that comes to be with its first member or offset."""
+        group = self.classic(group_id)
         if group is None:
             group = self._by_id[group_id] = ClassicGroup(group_id, now_ms)
         return group
 
-    def put(self, group: ClassicGroup) -> None:
+    def consumer_to_replay(self, group_id: str) -> ConsumerGroup:
+        """In the place of a classic group, if that was only there for its offsets."""
+        group = self.consumer(group_id)
+        if group is None:
+            group = self._by_id[group_id] = ConsumerGroup(group_id)
+        return group
+
+    def put(self, group: Group) -> None:
         self._by_id[group.group_id] = group
 
     def remove(self, group_id: str) -> None:
         self._by_id.pop(group_id, None)
 
-    def __iter__(self) -> Iterator[ClassicGroup]:
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._by_id
+
+    def __iter__(self) -> Iterator[Group]:
         return iter(self._by_id.values())
+
+    def all_classic(self) -> Iterator[ClassicGroup]:
+        return (group for group in self._by_id.values() if isinstance(group, ClassicGroup))
+
+    def all_consumer(self) -> Iterator[ConsumerGroup]:
+        return (group for group in self._by_id.values() if isinstance(group, ConsumerGroup))

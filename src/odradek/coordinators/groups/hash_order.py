@@ -4,16 +4,35 @@ Where Kafka takes the first that it meets, a leader or a protocol among equals, 
 same history leads to the same group on either.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Reversible
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
+from odradek.base.java_hash import string_hash
+
 _SMALLEST_TABLE: Final = 16
+_CODES_KEPT: Final = 8_192
+_FIBONACCI: Final = -7046029254386353131
 
 
 def first_in_hash_order(names: Iterable[str], table_size: int = _SMALLEST_TABLE) -> str:
     """Names that fall into the same place stay in the order given, the one in which they were added."""
     return min(names, key=lambda name: _place(name, table_size))
+
+
+def names_in_hash_order(names: Collection[str]) -> list[str]:
+    """As of a map that has grown with them."""
+    size = table_size_for(len(names))
+    return sorted(names, key=lambda name: _place(name, size))
+
+
+def in_timeline_order(names: Reversible[str], table_size: int) -> list[str]:
+    """As of the tables that Kafka's coordinators keep, whose places are the highest bits of another product, and
+    which meet last what came first of those that fall into the same place."""
+    shift = 65 - table_size.bit_length()
+    latest_first = list(reversed(names))
+    return sorted(latest_first, key=lambda name: (_signed_code(name) * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> shift)
 
 
 def uuids_in_hash_order(uuids: Collection[UUID]) -> list[UUID]:
@@ -33,11 +52,17 @@ def table_size_for(count: int) -> int:
 
 
 def _place(name: str, table_size: int) -> int:
-    code = 0
-    encoded = name.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(encoded), 2):
-        code = (code * 31 + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFFFFFF
-    return _place_of_code(code, table_size)
+    return _place_of_code(_code(name), table_size)
+
+
+@lru_cache(_CODES_KEPT)
+def _code(name: str) -> int:
+    return string_hash(name)
+
+
+def _signed_code(name: str) -> int:
+    code = _code(name)
+    return code - (1 << 32) if code >> 31 else code
 
 
 def _uuid_code(uuid: UUID) -> int:

@@ -26,11 +26,13 @@ from odradek.base.group_commands import (
 from odradek.base.ids import TopicPartition
 
 from .classic_group import ClassicGroup, State
-from .groups import Groups
+from .consumer_group import ConsumerGroup
+from .groups import Group, Groups
 from .offset_store import OffsetStore, StoredOffset
 from .outcome import Outcome, Producer, Token
 from .records import GroupRecord, OffsetCommitKey, OffsetCommitValue
 from .settings import GroupSettings
+from .topics import Topics
 
 GROUP_ID_NOT_FOUND_SINCE: Final = 9
 """From this version on a client that commits hears if there is no such group; before, that its generation is over."""
@@ -46,11 +48,13 @@ class Offsets:
         groups: Groups,
         store: OffsetStore,
         settings: GroupSettings,
+        topics: Topics,
         heard_of: Callable[[ClassicGroup, str, int], None],
     ) -> None:
         self._groups = groups
         self._store = store
         self._settings = settings
+        self._topics = topics
         self._heard_of = heard_of
 
     # ---- commit
@@ -59,13 +63,12 @@ class Offsets:
         out = Outcome()
         try:
             group = self._group_to_commit(command.group_id, command.generation_id, command.version, now_ms)
-            group.check_offset_commit(
-                command.member_id, command.instance_id, command.generation_id, is_transactional=False
-            )
+            self._check_commit(group, command, version=command.version)
         except KafkaError as refusal:
             out.answers.append((token, commit_refused(command.topics, refusal.code)))
             return out
-        self._heard_of(group, command.member_id, now_ms)
+        if isinstance(group, ClassicGroup):
+            self._heard_of(group, command.member_id, now_ms)
         expires_ms = NO_TIMESTAMP if command.retention_ms == DEFAULT_RETENTION else now_ms + command.retention_ms
         answer = self._commit(command.group_id, command.topics, now_ms, expires_ms, out)
         out.answers_when_committed.append((token, answer))
@@ -77,17 +80,36 @@ class Offsets:
             if not command.group_id:
                 raise KafkaError(ErrorCode.invalid_group_id)
             group = self._group_to_commit(command.group_id, command.generation_id, 0, now_ms)
-            group.check_offset_commit(
-                command.member_id, command.instance_id, command.generation_id, is_transactional=True
-            )
+            self._check_commit(group, command, version=0)
         except KafkaError as refusal:
-            out.answers.append((token, commit_refused(command.topics, refusal.code)))
+            # Transactional producers know of generations only.
+            stale = refusal.code is ErrorCode.stale_member_epoch
+            code = ErrorCode.illegal_generation if stale else refusal.code
+            out.answers.append((token, commit_refused(command.topics, code)))
             return out
         answer = self._commit(command.group_id, command.topics, now_ms, NO_TIMESTAMP, out)
         out.answers_when_committed.append((token, answer))
         return out
 
-    def _group_to_commit(self, group_id: str, generation_id: int, version: int, now_ms: int) -> ClassicGroup:
+    def _check_commit(self, group: Group, command: CommitOffsets | CommitOffsetsInTransaction, *, version: int) -> None:
+        is_transactional = isinstance(command, CommitOffsetsInTransaction)
+        asked_by = command.member_id, command.instance_id, command.generation_id
+        if isinstance(group, ClassicGroup):
+            group.check_offset_commit(*asked_by, is_transactional=is_transactional)
+            return
+        check = group.check_offset_commit(*asked_by, is_transactional=is_transactional, version=version)
+        if check is None:
+            return
+        for topic in command.topics:
+            known = self._topics.by_name(topic.topic) if topic.topic_id is None else None
+            topic_id = topic.topic_id if known is None else known.id
+            if is_transactional and topic_id is None:
+                raise KafkaError(ErrorCode.illegal_generation)
+            for partition in topic.partitions:
+                if not self._is_too_large(partition.metadata or ""):
+                    check(topic_id, partition.partition)
+
+    def _group_to_commit(self, group_id: str, generation_id: int, version: int, now_ms: int) -> Group:
         group = self._groups.get(group_id)
         if group is not None:
             return group
@@ -133,6 +155,13 @@ class Offsets:
     def fetch(self, command: FetchOffsets, token: Token) -> Outcome:
         """What is stable may be written and not committed yet, so its answer waits; otherwise nothing has to."""
         out = Outcome()
+        try:
+            group = self._groups.get(command.group_id)
+            if isinstance(group, ConsumerGroup):
+                group.check_offset_fetch(command.member_id, command.member_epoch)
+        except KafkaError as refusal:
+            out.answers.append((token, FetchAnswer(command.group_id, refusal.code)))
+            return out
         if command.topics is None:
             answer = FetchAnswer(command.group_id, ErrorCode.none, self._fetch_all(command))
         else:
@@ -222,7 +251,7 @@ class Offsets:
 
     # ---- expiry
 
-    def expire(self, group: ClassicGroup, now_ms: int, out: Outcome) -> bool:
+    def expire(self, group: Group, now_ms: int, out: Outcome) -> bool:
         """Whether nothing of the group is left, not even in an open transaction."""
         offsets = self._store.latest_of(group.group_id)
         if not offsets:
@@ -241,18 +270,25 @@ class Offsets:
                 out.records.append(_tombstone(group.group_id, partition))
         return all_expired and not self._store.pending_of(group.group_id)
 
-    def _is_expired(self, group: ClassicGroup, offset: StoredOffset, now_ms: int) -> bool:
+    def _is_expired(self, group: Group, offset: StoredOffset, now_ms: int) -> bool:
         if offset.expire_timestamp_ms != NO_TIMESTAMP:
             return now_ms >= offset.expire_timestamp_ms
         since_ms = offset.commit_timestamp_ms
-        if group.protocol_type is not None and group.state is State.EMPTY and group.state_timestamp_ms is not None:
+        if (
+            isinstance(group, ClassicGroup)
+            and group.protocol_type is not None
+            and group.state is State.EMPTY
+            and group.state_timestamp_ms is not None
+        ):
             # As long as somebody was there, nothing was given up.
             since_ms = group.state_timestamp_ms
         return now_ms - since_ms >= self._settings.offsets_retention_ms
 
 
-def _may_expire(group: ClassicGroup) -> bool:
+def _may_expire(group: Group) -> bool:
     """Of a group with members only if it is known, and settled, what they read."""
+    if isinstance(group, ConsumerGroup):
+        return True
     if group.protocol_type is None or group.state is State.EMPTY:
         return True
     return group.uses_consumer_protocol and group.subscribed_topics is not None and group.state is State.STABLE

@@ -7,12 +7,14 @@ soon as the batch is committed, or at the failure of the append. If the append f
 answers that wait are refusals instead.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import Answer
 
+from .consumer_group import ConsumerGroup
 from .records import GroupRecord
 
 Token = int
@@ -39,7 +41,13 @@ class StaticMemberWritten(NamedTuple):
     join_version: int
 
 
-Written = AssignmentWritten | StaticMemberWritten
+class GroupConverted(NamedTuple):
+    """A consumer group has become a classic one; if that could not be written, it has not."""
+
+    former: ConsumerGroup
+
+
+Written = AssignmentWritten | StaticMemberWritten | GroupConverted
 
 
 class Producer(NamedTuple):
@@ -61,9 +69,12 @@ class Outcome:
     """All records fit one batch, or the step is refused; otherwise they may be spread over several."""
     producer: Producer | None = None
 
-    def write_classic_group(self, record: GroupRecord, then: Written | None = None) -> None:
+    def write_classic_group(
+        self, record: GroupRecord, then: Written | None = None, *, after: Sequence[GroupRecord] = ()
+    ) -> None:
+        """`after` what was written of a group of another kind, in whose place it comes."""
         assert not self.records, "a step writes one record of a classic group"
-        self.records.append(record)
+        self.records += (*after, record)
         self.on_written = then
         self.replays = False
 

@@ -6,6 +6,8 @@ from odradek.base.group_commands import (
     Answer,
     CommitOffsets,
     CommitOffsetsInTransaction,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatAnswer,
     DeleteGroups,
     DeleteGroupsAnswer,
     DeleteOffsets,
@@ -40,6 +42,8 @@ def refuse(command: Command, error: ErrorCode) -> Answer:
             return HeartbeatAnswer(ErrorCode.none if code is ErrorCode.coordinator_load_in_progress else code)
         case LeaveGroup():
             return LeaveAnswer(code)
+        case ConsumerGroupHeartbeat():
+            return ConsumerGroupHeartbeatAnswer(code)
         case CommitOffsets() | CommitOffsetsInTransaction():
             return commit_refused(command.topics, code)
         case FetchOffsets():

@@ -1,6 +1,7 @@
 """What of a broker's configuration the group coordinator goes by; the defaults are Kafka's."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final, Self
 
 from odradek.config.node_config import NodeConfig
@@ -8,6 +9,32 @@ from odradek.config.node_config import NodeConfig
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 """How long who is new may wait for its first rebalance without a heartbeat. Kafka has no setting for it either."""
 UNBOUNDED: Final = 2**31 - 1
+
+
+class MigrationPolicy(Enum):
+    """Into what a group with members may be converted, when one comes that speaks the other protocol."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+    @property
+    def allows_upgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
+
+    @property
+    def allows_downgrade(self) -> bool:
+        return self in (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A setting that a group may have its own of, and what it may be."""
+
+    default: int
+    least: int
+    most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +54,33 @@ class GroupSettings:
     offsets_retention_check_interval_ms: int = 600_000
     """`offsets.retention.check.interval.ms`"""
 
+    consumer_group_max_size: int = UNBOUNDED
+    """`group.consumer.max.size`"""
+    consumer_session_timeout: Bounds = Bounds(45_000, 45_000, 60_000)
+    """`group.consumer.session.timeout.ms`, with its `min` and `max`; the next ones likewise."""
+    consumer_heartbeat_interval: Bounds = Bounds(5_000, 5_000, 15_000)
+    consumer_assignment_interval: Bounds = Bounds(1_000, 0, 15_000)
+    """How long an assignment stands at least, so that members who come at once are assigned at once."""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """`group.consumer.assignors`; the first is for those who want none in particular."""
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+    """`group.consumer.migration.policy`"""
+    consumer_regex_refresh_interval_ms: int = 600_000
+    """`group.consumer.regex.refresh.interval.ms`"""
+
     @classmethod
     def of(cls, config: NodeConfig) -> Self:
         number = config.effective_number
+
+        def bounds(name: str) -> Bounds:
+            return Bounds(
+                number(f"group.consumer.{name}.ms"),
+                number(f"group.consumer.min.{name}.ms"),
+                number(f"group.consumer.max.{name}.ms"),
+            )
+
+        assignors = config.effective("group.consumer.assignors")
+        assert isinstance(assignors, tuple)
         return cls(
             classic_group_max_size=number("group.max.size"),
             initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
@@ -38,4 +89,10 @@ class GroupSettings:
             offset_metadata_max_bytes=number("offset.metadata.max.bytes"),
             offsets_retention_ms=number("offsets.retention.minutes") * 60_000,
             offsets_retention_check_interval_ms=number("offsets.retention.check.interval.ms"),
+            consumer_group_max_size=number("group.consumer.max.size"),
+            consumer_session_timeout=bounds("session.timeout"),
+            consumer_heartbeat_interval=bounds("heartbeat.interval"),
+            consumer_assignment_interval=bounds("assignment.interval"),
+            consumer_assignors=assignors,
+            consumer_migration_policy=MigrationPolicy(str(config.effective("group.consumer.migration.policy")).lower()),
         )

@@ -1,40 +1,127 @@
-"""The one thing that a coordinator reads of what consumers tell each other: the topics they subscribe to.
+"""What consumers of the classic protocol tell each other, as far as a coordinator has to read or to write it.
 
-Every version of the consumers' subscription begins as version 0 does, so only that is read.
+Every version of a subscription begins as the one before, so what a version lacks is simply not there; an assignment is
+the same in all of them.
 """
 
 import struct
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+HIGHEST_VERSION: Final = 3
 
-_HEAD: Final = struct.Struct(">hi")
-_LENGTH: Final = struct.Struct(">h")
-_SIZE: Final = struct.Struct(">i")
-_NO_DATA: Final = -1
+_OWNED_SINCE: Final = 1
+_GENERATION_SINCE: Final = 2
+_RACK_SINCE: Final = 3
+_SHORT: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+_NULL: Final = -1
 
 
 class UnreadableSubscription(ValueError):
     """Somebody calls himself a consumer, and is not."""
 
 
+class Subscription(NamedTuple):
+    topics: tuple[str, ...]
+    owned: Mapping[str, tuple[int, ...]]
+    rack_id: str | None
+
+
+class ClassicAssignment(NamedTuple):
+    partitions: Mapping[str, tuple[int, ...]]
+    user_data: bytes | None
+
+
+def read_version(data: bytes) -> int:
+    version = _Reader(data).short()
+    if version < 0:
+        raise UnreadableSubscription(f"version {version}")
+    return min(version, HIGHEST_VERSION)
+
+
 def subscribed_topics(metadata: bytes) -> set[str]:
-    try:
-        version, count = _HEAD.unpack_from(metadata)
-        if version < 0 or count < 0:
-            raise UnreadableSubscription(f"version {version}, {count} topics")
-        position = _HEAD.size
-        topics = set()
-        for _ in range(count):
-            (length,) = _LENGTH.unpack_from(metadata, position)
-            end = position + _LENGTH.size + length
-            if length < 0 or end > len(metadata):
-                raise UnreadableSubscription(f"a topic's name of {length} bytes")
-            topics.add(metadata[position + _LENGTH.size : end].decode())
-            position = end
-        (size,) = _SIZE.unpack_from(metadata, position)
-    except (struct.error, UnicodeDecodeError) as error:
-        raise UnreadableSubscription(str(error)) from error
-    if size < _NO_DATA or position + _SIZE.size + max(size, 0) > len(metadata):
-        raise UnreadableSubscription(f"user data of {size} bytes")
-    return topics
+    reader = _Reader(metadata)
+    version = reader.short()
+    topics = reader.strings()
+    reader.nullable_bytes()
+    if version < 0:
+        raise UnreadableSubscription(f"version {version}")
+    return set(topics)
+
+
+def read_subscription(metadata: bytes) -> Subscription:
+    version = read_version(metadata)
+    reader = _Reader(metadata, _SHORT.size)
+    topics = reader.strings()
+    reader.nullable_bytes()
+    owned = reader.partitions() if version >= _OWNED_SINCE else {}
+    if version >= _GENERATION_SINCE:
+        reader.integer()
+    rack_id = reader.nullable_string() if version >= _RACK_SINCE else None
+    return Subscription(topics, owned, rack_id)
+
+
+def read_assignment(data: bytes) -> ClassicAssignment:
+    read_version(data)
+    reader = _Reader(data, _SHORT.size)
+    return ClassicAssignment(reader.partitions(), reader.nullable_bytes())
+
+
+def write_assignment(partitions: Iterable[tuple[str, Iterable[int]]], version: int) -> bytes:
+    topics = [(topic.encode(), list(each)) for topic, each in partitions]
+    out = bytearray(_SHORT.pack(version) + _INT.pack(len(topics)))
+    for topic, each in topics:
+        out += _SHORT.pack(len(topic)) + topic
+        out += struct.pack(f">i{len(each)}i", len(each), *each)
+    return bytes(out + _INT.pack(_NULL))
+
+
+class _Reader:
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        self._data = data
+        self._position = position
+
+    def short(self) -> int:
+        return int.from_bytes(self._take(_SHORT.size), signed=True)
+
+    def integer(self) -> int:
+        return int.from_bytes(self._take(_INT.size), signed=True)
+
+    def count(self) -> int:
+        count = self.integer()
+        if count < 0:
+            raise UnreadableSubscription(f"{count} entries")
+        return count
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise UnreadableSubscription("a name that is null")
+        return text
+
+    def nullable_string(self) -> str | None:
+        length = self.short()
+        try:
+            return None if length == _NULL else self._take(length).decode()
+        except UnicodeDecodeError as error:
+            raise UnreadableSubscription(str(error)) from error
+
+    def nullable_bytes(self) -> bytes | None:
+        length = self.integer()
+        return None if length == _NULL else self._take(length)
+
+    def strings(self) -> tuple[str, ...]:
+        return tuple(self.string() for _ in range(self.count()))
+
+    def partitions(self) -> dict[str, tuple[int, ...]]:
+        return {self.string(): tuple(self.integer() for _ in range(self.count())) for _ in range(self.count())}
+
+    def _take(self, length: int) -> bytes:
+        end = self._position + length
+        if length < 0 or end > len(self._data):
+            raise UnreadableSubscription(f"{length} bytes at {self._position}, of {len(self._data)}")
+        taken = self._data[self._position : end]
+        self._position = end
+        return taken

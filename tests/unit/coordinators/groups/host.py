@@ -8,10 +8,12 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import Answer
 from odradek.coordinators.groups.coordinator import Command, GroupCoordinator
+from odradek.coordinators.groups.group_configs import GroupConfigs
 from odradek.coordinators.groups.outcome import Outcome, Written
 from odradek.coordinators.groups.records import GroupRecord, decode, encode_key, encode_value
 from odradek.coordinators.groups.refusals import refuse
 from odradek.coordinators.groups.settings import GroupSettings
+from odradek.coordinators.groups.topics import Topics
 from odradek.records.batch import NO_PRODUCER_ID
 
 Logged = tuple[bytes, bytes | None, int]
@@ -31,10 +33,14 @@ class Host:
         new_uuid: Callable[[], UUID] | None = None,
         log: list[Logged | Marker] | None = None,
         now_ms: int = 0,
+        topics: Topics | None = None,
+        configs: GroupConfigs | None = None,
     ) -> None:
         self.settings = settings or GroupSettings()
         self._new_uuid = new_uuid or uuids()
-        self.coordinator = GroupCoordinator(self.settings, self._new_uuid)
+        self._topics = topics
+        self._configs = configs
+        self.coordinator = GroupCoordinator(self.settings, self._new_uuid, topics, configs)
         self.now_ms = now_ms
         self.log: list[Logged | Marker] = list(log or ())
         self.committed = len(self.log)
@@ -60,7 +66,14 @@ class Host:
     def failover(self, *, committed_only: bool = True) -> "Host":
         """Another host that leads the partition now, with the log as it is."""
         log = self.log[: self.committed] if committed_only else self.log
-        return Host(self.settings, new_uuid=self._new_uuid, log=log, now_ms=self.now_ms)
+        return Host(
+            self.settings,
+            new_uuid=self._new_uuid,
+            log=log,
+            now_ms=self.now_ms,
+            topics=self._topics,
+            configs=self._configs,
+        )
 
     # ---- what is asked
 

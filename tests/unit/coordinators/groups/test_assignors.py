@@ -28,7 +28,7 @@ def group_of(topics: dict[str, frozenset[UUID]], partition_counts: dict[UUID, in
         )
         for member_id, topic_ids in topics.items()
     }
-    return GroupSpec(specs, partition_counts)
+    return GroupSpec(specs, partition_counts, len({member.topic_ids for member in specs.values()}) <= 1)
 
 
 def check_complete(group: GroupSpec, assignment: Assignment) -> None:
@@ -80,8 +80,8 @@ def test_uniform_is_even_where_all_read_the_same(history: list[set[str]], partit
 @pytest.mark.parametrize("assign", [assign_ranges, assign_uniformly])
 def test_a_topic_that_is_not_there_leaves_all_as_it_was(assign: type) -> None:
     with pytest.raises(AssignorFailed):
-        assign(GroupSpec({"a": MemberSpec(frozenset(TOPICS))}, {}))
+        assign(GroupSpec({"a": MemberSpec(frozenset(TOPICS))}, {}, True))
 
 
 def test_nobody_reads_nothing() -> None:
-    assert assign_ranges(GroupSpec({}, {})) == assign_uniformly(GroupSpec({}, {})) == {}
+    assert assign_ranges(GroupSpec({}, {}, True)) == assign_uniformly(GroupSpec({}, {}, True)) == {}

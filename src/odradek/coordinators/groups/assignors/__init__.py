@@ -1,7 +1,24 @@
 """How a coordinator shares partitions among the members of a consumer group, with Kafka's results."""
 
+from collections.abc import Callable, Mapping
+from typing import Final
+
 from .range import assign_ranges
 from .spec import Assignment, AssignorFailed, GroupSpec, MemberSpec
 from .uniform import assign_uniformly
 
-__all__ = ["Assignment", "AssignorFailed", "GroupSpec", "MemberSpec", "assign_ranges", "assign_uniformly"]
+ASSIGNORS: Final[Mapping[str, Callable[[GroupSpec], Assignment]]] = {
+    "uniform": assign_uniformly,
+    "range": assign_ranges,
+}
+"""By the names that clients and `group.consumer.assignors` know."""
+
+__all__ = [
+    "ASSIGNORS",
+    "Assignment",
+    "AssignorFailed",
+    "GroupSpec",
+    "MemberSpec",
+    "assign_ranges",
+    "assign_uniformly",
+]

@@ -23,11 +23,8 @@ class GroupSpec(NamedTuple):
     members: Mapping[str, MemberSpec]
     """By id. Where shares cannot be equal, their order decides."""
     partition_counts: Mapping[UUID, int]
-
-    @property
-    def is_homogeneous(self) -> bool:
-        """All read the same topics."""
-        return len({member.topic_ids for member in self.members.values()}) <= 1
+    is_homogeneous: bool
+    """All subscribe to the same topics, those included that are not there."""
 
     def partition_count(self, topic_id: UUID) -> int:
         count = self.partition_counts.get(topic_id)

@@ -1,0 +1,72 @@
+"""How members leave a consumer group, whether they say so or are not heard of any more."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from odradek.base.group_commands import LEAVING_FOR_A_WHILE_EPOCH
+
+from .consumer_deadlines import ConsumerDeadlines
+from .consumer_group import ConsumerGroup
+from .consumer_member import NO_PARTITIONS, ConsumerMember
+from .consumer_migration import Migration
+from .consumer_records import current_record, epoch_record, member_tombstones, regex_tombstone
+from .consumer_subscriptions import regex_of
+from .groups import CONSUMER_REBALANCE, DeadlineKey, Groups
+from .outcome import Outcome
+from .topics import TopicHashes
+
+
+class ConsumerFencing:
+    def __init__(self, groups: Groups, hashes: TopicHashes, migration: Migration, deadlines: ConsumerDeadlines) -> None:
+        self._groups = groups
+        self._hashes = hashes
+        self._migration = migration
+        self._deadlines = deadlines
+
+    def fence(self, group: ConsumerGroup, members: Collection[ConsumerMember], now_ms: int, out: Outcome) -> None:
+        """What they held is free at once, and given to others with the next assignment."""
+        if not members:
+            return
+        if self._migration.may_downgrade_without(group, members):
+            cause = f"Downgrade group {group.group_id} from consumer to classic for member leaving."
+            self._migration.downgrade(group, now_ms, out, leaving=members, rebalance_cause=cause)
+            return
+        subscriptions = group.subscriptions.copy()
+        regexes: dict[str, int] = {}
+        for member in members:
+            out.records += member_tombstones(group.group_id, member.member_id)
+            subscriptions.change(member, None)
+            regex = regex_of(member)
+            if regex is not None:
+                regexes[regex] = regexes.get(regex, 0) + 1
+        for regex, count in regexes.items():
+            if group.regexes.get(regex) == count:
+                out.records.append(regex_tombstone(group.group_id, regex))
+                if regex in group.resolved:
+                    subscriptions.unmatch(group.resolved[regex].topics)
+        metadata_hash = self._hashes.of(subscriptions.topics())
+        out.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
+        for member in members:
+            self._deadlines.cancel_all(group.group_id, member.member_id)
+
+    def leave_for_a_while(self, group: ConsumerGroup, member: ConsumerMember, out: Outcome) -> None:
+        """A static member keeps what it has, for itself under its next id; its session is waited for."""
+        leaving = replace(
+            member,
+            epoch=LEAVING_FOR_A_WHILE_EPOCH,
+            revoking=NO_PARTITIONS,
+            assigned={topic_id: dict.fromkeys(held, 0) for topic_id, held in member.assigned.items()},
+        )
+        out.records.append(current_record(group.group_id, leaving))
+
+    def deadline(self, key: DeadlineKey, now_ms: int, out: Outcome) -> None:
+        """Of a session, a revocation, a join or a sync: too late."""
+        kind, group_id, member_id = key
+        left_epoch = self._deadlines.epoch_to_leave(group_id, member_id) if kind == CONSUMER_REBALANCE else None
+        group = self._groups.consumer(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is None or member is None:
+            return
+        if kind == CONSUMER_REBALANCE and member.epoch != left_epoch:
+            return
+        self.fence(group, [member], now_ms, out)

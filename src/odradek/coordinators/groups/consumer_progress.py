@@ -1,0 +1,152 @@
+"""What becomes of a consumer group and of one of its members with every sign of life: epoch, assignment, member.
+
+Members by the classic protocol take the same steps with their joins.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from odradek.base.group_commands import TopicIdPartitions
+
+from .consumer_deadlines import ConsumerDeadlines
+from .consumer_group import ConsumerGroup
+from .consumer_member import ConsumerMember, MemberState
+from .consumer_reconciliation import Reconciliation, Wanted
+from .consumer_records import (
+    current_record,
+    epoch_record,
+    partition_metadata_tombstone,
+    subscription_record,
+)
+from .consumer_regexes import ConsumerRegexes, RegexChange
+from .consumer_subscriptions import change_count, regex_of
+from .consumer_target import ConsumerTarget
+from .outcome import Outcome
+from .settings import UNBOUNDED
+from .topics import TopicHashes
+
+
+class Subscribed(NamedTuple):
+    """Where the group stands after a member has told what it wants."""
+
+    epoch: int
+    is_homogeneous: bool | None
+    """Whether all want the same; None if that is as it was."""
+    has_changed: bool
+    """The member's topics have, by name or by expression."""
+
+
+class ConsumerProgress:
+    def __init__(
+        self,
+        regexes: ConsumerRegexes,
+        target: ConsumerTarget,
+        hashes: TopicHashes,
+        deadlines: ConsumerDeadlines,
+    ) -> None:
+        self._regexes = regexes
+        self._target = target
+        self._hashes = hashes
+        self._deadlines = deadlines
+
+    def advance(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        owned: Sequence[TopicIdPartitions] | None,
+        now_ms: int,
+        out: Outcome,
+    ) -> ConsumerMember:
+        subscribed = self.subscribe(group, member, updated, now_ms, out)
+        wanted = self.assign(group, member, updated, subscribed, now_ms, out)
+        return self.reconcile(group, updated, wanted, owned, subscribed, now_ms, out)
+
+    # ---- 1. what is wanted, and by whom
+
+    def subscribe(
+        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, now_ms: int, out: Outcome
+    ) -> Subscribed:
+        names_changed = False
+        if updated is not member and updated != member:
+            out.records.append(subscription_record(group.group_id, updated))
+            names_changed = updated.topic_names != member.topic_names
+        regex_change = self._regexes.change(group, member, updated, now_ms, out)
+        # Who speaks the classic protocol has no expression: nothing is to be resolved if it comes in the place of one.
+        calls_for_epoch = names_changed or (
+            regex_change is not RegexChange.NONE if updated.speaks_classic else regex_change is RegexChange.TO_RESOLVED
+        )
+        has_changed = names_changed or regex_change is not RegexChange.NONE
+        if not calls_for_epoch and not group.is_metadata_expired(now_ms):
+            return Subscribed(group.epoch, None, has_changed)
+        subscriptions = group.subscriptions.copy()
+        subscriptions.change(member, updated)
+        regexes = dict(group.regexes)
+        old_regex = regex_of(member)
+        if old_regex != regex_of(updated):
+            change_count(regexes, old_regex, regex_of(updated))
+            if old_regex is not None and old_regex in group.resolved and old_regex not in regexes:
+                subscriptions.unmatch(group.resolved[old_regex].topics)
+        metadata_hash = self._hashes.of(subscriptions.topics())
+        is_new = updated.member_id not in group.members and updated.instance_id not in group.static_members
+        epoch = group.epoch
+        if calls_for_epoch or metadata_hash != group.metadata_hash:
+            epoch += 1
+            out.records.append(epoch_record(group.group_id, epoch, metadata_hash))
+        group.metadata_refresh = (now_ms + UNBOUNDED, epoch)
+        if group.has_partition_metadata:
+            out.records.append(partition_metadata_tombstone(group.group_id))
+        is_homogeneous = subscriptions.are_the_same_for_all(regexes, len(group.members) + is_new)
+        return Subscribed(epoch, is_homogeneous, has_changed)
+
+    # ---- 2. who is to have what
+
+    def assign(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        subscribed: Subscribed,
+        now_ms: int,
+        out: Outcome,
+    ) -> Wanted:
+        return self._target.update(
+            group,
+            subscribed.epoch,
+            member,
+            updated,
+            is_homogeneous=subscribed.is_homogeneous,
+            now_ms=now_ms,
+            out=out,
+        )
+
+    # ---- 3. what the member may have by now
+
+    def reconcile(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        wanted: Wanted,
+        owned: Sequence[TopicIdPartitions] | None,
+        subscribed: Subscribed,
+        now_ms: int,
+        out: Outcome,
+    ) -> ConsumerMember:
+        if not subscribed.has_changed and member.is_reconciled_to(wanted.epoch):
+            return member
+        reached = Reconciliation(
+            member,
+            wanted,
+            self._target.topic_ids(member, group.resolved),
+            subscribed.has_changed,
+            group.is_free,
+            owned,
+        ).next()
+        if reached != member:
+            out.records.append(current_record(group.group_id, reached))
+            if not reached.speaks_classic:
+                if reached.state is MemberState.UNREVOKED_PARTITIONS:
+                    self._deadlines.revocation(group.group_id, reached, now_ms)
+                else:
+                    self._deadlines.revoked(group.group_id, reached.member_id)
+        return reached

@@ -1,0 +1,104 @@
+"""The assignment that a consumer group is to reach, computed anew when the group's epoch has passed it."""
+
+from collections.abc import Collection, Mapping
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+
+from .assignors import ASSIGNORS, AssignorFailed, GroupSpec, MemberSpec
+from .consumer_group import ConsumerGroup
+from .consumer_member import ConsumerMember
+from .consumer_reconciliation import Wanted
+from .consumer_records import target_epoch_record, target_record
+from .consumer_subscriptions import ResolvedRegex, regex_of
+from .group_configs import GroupConfigs
+from .hash_order import names_in_hash_order
+from .outcome import Outcome
+from .settings import GroupSettings
+from .topics import Topics
+
+
+class ConsumerTarget:
+    def __init__(self, topics: Topics, settings: GroupSettings, configs: GroupConfigs) -> None:
+        self._topics = topics
+        self._settings = settings
+        self._configs = configs
+
+    @property
+    def default_assignor(self) -> str:
+        return self._settings.consumer_assignors[0]
+
+    def topic_ids(self, member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[UUID]:
+        """Of what it reads, as far as it is there. An expression that is not resolved yet matches nothing."""
+        names: Collection[str] = member.topic_names
+        regex = regex_of(member)
+        if regex is not None and regex in resolved:
+            names = member.topic_names | resolved[regex].topics
+        found = (self._topics.by_name(name) for name in names)
+        return frozenset(topic.id for topic in found if topic is not None)
+
+    def update(
+        self,
+        group: ConsumerGroup,
+        epoch: int,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        *,
+        is_homogeneous: bool | None,
+        now_ms: int,
+        out: Outcome,
+    ) -> Wanted:
+        """What `updated`, which takes the place of `member`, is to have, of a new assignment or of the last one."""
+        if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
+            return Wanted(group.assignment_epoch, group.target_of(updated))
+        assignor = group.preferred_assignor(member, updated) or self.default_assignor
+        if is_homogeneous is None:
+            is_homogeneous = group.subscriptions.are_the_same_for_all(group.regexes, len(group.members))
+        spec = self._spec(group, updated, is_homogeneous=is_homogeneous)
+        try:
+            assignment = ASSIGNORS[assignor](spec)
+        except AssignorFailed as failed:
+            message = f"Failed to compute a new target assignment for epoch {epoch}: {failed}"
+            raise KafkaError(ErrorCode.unknown_server_error, message) from failed
+        for member_id in spec.members:
+            partitions = assignment.get(member_id, {})
+            former = group.target.get(member_id)
+            if former is None or former != {topic_id: frozenset(each) for topic_id, each in partitions.items()}:
+                out.records.append(target_record(group.group_id, member_id, partitions))
+        out.records.append(target_epoch_record(group.group_id, epoch, now_ms))
+        return Wanted(epoch, assignment.get(updated.member_id, {}))
+
+    def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
+        interval_ms = self._configs.assignment_interval_ms(group.group_id)
+        # Without an interval, not even a clock that was set back is waited for.
+        return (
+            not group.assignment_timestamp_ms
+            or not interval_ms
+            or now_ms >= group.assignment_timestamp_ms + interval_ms
+        )
+
+    def _spec(self, group: ConsumerGroup, updated: ConsumerMember, *, is_homogeneous: bool) -> GroupSpec:
+        members = {**group.members, updated.member_id: updated}
+        order = names_in_hash_order(list(dict.fromkeys((*group.member_ids_in_order(), updated.member_id))))
+        former_id = updated.member_id
+        if updated.instance_id is not None:
+            former_id = group.static_members.get(updated.instance_id, updated.member_id)
+            if former_id != updated.member_id:
+                order.remove(former_id)
+        # Most have the same subscription as the one before.
+        known: dict[tuple[frozenset[str], str | None], frozenset[UUID]] = {}
+        specs: dict[str, MemberSpec] = {}
+        for member_id in order:
+            member = members[member_id]
+            subscription = (member.topic_names, member.topic_regex)
+            topic_ids = known.get(subscription)
+            if topic_ids is None:
+                topic_ids = known[subscription] = self.topic_ids(member, group.resolved)
+            assigned = group.target.get(former_id if member is updated else member_id, {})
+            specs[member_id] = MemberSpec(topic_ids, member.instance_id, assigned)
+        counts: dict[UUID, int] = {}
+        for topic_id in frozenset().union(*known.values()):
+            topic = self._topics.by_id(topic_id)
+            if topic is not None:
+                counts[topic_id] = topic.partition_count
+        return GroupSpec(specs, counts, is_homogeneous)

@@ -1,0 +1,60 @@
+"""Regular expressions in RE2's syntax, whose cost is bounded whatever somebody writes into them.
+
+No expression takes more than linear time, and none that needs more memory than `_MEMORY_MAX_BYTES` is accepted.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+
+_MEMORY_MAX_BYTES: Final = 1 << 20
+_KEPT: Final = 256
+
+
+def matcher(regex: str) -> Callable[[str], bool]:
+    """Whether a whole name matches. Raises KafkaError with Kafka's words."""
+    fullmatch = _compiled(regex).fullmatch
+    return lambda name: fullmatch(name) is not None
+
+
+@lru_cache(_KEPT)
+def _compiled(regex: str) -> Any:
+    # Nodes without such subscriptions do not load it.
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY_MAX_BYTES
+    try:
+        return re2.compile(regex, options)
+    except re2.error as error:
+        raise KafkaError(
+            ErrorCode.invalid_regular_expression,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_described(error.args[0])}.",
+        ) from error
+    except UnicodeEncodeError as error:
+        raise KafkaError(
+            ErrorCode.invalid_regular_expression,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: invalid UTF-8.",
+        ) from error
+
+
+def _described(reason: bytes | str) -> str:
+    text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+    kind = text.split(":")[0]
+    return _KAFKAS_WORDS.get(kind, kind)
+
+
+_KAFKAS_WORDS: Final = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "unexpected )": "unexpected )",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "trailing \\": "trailing backslash at end of expression",
+}
