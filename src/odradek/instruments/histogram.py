@@ -49,16 +49,22 @@ class Histogram:
         return [now - then for now, then in zip(self.counts, self._marks[0], strict=True)]
 
 
-def quantiles(histograms: Iterable[Histogram], wanted: Sequence[float]) -> list[float]:
-    """In seconds, of all these together. Not a number, where nothing was counted in the last minutes."""
-    totals = list(accumulate(map(sum, zip(*(one.recent() for one in histograms), strict=True))))
+def quantiles(histograms: Iterable[Histogram], wanted: Sequence[float], *, at_least: int = 0) -> list[float]:
+    """In seconds, of all these together. Not a number, where nothing was counted in the last minutes.
+
+    What is missing to `at_least` so many took no time.
+    """
+    buckets = [sum(some) for some in zip(*(one.recent() for one in histograms), strict=True)]
+    instant = max(0, at_least - sum(buckets))
+    totals = list(accumulate(buckets, initial=instant))
     count = totals[-1]
     if not count:
         return [nan] * len(wanted)
     found = []
     for quantile in wanted:
         rank = min(count - 1, int(quantile * count))
-        found.append(_middle(next(bucket for bucket, total in enumerate(totals) if total > rank)))
+        place = next(place for place, total in enumerate(totals) if total > rank)
+        found.append(_middle(place - 1) if place else 0.0)
     return found
 
 

@@ -14,15 +14,25 @@ class LoopWatch:
         self.stalls: Final = Histogram()
         self.idle_seconds = 0.0
         """In all, since the first call: what the thread did not spend on the processor."""
-        self.longest_seconds = 0.0
-        """Since it was last taken."""
+        # Of the minute before, and of this one.
+        self._longest_seconds = [0.0, 0.0]
         self._last: tuple[float, float] | None = None
 
     def called(self, due: float, now: float, thread_seconds: float) -> None:
         late = max(0.0, now - due)
         self.stalls.observe(late)
-        self.longest_seconds = max(self.longest_seconds, late)
+        self._longest_seconds[1] = max(self._longest_seconds[1], late)
         if self._last is not None:
             passed, used = now - self._last[0], thread_seconds - self._last[1]
             self.idle_seconds += max(0.0, passed - used)
         self._last = (now, thread_seconds)
+
+    @property
+    def longest_seconds(self) -> float:
+        """Of the stalls since the minute before this one."""
+        return max(self._longest_seconds)
+
+    def mark(self) -> None:
+        """Once a minute."""
+        self.stalls.mark()
+        self._longest_seconds = [self._longest_seconds[1], 0.0]

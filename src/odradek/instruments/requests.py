@@ -38,9 +38,10 @@ class RequestKind:
         self.remote: Final = Histogram()
         self.total: Final = Histogram()
 
-    @property
-    def histograms(self) -> tuple[Histogram, ...]:
-        return self.at_once, self.queue, self.local, self.remote, self.total
+    def mark(self) -> None:
+        """Once a minute."""
+        for histogram in (self.at_once, self.queue, self.local, self.remote, self.total):
+            histogram.mark()
 
 
 class RequestMeter:

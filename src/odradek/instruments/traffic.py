@@ -20,10 +20,10 @@ COUNTERS: Final = (
     "failed_fetches",
     "replication_bytes_in",
     "replication_bytes_out",
-    "reassignment_bytes_in",
-    "reassignment_bytes_out",
 )
 RATED: Final = ("bytes_in", "bytes_out", "replication_bytes_in", "replication_bytes_out")
+_NOTHING: Final = (0,) * len(RATED)
+_STANDSTILL: Final = (0.0,) * len(RATED)
 RATE_SECONDS: Final = 60.0
 """A rate is that of the last minute, as far as an exponential decay has a length."""
 
@@ -48,8 +48,6 @@ class Traffic:
         self.failed_fetches = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
-        self.reassignment_bytes_in = 0
-        self.reassignment_bytes_out = 0
 
     def add(self, other: "Traffic") -> None:
         for name in COUNTERS:
@@ -82,27 +80,50 @@ class BrokerTraffic:
         return total, topics
 
 
-class TrafficRate:
-    """Bytes per second of one partition, decaying."""
+class _Rate:
+    """Of one partition that ever had traffic."""
 
-    __slots__ = ("_counted", "per_second")
+    __slots__ = ("counted", "per_second")
 
     def __init__(self) -> None:
-        self._counted = (0,) * len(RATED)
-        self.per_second: list[float] | None = None
+        self.counted = _NOTHING
+        self.per_second: tuple[float, ...] | None = None
 
-    def tick(self, traffic: Traffic, seconds: float) -> None:
-        """So much time has passed since the last call."""
-        counted = (
-            traffic.bytes_in,
-            traffic.bytes_out,
-            traffic.replication_bytes_in,
-            traffic.replication_bytes_out,
-        )
-        now = [(new - old) / seconds for new, old in zip(counted, self._counted, strict=True)]
-        self._counted = counted
+    def tick(self, counted: tuple[int, ...], seconds: float, weight: float) -> None:
+        now = tuple((new - old) / seconds for new, old in zip(counted, self.counted, strict=True))
+        self.counted = counted
+        # The first figure is the best there is.
         if self.per_second is None:
             self.per_second = now
-            return
+        else:
+            pairs = zip(self.per_second, now, strict=True)
+            self.per_second = tuple(rate + weight * (new - rate) for rate, new in pairs)
+
+
+class TrafficRates:
+    """Bytes per second of every partition, over the last minute or so: newer seconds weigh more."""
+
+    def __init__(self) -> None:
+        self._rates: dict[Traffic, _Rate] = {}
+
+    def tick(self, traffics: Iterable[Traffic], seconds: float) -> None:
+        """So much time has passed since the last call. Those that are not among them any more are forgotten."""
         weight = 1 - exp(-seconds / RATE_SECONDS)
-        self.per_second = [rate + weight * (new - rate) for rate, new in zip(self.per_second, now, strict=True)]
+        known, self._rates = self._rates, {}
+        for traffic in traffics:
+            counted = _rated(traffic)
+            rate = known.get(traffic)
+            if rate is None and counted != _NOTHING:
+                rate = _Rate()
+            if rate is not None:
+                rate.tick(counted, seconds, weight)
+                self._rates[traffic] = rate
+
+    def of(self, traffic: Traffic) -> tuple[float, ...]:
+        """In the order of `RATED`."""
+        rate = self._rates.get(traffic)
+        return _STANDSTILL if rate is None or rate.per_second is None else rate.per_second
+
+
+def _rated(traffic: Traffic) -> tuple[int, ...]:
+    return traffic.bytes_in, traffic.bytes_out, traffic.replication_bytes_in, traffic.replication_bytes_out

@@ -83,6 +83,14 @@ class NodeListeners:
     def advertised_to_quorum(self) -> list[Address]:
         return _with_ports(self._config.advertised_controller_listeners, self._quorum)
 
+    def connection_counts(self) -> dict[str, int]:
+        """By the listener's name."""
+        counts = {listener.name: 0 for listener in (*self._clients, *self._quorum)}
+        for limits in (self._client_limits, self._quorum_limits):
+            for connection in limits.connections():
+                counts[connection.listener_name] += 1
+        return counts
+
     # Limits
 
     def limits_changed(self, config: NodeConfig) -> None:

@@ -27,6 +27,7 @@ from odradek.node.directories import NodeDirectories, advice, failed_metadata
 from odradek.node.listeners import NodeListeners
 from odradek.node.maintenance import Maintenance
 from odradek.node.membership import Membership
+from odradek.node.observation import Observation
 from odradek.node.periodic import Periodic
 from odradek.node.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
 
@@ -56,6 +57,9 @@ class Node:
         self._broker: Broker | None = None
         self._serving = False
         self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
+        self._observation: Final = Observation(
+            config, self._listeners, self.failed, clock=clock, executor=executor, periodic=self._periodic
+        )
 
     @property
     def bootstrap(self) -> str:
@@ -79,6 +83,7 @@ class Node:
         config = self._config
         # A port in use is found out before anything on disk is touched.
         await self._listeners.bind()
+        await self._observation.start()
         self._directories = directories = NodeDirectories.open(self._disk, config, self._new_id)
         quorum = await self._open_quorum(directories)
         if config.is_controller:
@@ -91,6 +96,7 @@ class Node:
         self._periodic.every("metadata snapshots", lambda: MAINTENANCE_INTERVAL_MS, quorum.maintain)
         self._listeners.begin_chores()
         self._serving = True
+        self._observation.progress = None
 
     async def _begin_as_controller(self, quorum: Quorum, cluster_id: str) -> None:
         self._controller_node = node = ControllerNode(
@@ -105,7 +111,7 @@ class Node:
             executor=self._executor,
         )
         node.begin()
-        await self._listeners.serve_quorum(ApiDispatcher(CONTROLLER_NODE_APIS, node))
+        await self._listeners.serve_quorum(ApiDispatcher(CONTROLLER_NODE_APIS, node, self._observation.meters))
 
     async def _begin_as_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
         membership = await self._register(quorum, directories)
@@ -119,6 +125,7 @@ class Node:
             log_dirs=directories.logs,
             log_dir_failed=self._log_dir_failed,
         )
+        self._observation.broker = broker
         image = quorum.image
         await self._load_logs(directories.logs, broker, image)
         await quorum.loader.join(broker.on_image, since=image)
@@ -156,6 +163,7 @@ class Node:
             )
         except OSError as error:
             raise StartError(failed_metadata(config.metadata_log_dir, error)) from error
+        self._observation.take_quorum(quorum, directories.cluster_id)
         quorum.failed.add_done_callback(lambda failed: self._metadata_failed(failed.result()))
         return quorum
 
@@ -229,7 +237,7 @@ class Node:
     async def _serve(self, broker: Broker) -> None:
         self._listeners.limits_changed(broker.config)
         broker.on_config(self._listeners.limits_changed)
-        await self._listeners.serve_clients(ApiDispatcher(BROKER_APIS, broker))
+        await self._listeners.serve_clients(ApiDispatcher(BROKER_APIS, broker, self._observation.meters))
 
     def _new_id(self) -> UUID:
         while True:
@@ -270,6 +278,7 @@ class Node:
 
     async def stop(self) -> None:
         """Cleanly, as far as the node had come: what was acknowledged is on disk, and the marker says so."""
+        self._observation.progress = "stopping"
         await self._periodic.stop()
         if self._membership is not None:
             await self._membership.leave(politely=self._serving and not self.failed.done())
@@ -287,6 +296,7 @@ class Node:
         if self._quorum is not None:
             is_clean = await self._leave_quorum(self._quorum) and is_clean
         self._listeners.stop()
+        await self._observation.stop()
         if self._directories is not None:
             await self._close_directories(self._directories, is_clean=is_clean)
 

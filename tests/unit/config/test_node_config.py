@@ -299,6 +299,17 @@ def test_what_only_this_broker_knows() -> None:
     assert "Value must be at least 0" in errors_of(MINIMAL + "broker.disconnect.grace.ms=-1")[0]
 
 
+def test_the_http_address_is_a_host_and_a_port() -> None:
+    assert load().http_address is None
+    assert load("http.address=").http_address is None
+    assert load("http.address=9644").http_address == ("127.0.0.1", 9644)
+    assert load("http.address=0.0.0.0:9644").http_address == ("0.0.0.0", 9644)
+    assert load("http.address=[::1]:0").http_address == ("::1", 0)
+    for wrong in ("localhost", "http://localhost:9644", "localhost:99999", "127.0.0.1:x"):
+        (error,) = errors_of(MINIMAL + f"http.address={wrong}")
+        assert "http.address" in error
+
+
 def test_what_follows_from_another_mistake_is_not_told() -> None:
     assert errors_of(MINIMAL.replace("controller.listener.names", "# ")) == [
         "server.properties: controller.listener.names is missing: write controller.listener.names=CONTROLLER "

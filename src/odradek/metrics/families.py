@@ -1,0 +1,118 @@
+"""Metrics on their way out: named by Kafka's MBeans, as the Prometheus JMX exporter's example rules name them.
+
+The rules are those of `kafka-2_0_0.yml`: names in lower case, `PerSec` meters as `_total`, histograms as summaries.
+MBeans that the rules leave out have the names that the exporter gives without rules.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from odradek.instruments.histogram import Histogram, quantiles
+
+QUANTILES: Final = {"0.50": 0.5, "0.75": 0.75, "0.95": 0.95, "0.98": 0.98, "0.99": 0.99, "0.999": 0.999}
+_PER_SECOND: Final = "PerSec"
+
+Labels = Mapping[str, str]
+NO_LABELS: Final[Labels] = {}
+
+
+class Kind(Enum):
+    """By the words of the text format."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    SUMMARY = "summary"
+    UNTYPED = "unknown"
+
+
+class Sample(NamedTuple):
+    labels: Labels
+    value: float
+    suffix: str = ""
+
+
+class Family(NamedTuple):
+    """All samples of one name; that of a counter is without its `_total`."""
+
+    name: str
+    help: str
+    kind: Kind
+    samples: list[Sample]
+
+
+def bean_name(domain: str, kind: str, name: str) -> str:
+    return f"{domain}_{kind}_{name}".replace(".", "_").replace("-", "_").lower()
+
+
+def gauge(domain: str, kind: str, name: str, samples: Iterable[tuple[Labels, float]]) -> Family:
+    return Family(
+        bean_name(domain, kind, name),
+        f"{domain}:type={kind},name={name}",
+        Kind.GAUGE,
+        [Sample(labels, value) for labels, value in samples],
+    )
+
+
+def value(domain: str, kind: str, name: str, number: float) -> Family:
+    return gauge(domain, kind, name, [(NO_LABELS, number)])
+
+
+def meter(domain: str, kind: str, name: str, samples: Iterable[tuple[Labels, float]]) -> Family:
+    """Of an MBean with a Count. Without `PerSec` in its name the rules call it by that."""
+    help_text = f"{domain}:type={kind},name={name}"
+    if name.endswith(_PER_SECOND):
+        counted = [Sample(labels, number, "_total") for labels, number in samples]
+        return Family(bean_name(domain, kind, name.removesuffix(_PER_SECOND)), help_text, Kind.COUNTER, counted)
+    others = [Sample(labels, number) for labels, number in samples]
+    return Family(bean_name(domain, kind, f"{name}_count"), help_text, Kind.UNTYPED, others)
+
+
+def attribute(bean: str, name: str, samples: Iterable[tuple[Labels, float]]) -> Family:
+    """Of an MBean of `kafka.server` that the rules leave out."""
+    return Family(
+        bean_name("kafka.server", bean, name),
+        f"kafka.server:type={bean} {name}",
+        Kind.GAUGE,
+        [Sample(labels, number) for labels, number in samples],
+    )
+
+
+def own(name: str, help_text: str, kind: Kind, samples: Iterable[tuple[Labels, float]]) -> Family:
+    """What Kafka has no name for."""
+    suffix = "_total" if kind is Kind.COUNTER else ""
+    return Family(f"odradek_{name}", help_text, kind, [Sample(labels, number, suffix) for labels, number in samples])
+
+
+class Timed(NamedTuple):
+    """The durations behind one label of a summary. What is counted in `everything` and not there took no time."""
+
+    labels: Labels
+    histograms: Sequence[Histogram]
+    everything: Sequence[Histogram]
+
+
+def summary_ms(domain: str, kind: str, name: str, samples: Iterable[Timed]) -> Family:
+    """A histogram of milliseconds, with the sum that the exporter has to leave out."""
+    return Family(
+        bean_name(domain, kind, name), f"{domain}:type={kind},name={name}", Kind.SUMMARY, _timed(samples, 1000)
+    )
+
+
+def own_summary(name: str, help_text: str, histogram: Histogram) -> Family:
+    samples = _timed([Timed(NO_LABELS, (histogram,), (histogram,))], 1)
+    return Family(f"odradek_{name}", help_text, Kind.SUMMARY, samples)
+
+
+def _timed(samples: Iterable[Timed], per_second: float) -> list[Sample]:
+    found = []
+    for labels, histograms, everything in samples:
+        recent = sum(sum(one.recent()) for one in everything)
+        values = quantiles(histograms, tuple(QUANTILES.values()), at_least=recent)
+        found += [
+            Sample({**labels, "quantile": text}, seconds * per_second)
+            for text, seconds in zip(QUANTILES, values, strict=True)
+        ]
+        found.append(Sample(labels, sum(one.count for one in everything), "_count"))
+        found.append(Sample(labels, per_second * sum(one.sum_seconds for one in histograms), "_sum"))
+    return found

@@ -1,0 +1,76 @@
+"""Requests by name, version and error, and where their time went."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from odradek.instruments.histogram import Histogram
+from odradek.instruments.requests import FETCH, FROM_CONSUMERS, FROM_FOLLOWERS, RequestKind, RequestMeters
+from odradek.metrics.families import Family, Timed, meter, summary_ms
+
+_DOMAIN: Final = "kafka.network"
+_TYPE: Final = "RequestMetrics"
+_EVERYTHING: Final = ("at_once", "total")
+_TIMES: Final = {
+    "TotalTimeMs": _EVERYTHING,
+    "RequestQueueTimeMs": ("queue",),
+    "LocalTimeMs": ("at_once", "local"),
+    "RemoteTimeMs": ("remote",),
+}
+"""What each is made of: see `RequestKind`."""
+
+
+def request_families(meters: RequestMeters) -> list[Family]:
+    kinds: dict[str, Sequence[RequestKind]] = {name: (kind,) for name, kind in sorted(meters.kinds.items())}
+    fetches = [kind for kind in meters.kinds.values() if kind.name in (FROM_CONSUMERS, FROM_FOLLOWERS)]
+    if fetches:
+        # Kafka counts each of them under both names.
+        kinds[FETCH] = fetches
+    return [
+        meter(
+            _DOMAIN,
+            _TYPE,
+            "RequestsPerSec",
+            (
+                ({"request": name, "version": str(version)}, count)
+                for name, some in kinds.items()
+                for version, count in sorted(_versions(some).items())
+            ),
+        ),
+        meter(
+            _DOMAIN,
+            _TYPE,
+            "ErrorsPerSec",
+            (
+                ({"request": name, "error": error}, count)
+                for name, some in kinds.items()
+                for error, count in sorted(_errors(some).items())
+            ),
+        ),
+        *(
+            summary_ms(_DOMAIN, _TYPE, bean, [_timed(name, some, parts) for name, some in kinds.items()])
+            for bean, parts in _TIMES.items()
+        ),
+    ]
+
+
+def _timed(name: str, kinds: Sequence[RequestKind], parts: Sequence[str]) -> Timed:
+    def histograms(of: Sequence[str]) -> list[Histogram]:
+        return [getattr(kind, part) for kind in kinds for part in of]
+
+    return Timed({"request": name}, histograms(parts), histograms(_EVERYTHING))
+
+
+def _versions(kinds: Sequence[RequestKind]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for kind in kinds:
+        for version, count in kind.counts.items():
+            found[version] = found.get(version, 0) + count
+    return found
+
+
+def _errors(kinds: Sequence[RequestKind]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for kind in kinds:
+        for error, count in kind.errors.items():
+            found[error] = found.get(error, 0) + count
+    return found

@@ -1,0 +1,138 @@
+"""One scrape: the node is read on its event loop, a few partitions at a time, and the text is made in a thread."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from odradek.base.ports import Executor
+from odradek.metadata.image import ClusterImage
+from odradek.metrics.broker_readings import (
+    PartitionReading,
+    log_dir_families,
+    partition_families,
+    read_partition,
+    replica_families,
+    session_families,
+    traffic_families,
+)
+from odradek.metrics.cluster_readings import controller_families, metadata_families
+from odradek.metrics.families import NO_LABELS, Family, Kind, attribute, meter, own, own_summary
+from odradek.metrics.request_readings import request_families
+from odradek.metrics.view import BrokerView, NodeView
+
+READ_AT_ONCE_MAX: Final = 100
+"""Partitions, before others have their turn."""
+LANE: Final = "metrics"
+
+Source = Callable[[], Iterable[Family]]
+
+
+class Scrape:
+    """What is asked for while it is being made is answered with the same."""
+
+    def __init__(self, node: NodeView, executor: Executor, sources: Iterable[Source]) -> None:
+        """`sources` have more to tell. They are asked on the event loop."""
+        self._node: Final = node
+        self._executor: Final = executor
+        self._sources: Final = sources
+        self._under_way: asyncio.Task[bytes] | None = None
+
+    async def text(self) -> bytes:
+        if self._under_way is None:
+            self._under_way = asyncio.ensure_future(self._make())
+            self._under_way.add_done_callback(self._done)
+        # Whoever hangs up does not take it from the others.
+        return await asyncio.shield(self._under_way)
+
+    def _done(self, _: object) -> None:
+        self._under_way = None
+
+    async def _make(self) -> bytes:
+        node = self._node
+        broker = node.broker
+        readings = [] if broker is None else await _read_partitions(broker)
+        on_loop = self._read_node()
+        if broker is not None:
+            on_loop += _read_broker(broker)
+        image, node_id, is_active = node.image, node.node_id, node.is_active_controller
+        is_controller, elections = node.is_controller, node.elections
+        offline, isr = (0, None) if broker is None else (broker.offline_partitions(), broker.isr_counts)
+
+        def render() -> bytes:
+            from odradek.metrics.exposition import render
+
+            families = list(on_loop)
+            if isr is not None:
+                reassigning = _reassigning(image, node_id)
+                families += replica_families(readings, offline=offline, reassigning=reassigning, isr=isr)
+                families += partition_families(readings)
+            if is_controller:
+                families += controller_families(image, elections, is_active=is_active)
+            return render(families)
+
+        return await self._executor.run(render, lane=LANE)
+
+    def _read_node(self) -> list[Family]:
+        node = self._node
+        watch = node.loop_watch
+        families = [
+            *request_families(node.meters),
+            # A request handler is what the event loop is; the rules give the MBean's count, which is in nanoseconds.
+            meter(
+                "kafka.server",
+                "KafkaRequestHandlerPool",
+                "RequestHandlerAvgIdlePercent",
+                [(NO_LABELS, watch.idle_seconds * 1e9)],
+            ),
+            own_summary("event_loop_stall_seconds", "How late the event loop came to what was due", watch.stalls),
+            own(
+                "event_loop_stall_seconds_max",
+                "The longest of these in the last minute or two",
+                Kind.GAUGE,
+                [(NO_LABELS, watch.longest_seconds)],
+            ),
+            attribute(
+                "socket-server-metrics",
+                "connection-count",
+                (({"listener": name}, count) for name, count in node.connections().items()),
+            ),
+            own("ready", "Whether clients are served", Kind.GAUGE, [(NO_LABELS, int(node.why_not_ready() is None))]),
+        ]
+        quorum = node.quorum
+        if quorum is not None:
+            families += metadata_families(
+                node.image, leader_id=quorum.leader_id, epoch=quorum.epoch, log_end_offset=quorum.log_end_offset
+            )
+        for source in self._sources:
+            families += source()
+        return families
+
+
+async def _read_partitions(broker: BrokerView) -> list[PartitionReading]:
+    readings: list[PartitionReading] = []
+    partitions = [one for one in broker.partitions().values() if one.unavailable is None]
+    for start in range(0, len(partitions), READ_AT_ONCE_MAX):
+        readings += map(read_partition, partitions[start : start + READ_AT_ONCE_MAX])
+        await asyncio.sleep(0)
+    return readings
+
+
+def _read_broker(broker: BrokerView) -> list[Family]:
+    total, topics = broker.traffic.sums(
+        (partition.name.topic, partition.traffic) for partition in broker.partitions().values()
+    )
+    sessions = list(broker.fetch_sessions)
+    return [
+        *traffic_families(total, topics),
+        *log_dir_families(broker.log_dirs.online, broker.log_dirs.offline),
+        *session_families(len(sessions), sum(len(session.targets) for session in sessions)),
+    ]
+
+
+def _reassigning(image: ClusterImage, node_id: int) -> int:
+    """Of the partitions that this broker leads."""
+    return sum(
+        one.leader == node_id and one.is_reassigned
+        for topic in image.topics_by_name.values()
+        for one in topic.partitions.values()
+    )

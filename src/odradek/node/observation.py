@@ -1,0 +1,170 @@
+"""What a node tells of itself, and when it looks at itself for that. Without an HTTP address nothing of it runs."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from odradek.base.ports import Clock, Executor
+from odradek.config.node_config import NodeConfig
+from odradek.instruments.elections import ElectionCounts
+from odradek.instruments.loop_watch import LoopWatch
+from odradek.instruments.requests import RequestMeters
+from odradek.instruments.traffic import RATED, TrafficRates
+from odradek.metadata.apply import ImageDelta
+from odradek.metadata.image import EMPTY_IMAGE, ClusterImage
+from odradek.metrics.cluster_readings import count_elections
+from odradek.metrics.endpoint import HttpEndpoint
+from odradek.net.server import ListenError
+from odradek.node.broker import Broker
+from odradek.node.listeners import NodeListeners
+from odradek.node.periodic import Periodic
+from odradek.node.quorum.driver import QuorumDriver
+from odradek.node.quorum.quorum import Quorum
+
+RATES_INTERVAL_MS: Final = 5_000
+MARKS_INTERVAL_MS: Final = 60_000
+WATCH_INTERVAL_SECONDS: Final = 0.05
+
+
+class Observation:
+    """`NodeView` of the metrics. The node says how far it has come; what is asked before is answered all the same."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        listeners: NodeListeners,
+        failed: "asyncio.Future[str]",
+        *,
+        clock: Clock,
+        executor: Executor,
+        periodic: Periodic,
+    ) -> None:
+        self._address: Final = config.http_address
+        self._roles: Final = config.process_roles
+        self._listeners: Final = listeners
+        self._failed: Final = failed
+        self._clock: Final = clock
+        self._periodic: Final = periodic
+        self._rates: Final = TrafficRates()
+        self._rates_at = clock.monotonic()
+        self._watching: asyncio.TimerHandle | None = None
+        self._quorum: Quorum | None = None
+        self.node_id: Final = config.node_id
+        self.is_controller: Final = config.is_controller
+        self.meters: Final = RequestMeters()
+        self.elections: Final = ElectionCounts()
+        self.loop_watch: Final = LoopWatch()
+        self.cluster_id: str | None = None
+        self.broker: Broker | None = None
+        self.progress: str | None = "starting"
+        """None: everything is as it should be."""
+        self.endpoint: Final = HttpEndpoint(self, executor)
+        self.endpoint.publish("traffic", self._traffic)
+
+    async def start(self) -> None:
+        """Raises ListenError."""
+        if self._address is None:
+            return
+        try:
+            await self.endpoint.start(self._address)
+        except OSError as error:
+            host, port = self._address
+            raise ListenError(f"http.address={host}:{port}: {error.strerror or error}; choose another port") from error
+        self._periodic.every("traffic rates", lambda: RATES_INTERVAL_MS, self._tick)
+        self._periodic.every("metrics", lambda: MARKS_INTERVAL_MS, self._mark)
+        self._watch(self._clock.monotonic())
+
+    async def stop(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        await self.endpoint.stop()
+
+    def take_quorum(self, quorum: Quorum, cluster_id: str) -> None:
+        self._quorum = quorum
+        self.cluster_id = cluster_id
+        if self._address is not None:
+            quorum.subscribe(self._on_image)
+
+    # What the metrics see
+
+    @property
+    def quorum(self) -> "_QuorumView | None":
+        return None if self._quorum is None else _QuorumView(self._quorum)
+
+    @property
+    def image(self) -> ClusterImage:
+        return EMPTY_IMAGE if self._quorum is None else self._quorum.image
+
+    @property
+    def is_active_controller(self) -> bool:
+        return self._quorum is not None and self._quorum.controller.is_active
+
+    def connections(self) -> Mapping[str, int]:
+        return self._listeners.connection_counts()
+
+    def why_failed(self) -> str | None:
+        return self._failed.result() if self._failed.done() else None
+
+    def why_not_ready(self) -> str | None:
+        if self.progress is not None:
+            return self.progress
+        registered = self.image.brokers.get(self.node_id)
+        if self.broker is not None and (registered is None or registered.fenced):
+            return "fenced by the controller"
+        return None
+
+    def _traffic(self) -> dict[str, Any]:
+        """Of every partition that ever had any."""
+        partitions = [] if self.broker is None else list(self.broker.partitions().values())
+        rates = ((partition, self._rates.of(partition.traffic)) for partition in partitions)
+        return {
+            "node": self.node_id,
+            "cluster": self.cluster_id,
+            "partitions": [
+                {
+                    "topic": partition.name.topic,
+                    "partition": partition.name.partition,
+                    "is_leader": partition.is_leader,
+                    **{f"{name}_per_second": round(rate, 1) for name, rate in zip(RATED, found, strict=True)},
+                }
+                for partition, found in rates
+                if any(found)
+            ],
+        }
+
+    # As time goes by
+
+    async def _on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
+        count_elections(delta, self.elections)
+
+    async def _tick(self) -> None:
+        now = self._clock.monotonic()
+        seconds, self._rates_at = now - self._rates_at, now
+        if self.broker is not None and seconds > 0:
+            self._rates.tick([partition.traffic for partition in self.broker.partitions().values()], seconds)
+
+    async def _mark(self) -> None:
+        self.loop_watch.mark()
+        for kind in self.meters.kinds.values():
+            kind.mark()
+
+    def _watch(self, due: float) -> None:
+        now = self._clock.monotonic()
+        self.loop_watch.called(due, now, time.thread_time())
+        loop = asyncio.get_running_loop()
+        self._watching = loop.call_later(WATCH_INTERVAL_SECONDS, self._watch, now + WATCH_INTERVAL_SECONDS)
+
+
+class _QuorumView:
+    def __init__(self, quorum: Quorum) -> None:
+        self._driver: Final[QuorumDriver] = quorum.driver
+        self.leader_id: Final = quorum.leader_id
+
+    @property
+    def epoch(self) -> int:
+        return self._driver.epoch
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._driver.log_end_offset
