@@ -147,6 +147,9 @@ class KafkaTools:
     def reassign_partitions(self, *arguments: str) -> str:
         return self.run("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", *self._server(), *arguments)
 
+    def consumer_groups(self, *arguments: str) -> str:
+        return self.run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", *self._server(), *arguments)
+
     def transactions(self, *arguments: str) -> str:
         return self.run("org.apache.kafka.tools.TransactionsCommand", *self._server(), *arguments)
 

@@ -83,6 +83,7 @@ _ADVICE = {
     ErrorCode.transactional_id_not_found: "`odradek txn list` shows all",
     ErrorCode.transactional_id_authorization_failed: "ask who runs the cluster for access to the transactional id",
     ErrorCode.invalid_producer_epoch: "the producer has another epoch: `odradek txn producers` shows it",
+    ErrorCode.invalid_regular_expression: "mend the pattern: its syntax is RE2's",
     ErrorCode.transaction_coordinator_fenced: "a newer coordinator has taken over: it ends the transaction itself",
     ErrorCode.invalid_timestamp: "look at the topic's message.timestamp.before.max.ms and …after.max.ms",
 }

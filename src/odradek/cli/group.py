@@ -12,7 +12,7 @@ from odradek.cli.errors import UserError, explain_refusal, nearest
 from odradek.cli.group_lag import show_lag
 from odradek.cli.group_reset import Scope, Wishes, plan_resets, plans_as_json, print_plans, say_remarks
 from odradek.cli.offset_file import offsets_as_csv
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_choices
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.partition_names import name_partitions, partitions_named
 from odradek.cli.progress import progress
@@ -54,7 +54,7 @@ def list_groups(
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """List groups."""
-    states, types = _among(state, STATES, "--state"), _among(type, TYPES, "--type")
+    states, types = parse_choices(state, STATES, "--state"), parse_choices(type, TYPES, "--type")
     with open_cluster(bootstrap, timeout) as cluster:
         shown = _listings(cluster, states, types)
     if format is OutputFormat.JSON:
@@ -296,16 +296,6 @@ def _unknown_group(cluster: Cluster, group_id: str) -> UserError:
     if meant is not None:
         return UserError(f"there is no group {group_id!r}; did you mean {meant!r}?")
     return UserError(f"there is no group {group_id!r}: `odradek group list` shows all")
-
-
-def _among(text: str | None, known: Sequence[str], option: str) -> list[str]:
-    """The names as they are spelled; case does not matter."""
-    by_lower = {name.lower(): name for name in known}
-    asked = [part.strip() for part in (text or "").split(",") if part.strip()]
-    for part in asked:
-        if part.lower() not in by_lower:
-            raise UserError(f"{option} {part!r} is none of {', '.join(known)}")
-    return [by_lower[part.lower()] for part in asked]
 
 
 def _print_described(one: GroupDescription) -> None:

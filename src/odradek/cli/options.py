@@ -1,6 +1,6 @@
 """Options that several commands share, so that they are called and explained the same everywhere."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,3 +53,13 @@ def parse_assignments(texts: Iterable[str] | None, option: str) -> dict[str, str
             raise UserError(f"{option} {text!r} is not of the form key=value")
         found[key.strip()] = value.strip()
     return found
+
+
+def parse_choices(text: str | None, known: Sequence[str], option: str) -> list[str]:
+    """Names of which there may be several, separated by commas, as they are spelled; case does not matter."""
+    by_lower = {name.lower(): name for name in known}
+    asked = [part.strip() for part in (text or "").split(",") if part.strip()]
+    for part in asked:
+        if part.lower() not in by_lower:
+            raise UserError(f"{option} {part!r} is none of {', '.join(known)}")
+    return [by_lower[part.lower()] for part in asked]

@@ -10,7 +10,7 @@ import typer
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli.errors import UserError
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_choices
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.partition_names import name_partitions, partitions_named
 from odradek.cli.progress import progress
@@ -21,6 +21,17 @@ from odradek.client.hanging_transactions import OpenTransaction, find_hanging
 from odradek.client.transactions import ANY_DURATION, ProducerState, TransactionDescription, Transactions
 
 app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
+
+STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
 
 Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", show_default=False)]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, metavar="NUMBER", show_default=False)]
@@ -46,7 +57,7 @@ def list_transactions(
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """List transactional ids and what their transactions are at."""
-    states = [part.strip() for part in (state or "").split(",") if part.strip()]
+    states = parse_choices(state, STATES, "--state")
     with (
         open_cluster(bootstrap, timeout) as cluster,
         progress("asking brokers for transactions", None, unit="brokers") as advance,
@@ -100,7 +111,7 @@ def describe(
             (
                 one.transactional_id,
                 one.state,
-                None if one.started_ms is None else format_span(now_ms - one.started_ms),
+                None if (open_for_ms := _open_for_ms(one, now_ms)) is None else format_span(open_for_ms),
                 format_span(one.timeout_ms),
                 one.producer_id,
                 one.producer_epoch,
@@ -321,6 +332,11 @@ def _print_hanging(found: Sequence[OpenTransaction], now_ms: int) -> None:
     say("`odradek txn abort --topic … --partition … --start-offset …` ends one of them")
 
 
+def _open_for_ms(one: TransactionDescription, now_ms: int) -> int | None:
+    """None if it is not open: of one that is complete, the coordinator still knows the start."""
+    return now_ms - one.started_ms if one.started_ms is not None and one.is_open else None
+
+
 def _partition_as_json(partition: TopicPartition) -> dict[str, Any]:
     return {"topic": partition.topic, "partition": partition.partition}
 
@@ -344,7 +360,7 @@ def _as_json(one: TransactionDescription, now_ms: int) -> dict[str, Any]:
         "producer_epoch": one.producer_epoch,
         "timeout_ms": one.timeout_ms,
         "started_ms": one.started_ms,
-        "open_for_ms": None if one.started_ms is None else now_ms - one.started_ms,
+        "open_for_ms": _open_for_ms(one, now_ms),
         "coordinator": {"node": one.coordinator.node_id, "address": str(one.coordinator.address)},
         "partitions": [_partition_as_json(partition) for partition in one.partitions],
     }

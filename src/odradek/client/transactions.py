@@ -51,9 +51,13 @@ class TransactionDescription:
     state: str
     timeout_ms: int
     started_ms: int | None
-    """None while no transaction is open."""
+    """None if there was no transaction yet."""
     partitions: tuple[TopicPartition, ...]
     """Those that have no marker yet."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "Ongoing" or self.state.startswith("Prepare")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

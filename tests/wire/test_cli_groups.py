@@ -1,0 +1,394 @@
+"""`odradek group` with real consumers, and beside kafka-consumer-groups: the same figures, the same plans."""
+
+import csv
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.kafka.apache_kafka import KafkaTools
+from tests.node_process import NodeProcess
+from tests.wire.cli_call import Cli
+from tests.wire.group_members import members
+from tests.wire.plain_requests import until
+
+PARTITIONS = 3
+RECORDS = 30  # in each partition
+FIRST_MS = 1_600_000_000_000
+STEP_MS = 60_000
+
+# Groups are not served by Odradek yet.
+pytestmark = pytest.mark.parametrize(
+    "broker", [pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True, scope="session"
+)
+
+
+@pytest.fixture
+def cli(broker: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Cli:
+    return Cli(monkeypatch, capfdbinary, broker.bootstrap)
+
+
+@pytest.fixture
+def orders(broker: NodeProcess, topic: str) -> str:
+    """A topic of three partitions, each with thirty records, one for every minute of half an hour of 2020."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"})])[topic].result(30)
+    write(broker.bootstrap, topic, RECORDS)
+    return topic
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    return f"{topic}-readers"
+
+
+def write(bootstrap: str, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    for number in range(count):
+        for partition in range(PARTITIONS):
+            producer.produce(topic, b"%d" % number, partition=partition, timestamp=FIRST_MS + number * STEP_MS)
+    assert producer.flush(30) == 0
+
+
+def commit(bootstrap: str, group: str, topic: str, offsets: dict[int, int]) -> None:
+    """In the name of nobody, as somebody who is assigned by hand does."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    positions = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+    # A group's coordinator may still be on its way.
+    until(lambda: bool(consumer.list_topics(timeout=10).brokers), 30)
+    consumer.commit(offsets=positions, asynchronous=False)
+    consumer.close()
+
+
+def committed(bootstrap: str, group: str, topic: str) -> dict[int, int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    found = consumer.committed([TopicPartition(topic, number) for number in range(PARTITIONS)], timeout=30)
+    consumer.close()
+    return {one.partition: one.offset for one in found if one.offset >= 0}
+
+
+def rows(printed: str, first: str) -> list[dict[str, str]]:
+    """The table whose heading begins so, in what a tool of Kafka printed."""
+    lines = [line for line in printed.splitlines() if line.strip()]
+    start = next((number for number, line in enumerate(lines) if line.startswith(first)), len(lines))
+    heading = lines[start].split() if start < len(lines) else []
+    return [dict(zip(heading, line.split(), strict=False)) for line in lines[start + 1 :]]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_reads_and_how_far_they_are(
+    broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str, protocol: str
+) -> None:
+    with members(
+        broker.bootstrap, group, [orders], partitions=PARTITIONS, settings={"group.protocol": protocol}
+    ) as joined:
+        joined.commit(orders, {0: 10, 1: 20, 2: 30})
+        until(lambda: described(cli, group)["state"] == "Stable", 30)
+
+        (listed,) = [one for one in cli.ok("group", "list", "--format", "json").json if one["group"] == group]
+        assert listed == {
+            "group": group,
+            "type": protocol,
+            "state": "Stable",
+            "protocol_type": "consumer",
+            "coordinator": 1,
+        }
+        theirs = rows(tools.consumer_groups("--list", "--state", "--type"), "GROUP")
+        assert {"GROUP": group, "TYPE": protocol.capitalize(), "STATE": "Stable"} in theirs
+        assert [listed] == [
+            one
+            for one in cli.ok("group", "list", "--state", "stable", "--type", protocol, "--format", "json").json
+            if one["group"] == group
+        ]
+        assert cli.ok("group", "list", "--state", "preparingrebalance", "--format", "json").json == []
+
+        found = described(cli, group)
+        theirs = rows(tools.consumer_groups("--describe", "--group", group, "--members", "--verbose"), "GROUP")
+        assert {(one["member"], one["client"], one["host"], str(len(one["assigned"]))) for one in found["members"]} == {
+            (one["CONSUMER-ID"], one["CLIENT-ID"], one["HOST"], one["#PARTITIONS"]) for one in theirs
+        }
+        (state,) = rows(tools.consumer_groups("--describe", "--group", group, "--state"), "GROUP")
+        assert (found["assignor"], found["coordinator"]) == (
+            state["ASSIGNMENT-STRATEGY"],
+            {"node": 1, "address": state["COORDINATOR"]},
+        )
+        assert sorted(one["partition"] for member in found["members"] for one in member["assigned"]) == [0, 1, 2]
+
+        (lag,) = cli.ok("group", "lag", group, "--interval", "0", "--format", "json").json
+        theirs = rows(tools.consumer_groups("--describe", "--group", group), "GROUP")
+        assert sorted(
+            (one["PARTITION"], one["CURRENT-OFFSET"], one["LOG-END-OFFSET"], one["LAG"], one["CONSUMER-ID"])
+            for one in theirs
+        ) == [
+            (str(one["partition"]), str(one["committed"]), str(one["end"]), str(one["lag"]), one["member"])
+            for one in lag["partitions"]
+        ]
+        assert lag["lag"] == 30
+
+        shown = cli.ok("group", "describe", group).output.decode()
+        assert "member-0" in shown
+        assert f"{orders}:" in shown
+        assert orders in cli.ok("group", "lag", "--group", group, "--interval", "0").output.decode()
+
+        assert f"{group} stays" in cli.mistake("group", "delete", group)
+        assert "GROUP_SUBSCRIBED_TO_TOPIC" in cli.mistake("group", "delete", group, "--topic", f"{orders}:1")
+        assert "stop them first" in cli.mistake(
+            "group", "reset", group, "--to-earliest", "--all-topics", "--execute", "-y"
+        )
+    until(lambda: described(cli, group)["state"] == "Empty", 30)
+    assert "has no members" in cli.ok("group", "describe", group).remarks
+    assert committed(broker.bootstrap, group, orders) == {0: 10, 1: 20, 2: 30}
+
+    assert "deleted" in cli.ok("group", "delete", group, "--topic", f"{orders}:1").remarks
+    assert committed(broker.bootstrap, group, orders) == {0: 10, 2: 30}
+    assert f"{group}: deleted" in cli.ok("group", "delete", group, "-y").remarks
+    assert group not in tools.consumer_groups("--list").split()
+
+
+def described(cli: Cli, group: str) -> Any:
+    (found,) = cli.ok("group", "describe", group, "--format", "json").json
+    return found
+
+
+WISHES = {
+    "earliest": ["--to-earliest"],
+    "latest": ["--to-latest"],
+    "current": ["--to-current"],
+    "offset": ["--to-offset", "7"],
+    "offset beyond the end": ["--to-offset", "1000000"],
+    "back": ["--shift-by", "-3"],
+    "back beyond the beginning": ["--shift-by", "-1000000"],
+    "forward": ["--shift-by", "2"],
+    "time": ["--to-datetime", "2020-09-13T12:31:40.000"],
+    "time in a zone": ["--to-datetime", "2020-09-13T14:31:40.001+02:00"],
+    "time after the last record": ["--to-datetime", "2021-01-01T00:00:00.000"],
+    "duration": ["--by-duration", "P9999DT1H1M1.5S"],
+    "short duration": ["--by-duration", "PT1M"],
+}
+
+
+def test_plans_are_kafkas(broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str) -> None:
+    before = {0: 5, 1: 15}
+    commit(broker.bootstrap, group, orders, before)
+    for name, wish in WISHES.items():
+        scope = ["--topic", f"{orders}:0,1"]
+        theirs = rows(tools.consumer_groups("--reset-offsets", "--group", group, *wish, *scope, "--dry-run"), "GROUP")
+        ours = cli.ok("group", "reset", group, *wish, *scope, "--format", "json")
+        (plan,) = ours.json
+        assert plan["executed"] is False
+        assert [(one["topic"], one["partition"], one["before"]) for one in plan["offsets"]] == [
+            (orders, 0, 5),
+            (orders, 1, 15),
+        ]
+        assert {str(one["partition"]): str(one["after"]) for one in plan["offsets"]} == {
+            one["PARTITION"]: one["NEW-OFFSET"] for one in theirs
+        }, name
+        assert ("beyond" in name) == ("it is reset to there instead of" in ours.remarks)
+        assert (name in ("time after the last record", "short duration")) == ("is reset to the end" in ours.remarks)
+        assert "nothing has happened yet: --execute does it" in ours.remarks
+    assert committed(broker.bootstrap, group, orders) == before
+
+
+def test_a_reset_is_carried_out(broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str) -> None:
+    commit(broker.bootstrap, group, orders, {0: 5, 1: 15})
+    outcome = cli.ok("group", "reset", group, "--shift-by", "-5", "--all-topics", "--execute")
+    assert "2 offsets reset" in outcome.remarks
+    assert "moved by" in outcome.output.decode()
+    assert committed(broker.bootstrap, group, orders) == {0: 0, 1: 10}
+
+    # A partition of which nothing was committed yet, by name.
+    cli.ok("group", "reset", group, "--to-latest", "--topic", f"{orders}:2", "--execute", "-y")
+    theirs = rows(tools.consumer_groups("--describe", "--group", group), "GROUP")
+    assert {one["PARTITION"]: (one["CURRENT-OFFSET"], one["LAG"]) for one in theirs} == {
+        "0": ("0", "30"),
+        "1": ("10", "20"),
+        "2": ("30", "0"),
+    }
+    assert "cannot be shifted" in cli.mistake("group", "reset", f"{group}-2", "--shift-by", "1", "--topic", orders)
+
+
+def test_offsets_go_through_kafkas_file(
+    broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str, tmp_path: Path
+) -> None:
+    commit(broker.bootstrap, group, orders, {0: 1, 1: 2, 2: 3})
+    scope = ("--all-topics", "--to-current", "--export")
+    ours = cli.ok("group", "reset", group, *scope).output.decode()
+    theirs = tools.consumer_groups("--reset-offsets", "--group", group, *scope, "--dry-run")
+    expected = [[orders, str(number), str(number + 1)] for number in range(PARTITIONS)]
+    assert list(csv.reader(ours.splitlines())) == expected
+    # Kafka quotes names that are long.
+    assert sorted(row for row in csv.reader(theirs.splitlines()) if row and row[0] == orders) == expected
+
+    file = tmp_path / "offsets.csv"
+    file.write_text(f'"{orders}",0,4\n{orders},1,5\n\n{orders},2,600\n')
+    outcome = cli.ok("group", "reset", group, "--from-file", str(file), "--execute")
+    assert f"{orders}-2 ends at 30: it is reset to there instead of 600" in outcome.remarks
+    assert committed(broker.bootstrap, group, orders) == {0: 4, 1: 5, 2: 30}
+
+    # What is exported for several groups can be read by both.
+    commit(broker.bootstrap, f"{group}-2", orders, {0: 9})
+    both = cli.ok("group", "reset", group, f"{group}-2", *scope).output.decode()
+    file.write_text(both)
+    cli.ok("group", "reset", group, "--to-earliest", "--all-topics", "--execute")
+    tools.consumer_groups(
+        "--reset-offsets", "--group", group, "--group", f"{group}-2", "--from-file", str(file), "--execute"
+    )
+    assert committed(broker.bootstrap, group, orders) == {0: 4, 1: 5, 2: 30}
+    cli.ok("group", "reset", group, "--to-earliest", "--all-topics", "--execute")
+    cli.ok("group", "reset", group, f"{group}-2", "--from-file", str(file), "--execute")
+    assert committed(broker.bootstrap, group, orders) == {0: 4, 1: 5, 2: 30}
+    assert committed(broker.bootstrap, f"{group}-2", orders) == {0: 9}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "names no offset of group"),
+        ("TOPIC,0\n", "offsets.csv:1: topic,partition,offset is expected"),
+        ("TOPIC,0,1\nTOPIC,one,1\n", "offsets.csv:2: 'one' is not the number of a partition"),
+        ("TOPIC,0,first\n", "offsets.csv:1: 'first' is not an offset"),
+        ("TOPIC,0,9223372036854775808\n", "is not an offset"),
+        ("TOPIC,0,1\nTOPIC,0,2\n", "TOPIC-0 is there twice"),
+        ("TOPIC,77,1\n", "has no partition 77"),
+        ("no-such-topic,0,1\n", "there is no topic 'no-such-topic'"),
+        ('"TOPIC,0,1\n', "is not CSV"),
+        ("somebody-else,TOPIC,0,1\n", "names no offset of group"),
+    ],
+)
+def test_malformed_files_change_nothing(
+    broker: NodeProcess, cli: Cli, orders: str, group: str, tmp_path: Path, text: str, expected: str
+) -> None:
+    commit(broker.bootstrap, group, orders, {0: 5})
+    file = tmp_path / "offsets.csv"
+    file.write_text(text.replace("TOPIC", orders))
+    said = cli.mistake("group", "reset", group, "--from-file", str(file), "--execute")
+    assert expected.replace("TOPIC", orders) in said
+    assert committed(broker.bootstrap, group, orders) == {0: 5}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("describe", "no-such-group"), "there is no group 'no-such-group'"),
+        (("lag", "no-such-group"), "there is no group 'no-such-group'"),
+        (("delete", "no-such-group"), "there is no group 'no-such-group'"),
+        (("describe",), "name one or more, or give --all-groups"),
+        (("describe", "a", "--all-groups"), "name one or more, or give --all-groups"),
+        (("list", "--state", "asleep"), "--state 'asleep' is none of"),
+        (("list", "--type", "odd"), "--type 'odd' is none of"),
+        (("lag", "a", "--interval", "-1"), "--interval"),
+        (("reset", "a", "--all-topics"), "give one of --to-earliest"),
+        (("reset", "a", "--all-topics", "--to-earliest", "--to-latest"), "give only one of --to-earliest"),
+        (("reset", "a", "--to-earliest"), "give either --topic or --all-topics"),
+        (("reset", "a", "--to-earliest", "--topic", "a", "--all-topics"), "give either --topic or --all-topics"),
+        (("reset", "a", "--to-earliest", "--all-topics", "--execute", "--dry-run"), "exclude each other"),
+        (("reset", "a", "--to-earliest", "--topic", "x:"), "is neither a topic nor of the form topic:0,1"),
+        (("reset", "a", "--to-earliest", "--topic", "x:0,one"), "is neither a topic nor of the form topic:0,1"),
+        (("reset", "a", "--to-earliest", "--topic", "no-such-topic"), "there is no topic 'no-such-topic'"),
+        (("reset", "a", "--to-datetime", "yesterday", "--all-topics"), "--to-datetime 'yesterday' is not a time"),
+        (("reset", "a", "--by-duration", "1h", "--all-topics"), "--by-duration '1h' is not a span of time"),
+        (("reset", "a", "--from-file", "no-such-file"), "there is no 'no-such-file'"),
+        (("reset", "a", "--from-file", "x", "--topic", "y"), "leave out --topic"),
+        (("reset", "a", "--to-offset", "many", "--all-topics"), "--to-offset"),
+        (("delete", "a", "b", "--topic", "x"), "name one group"),
+        (("list", "-b", "127.0.0.1:1"), "check --bootstrap"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(cli: Cli, arguments: tuple[str, ...], expected: str) -> None:
+    assert expected in cli.mistake("group", *arguments)
+
+
+def test_groups_that_are_not_there(broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str) -> None:
+    assert "nothing to reset" in cli.ok("group", "reset", group, "--to-earliest", "--all-topics", "--execute").remarks
+    planned = cli.ok("group", "reset", group, "--to-offset", "3", "--topic", orders)
+    assert f"there is no group '{group}' yet: resetting it creates it" in planned.remarks
+    assert group not in tools.consumer_groups("--list").split()
+    cli.ok("group", "reset", group, "--to-offset", "3", "--topic", orders, "--execute", "-y")
+    assert committed(broker.bootstrap, group, orders) == {0: 3, 1: 3, 2: 3}
+    assert f"did you mean '{group}'?" in cli.mistake("group", "describe", group[:-1])
+
+
+def test_a_topic_that_was_deleted(broker: NodeProcess, cli: Cli, orders: str, group: str) -> None:
+    commit(broker.bootstrap, group, orders, {0: 3})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_topics([orders])[orders].result(30)
+    until(lambda: described_lag(cli, group)["partitions"] == [], 30, what="the end of its offsets")
+    assert "nothing to reset" in cli.ok("group", "reset", group, "--to-latest", "--all-topics").remarks
+
+
+def described_lag(cli: Cli, group: str, interval: str = "0") -> Any:
+    (found,) = cli.ok("group", "lag", group, "--interval", interval, "--format", "json").json
+    return found
+
+
+class Drip(threading.Thread):
+    """Writes and commits at a steady pace until it is stopped."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, produced_per_s: int, consumed_per_s: int) -> None:
+        super().__init__()
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+        self._topic = topic
+        self._rates = produced_per_s, consumed_per_s
+        self._ended = threading.Event()
+
+    def __enter__(self) -> "Drip":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self.join()
+        self._producer.flush(30)
+        self._consumer.close()
+
+    def run(self) -> None:
+        began, written = time.monotonic(), 0
+        while not self._ended.wait(0.1):
+            passed_s = time.monotonic() - began
+            while written < passed_s * self._rates[0]:
+                self._producer.produce(self._topic, b"drip", partition=0)
+                written += 1
+            self._producer.poll(0)
+            position = TopicPartition(self._topic, 0, int(passed_s * self._rates[1]))
+            self._consumer.commit(offsets=[position], asynchronous=False)
+
+
+@pytest.fixture
+def started(broker: NodeProcess, orders: str, group: str) -> Iterator[str]:
+    write(broker.bootstrap, orders, 3000)
+    commit(broker.bootstrap, group, orders, {0: 0})
+    yield group
+
+
+@pytest.mark.parametrize(("produced", "consumed", "trend"), [(20, 100, "shrinks"), (100, 20, "grows")])
+def test_how_the_lag_changes(
+    broker: NodeProcess, cli: Cli, orders: str, started: str, produced: int, consumed: int, trend: str
+) -> None:
+    with Drip(broker.bootstrap, started, orders, produced, consumed):
+        time.sleep(0.5)
+        found = described_lag(cli, started, "3")
+        shown = cli.ok("group", "lag", started, "--interval", "1").output.decode()
+    (partition,) = found["partitions"]
+    assert partition["trend"] == found["trend"] == trend
+    assert partition["consumed_per_second"] == pytest.approx(consumed, rel=0.3)
+    assert partition["produced_per_second"] == pytest.approx(produced, rel=0.3)
+    left_s = found["seconds_left"]
+    if trend == "shrinks":
+        assert left_s == pytest.approx(found["lag"] / (consumed - produced), rel=0.5)
+        assert " s " in shown
+    else:
+        assert left_s is None
+        assert "grows" in shown
+
+
+def test_a_group_that_has_caught_up(broker: NodeProcess, cli: Cli, orders: str, group: str) -> None:
+    commit(broker.bootstrap, group, orders, dict.fromkeys(range(PARTITIONS), RECORDS))
+    found = described_lag(cli, group, "0.5")
+    assert (found["lag"], found["trend"], found["seconds_left"]) == (0, "caught up", 0.0)
+    assert "caught up" in cli.ok("group", "lag", group, "--interval", "0.2").output.decode()
