@@ -53,8 +53,9 @@ class HttpEndpoint:
         logger.info("metrics at http://%s:%d/metrics", address.host or "*", self.port)
 
     async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        if self._server is None:
+            return
+        self._server.close()
         tasks = list(self._open)
         for task in tasks:
             task.cancel()
