@@ -18,6 +18,7 @@ from odradek.client.errors import ConnectionFailed, TimedOut, UnknownTopic, Unre
         (UnknownTopic("x", ["orders"]), "odradek topic create x"),
         (Unreachable([ConnectionFailed(Address("a", 1), "refused")]), "check --bootstrap"),
         (TimedOut("asking", 10, "why"), "(why)"),
+        (TimedOut("asking", 10, "none", ErrorCode.coordinator_not_available), "look whether as many brokers run"),
         (KafkaError(ErrorCode.invalid_config, "Invalid value\n x."), "Invalid value x (INVALID_CONFIG)"),
         (KafkaError(ErrorCode.unknown_server_error), "unknown server error"),
         (OSError(errno.EADDRINUSE, "Address already in use"), "choose another port"),

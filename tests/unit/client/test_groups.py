@@ -1,0 +1,310 @@
+"""Groups asked for over the wire while their coordinators load, move, or are not there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import Cluster
+from odradek.client.connection import milliseconds
+from odradek.client.coordinators import FIND_COORDINATOR
+from odradek.client.errors import ClientError, TimedOut
+from odradek.client.groups import (
+    CONSUMER_GROUP_DESCRIBE,
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    GroupDescription,
+    Groups,
+)
+from odradek.protocol.schemas import Message, Schema
+from tests.unit.client.scripted_broker import HANG_UP, METADATA, Answer, ScriptedBroker, in_turn
+
+VERSIONS = {
+    METADATA: (0, 12),
+    FIND_COORDINATOR: (0, 6),
+    LIST_GROUPS: (0, 5),
+    DESCRIBE_GROUPS: (0, 6),
+    DELETE_GROUPS: (0, 2),
+    OFFSET_COMMIT: (2, 10),
+    OFFSET_FETCH: (1, 10),
+    OFFSET_DELETE: (0, 0),
+}
+ORDERS = TopicPartition("orders", 0)
+
+
+def coordinator_at(broker: ScriptedBroker, code: ErrorCode = ErrorCode.none) -> Answer:
+    def answer(request: Message, chosen: Schema) -> Message:
+        found = tuple(
+            chosen.new(
+                "Coordinator",
+                key=key,
+                node_id=1,
+                host=broker.address.host,
+                port=broker.address.port,
+                error_code=code,
+                error_message=None,
+            )
+            for key in request.coordinator_keys
+        )
+        return chosen.new("FindCoordinatorResponse", throttle_time=milliseconds(0), coordinators=found)
+
+    return answer
+
+
+def scripted(answers: dict[int, Answer], versions: dict[int, tuple[int, int]] | None = None) -> ScriptedBroker:
+    broker = ScriptedBroker(answers, {**VERSIONS, **(versions or {})})
+    broker.answers.setdefault(METADATA, broker.metadata({"orders": 1}))
+    broker.answers.setdefault(FIND_COORDINATOR, coordinator_at(broker))
+    return broker
+
+
+def groups_of(broker: ScriptedBroker, timeout_s: float = 5.0) -> Groups:
+    return Groups(Cluster([broker.address], timeout_s=timeout_s))
+
+
+def described(state: str, code: ErrorCode = ErrorCode.none, assignment: bytes = b"") -> Answer:
+    def answer(request: Message, chosen: Schema) -> Message:
+        member = chosen.new(
+            "DescribedGroupMember",
+            member_id="m",
+            group_instance_id=None,
+            client_id="c",
+            client_host="/h",
+            member_metadata=b"",
+            member_assignment=assignment,
+        )
+        return chosen.new(
+            "DescribeGroupsResponse",
+            throttle_time=milliseconds(0),
+            groups=tuple(
+                chosen.new(
+                    "DescribedGroup",
+                    error_code=code,
+                    error_message=None,
+                    group_id=group_id,
+                    group_state=state,
+                    protocol_type="consumer",
+                    protocol_data="range",
+                    members=(member,),
+                )
+                for group_id in request.groups
+            ),
+        )
+
+    return answer
+
+
+def committed(code: ErrorCode = ErrorCode.none, offset: int = 7) -> Answer:
+    def answer(request: Message, chosen: Schema) -> Message:
+        partition = chosen.new(
+            "OffsetFetchResponsePartitions",
+            partition_index=0,
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            metadata="",
+            error_code=ErrorCode.none,
+        )
+        topic = chosen.new("OffsetFetchResponseTopics", name="orders", partitions=(partition,))
+        return chosen.new(
+            "OffsetFetchResponse",
+            throttle_time=milliseconds(0),
+            groups=tuple(
+                chosen.new("OffsetFetchResponseGroup", group_id=one.group_id, topics=(topic,), error_code=code)
+                for one in request.groups
+            ),
+        )
+
+    return answer
+
+
+def test_a_coordinator_that_loads_moves_or_dies_is_asked_again() -> None:
+    answers = [
+        committed(ErrorCode.coordinator_load_in_progress),
+        committed(ErrorCode.not_coordinator),
+        lambda request, chosen: HANG_UP,
+        committed(),
+    ]
+    with scripted({OFFSET_FETCH: in_turn(answers)}) as broker:
+        assert groups_of(broker).offsets(["g"]) == {"g": {ORDERS: 7}}
+        assert sum(hasattr(request, "coordinator_keys") for request in broker.requests) == 4
+
+
+def test_only_who_was_not_answered_is_asked_again() -> None:
+    def first(request: Message, chosen: Schema) -> Any:
+        """Of the first group all is known, the second is still being loaded."""
+        known, loading = (
+            committed()(request, chosen),
+            committed(ErrorCode.coordinator_load_in_progress)(request, chosen),
+        )
+        both = (known.groups[0], loading.groups[1])
+        return chosen.new("OffsetFetchResponse", throttle_time=milliseconds(0), groups=both)
+
+    with scripted({OFFSET_FETCH: in_turn([first, committed(offset=9)])}) as broker:
+        assert groups_of(broker).offsets(["a", "b"]) == {"a": {ORDERS: 7}, "b": {ORDERS: 9}}
+        asked = [[one.group_id for one in request.groups] for request in broker.requests if hasattr(request, "groups")]
+        assert asked == [["a", "b"], ["b"]]
+
+
+def test_without_a_coordinator_the_deadline_passes() -> None:
+    with scripted({}) as broker:
+        broker.answers[FIND_COORDINATOR] = coordinator_at(broker, ErrorCode.coordinator_not_available)
+        with pytest.raises(TimedOut, match="COORDINATOR_NOT_AVAILABLE") as caught:
+            groups_of(broker, timeout_s=0.3).describe(["g"])
+    assert caught.value.code is ErrorCode.coordinator_not_available
+
+
+def test_a_broker_from_before_groups_were_batched_is_named_as_such() -> None:
+    with scripted({}, {FIND_COORDINATOR: (0, 3)}) as broker, pytest.raises(ClientError, match=r"Apache Kafka 3\.0"):
+        groups_of(broker).describe(["g"])
+    with scripted({}, {OFFSET_FETCH: (1, 7)}) as broker, pytest.raises(ClientError, match=r"Apache Kafka 3\.0"):
+        groups_of(broker).offsets(["g"])
+
+
+@pytest.mark.parametrize(
+    ("state", "code"), [("Dead", ErrorCode.none), ("", ErrorCode.group_id_not_found), ("", ErrorCode.invalid_group_id)]
+)
+def test_a_group_that_there_is_not_is_a_refusal(state: str, code: ErrorCode) -> None:
+    with scripted({DESCRIBE_GROUPS: described(state, code)}) as broker:
+        (answer,) = groups_of(broker).describe(["g", "g"]).values()
+    assert isinstance(answer, KafkaError)
+    assert answer.code is (code if code is not ErrorCode.none else ErrorCode.group_id_not_found)
+
+
+def test_consumer_groups_are_asked_for_where_they_are_served() -> None:
+    def consumer_groups(request: Message, chosen: Schema) -> Message:
+        def assigned(*numbers: int) -> Message:
+            topic = chosen.new("TopicPartitions", topic_id=None, topic_name="orders", partitions=numbers)
+            return chosen.new("Assignment", topic_partitions=(topic,))
+
+        member = chosen.new(
+            "Member",
+            member_id="m",
+            instance_id="i",
+            rack_id="r",
+            member_epoch=3,
+            client_id="c",
+            client_host="/h",
+            subscribed_topic_names=("orders",),
+            subscribed_topic_regex="",
+            assignment=assigned(1, 0),
+            target_assignment=assigned(0),
+            member_type=1,
+        )
+        return chosen.new(
+            "ConsumerGroupDescribeResponse",
+            throttle_time=milliseconds(0),
+            groups=tuple(
+                chosen.new(
+                    "DescribedGroup",
+                    error_code=ErrorCode.group_id_not_found if group_id == "old" else ErrorCode.none,
+                    error_message=None,
+                    group_id=group_id,
+                    group_state="Reconciling",
+                    group_epoch=4,
+                    assignment_epoch=4,
+                    assignor_name="uniform",
+                    members=(member,),
+                )
+                for group_id in request.group_ids
+            ),
+        )
+
+    answers: dict[int, Answer] = {CONSUMER_GROUP_DESCRIBE: consumer_groups, DESCRIBE_GROUPS: described("Stable")}
+    with scripted(answers, {CONSUMER_GROUP_DESCRIBE: (0, 1)}) as broker:
+        found = groups_of(broker).describe(["new", "old"])
+    new, old = found["new"], found["old"]
+    assert isinstance(new, GroupDescription)
+    assert isinstance(old, GroupDescription)
+    assert (new.type, new.epoch, new.is_active) == ("consumer", 4, True)
+    assert (new.members[0].assigned, new.members[0].target) == ((ORDERS, TopicPartition("orders", 1)), (ORDERS,))
+    assert (new.members[0].instance_id, new.members[0].rack, new.members[0].subscribed_pattern) == ("i", "r", None)
+    assert (old.type, old.epoch, old.state) == ("classic", None, "Stable")
+
+
+def test_a_broker_that_knows_no_filters_is_filtered_here() -> None:
+    def listed(request: Message, chosen: Schema) -> Message:
+        groups = tuple(
+            chosen.new("ListedGroup", group_id=name, protocol_type="consumer", group_state=state)
+            for name, state in (("b", "Stable"), ("a", "Stable"), ("c", "Empty"))
+        )
+        return chosen.new("ListGroupsResponse", throttle_time=milliseconds(0), error_code=ErrorCode.none, groups=groups)
+
+    with scripted({LIST_GROUPS: listed}, {LIST_GROUPS: (0, 4)}) as broker:
+        found = groups_of(broker).listings(states=["stable"])
+    assert [(one.id, one.state, one.type) for one in found] == [("a", "Stable", ""), ("b", "Stable", "")]
+
+
+def commit_answer(code: ErrorCode) -> Answer:
+    def answer(request: Message, chosen: Schema) -> Message:
+        partition = chosen.new("OffsetCommitResponsePartition", partition_index=0, error_code=code)
+        topic = chosen.new("OffsetCommitResponseTopic", name="orders", partitions=(partition,))
+        return chosen.new("OffsetCommitResponse", throttle_time=milliseconds(0), topics=(topic,))
+
+    return answer
+
+
+def delete_answer(code: ErrorCode) -> Answer:
+    def answer(request: Message, chosen: Schema) -> Message:
+        results = tuple(
+            chosen.new("DeletableGroupResult", group_id=name, error_code=code if name == "g" else ErrorCode.none)
+            for name in request.groups_names
+        )
+        return chosen.new("DeleteGroupsResponse", throttle_time=milliseconds(0), results=results)
+
+    return answer
+
+
+def offset_delete_answer(code: ErrorCode, of_partition: ErrorCode = ErrorCode.none) -> Answer:
+    def answer(request: Message, chosen: Schema) -> Message:
+        partition = chosen.new("OffsetDeleteResponsePartition", partition_index=0, error_code=of_partition)
+        topic = chosen.new("OffsetDeleteResponseTopic", name="orders", partitions=(partition,))
+        return chosen.new("OffsetDeleteResponse", error_code=code, throttle_time=milliseconds(0), topics=(topic,))
+
+    return answer
+
+
+def test_a_commit_that_is_refused_is_not_repeated() -> None:
+    turns = [commit_answer(ErrorCode.not_coordinator), commit_answer(ErrorCode.unknown_member_id)]
+    with scripted({OFFSET_COMMIT: in_turn(turns)}) as broker:
+        with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
+            groups_of(broker).commit("g", {ORDERS: 3})
+        asked = [request for request in broker.requests if hasattr(request, "generation_id_or_member_epoch")]
+    assert len(asked) == 2
+    assert (asked[0].generation_id_or_member_epoch, asked[0].member_id) == (-1, "")
+    assert asked[0].topics[0].partitions[0].committed_offset == 3
+
+
+def test_groups_that_stay_are_named() -> None:
+    turns = [delete_answer(ErrorCode.coordinator_load_in_progress), delete_answer(ErrorCode.non_empty_group)]
+    with scripted({DELETE_GROUPS: in_turn(turns)}) as broker:
+        refused = groups_of(broker).delete(["g", "h"])
+    assert {name: error.code for name, error in refused.items()} == {"g": ErrorCode.non_empty_group}
+
+
+@pytest.mark.parametrize(
+    ("answer", "check"),
+    [
+        (offset_delete_answer(ErrorCode.none), lambda refused: refused == {}),
+        (
+            offset_delete_answer(ErrorCode.none, ErrorCode.group_subscribed_to_topic),
+            lambda refused: refused[ORDERS].code is ErrorCode.group_subscribed_to_topic,
+        ),
+    ],
+)
+def test_offsets_that_stay_are_named(answer: Answer, check: Callable[[Any], bool]) -> None:
+    with scripted({OFFSET_DELETE: answer}) as broker:
+        assert check(groups_of(broker).delete_offsets("g", [ORDERS]))
+
+
+def test_no_offset_is_deleted_of_a_group_that_is_not_there() -> None:
+    with (
+        scripted({OFFSET_DELETE: offset_delete_answer(ErrorCode.group_id_not_found)}) as broker,
+        pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"),
+    ):
+        groups_of(broker).delete_offsets("g", [ORDERS])

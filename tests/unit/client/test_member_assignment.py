@@ -1,0 +1,42 @@
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.base.ids import TopicPartition
+from odradek.client.member_assignment import assigned_partitions
+
+
+def written(version: int, *, rest: bytes = b"") -> bytes:
+    topic = struct.pack(">h6sI2i", 6, b"orders", 2, 5, 0)
+    return struct.pack(">hI", version, 1) + topic + struct.pack(">i", -1) + rest
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 32767])
+def test_every_version_is_understood_and_later_ones_as_far_as_possible(version: int) -> None:
+    found = assigned_partitions(written(version, rest=b"what nobody knows yet"))
+    assert found == (TopicPartition("orders", 0), TopicPartition("orders", 5))
+
+
+def test_nothing_is_assigned_to_who_waits() -> None:
+    assert assigned_partitions(b"") == ()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\0",
+        b"\xff\xff\0\0\0\0",
+        struct.pack(">hI", 0, 0xFFFFFFF),
+        struct.pack(">hIh", 0, 1, -1),
+        written(0)[:-5],
+    ],
+)
+def test_what_no_consumer_would_understand_is_not_known(data: bytes) -> None:
+    assert assigned_partitions(data) is None
+
+
+@given(st.binary(max_size=200))
+def test_whoever_leads_may_write_anything(data: bytes) -> None:
+    assigned_partitions(data)
