@@ -67,12 +67,12 @@ def render(entity: Any, names: Names) -> list[str]:
 
 def _lines(entity: Any, names: Names, leave_out: set[str] | frozenset[str] = frozenset()) -> list[str]:
     fields = [(f.name, getattr(entity, f.name)) for f in dataclasses.fields(entity) if f.name not in leave_out]
-    flat = [(name, value) for name, value in fields if not _is_nested(value)]
+    flat = [(name, value) for name, value in fields if not _is_nested(name, value)]
     lines = []
     if flat:
         lines.append(", ".join(f"{name}={_scalar(name, value, names)}" for name, value in flat))
     for name, value in fields:
-        if not _is_nested(value):
+        if not _is_nested(name, value):
             continue
         if name == "records":
             lines.append("records:")
@@ -86,10 +86,10 @@ def _lines(entity: Any, names: Names, leave_out: set[str] | frozenset[str] = fro
     return lines
 
 
-def _is_nested(value: object) -> bool:
+def _is_nested(name: str, value: object) -> bool:
     if isinstance(value, tuple):
         return bool(value) and dataclasses.is_dataclass(value[0])
-    return isinstance(value, bytes | memoryview) and len(value) > 0
+    return name == "records" and isinstance(value, bytes | memoryview) and len(value) > 0
 
 
 def _scalar(name: str, value: Any, names: Names) -> str:

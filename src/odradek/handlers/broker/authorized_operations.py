@@ -1,4 +1,4 @@
-"""What a client may do with a topic or the cluster, as bits: everything, while there is no authorizer."""
+"""What a client may do with a topic, a group or the cluster, as bits: everything, while there is no authorizer."""
 
 from typing import Final
 
@@ -16,3 +16,4 @@ TOPIC_OPERATIONS: Final = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRI
 CLUSTER_OPERATIONS: Final = _bits(
     _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
 )
+GROUP_OPERATIONS: Final = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)

@@ -18,6 +18,7 @@ from odradek.protocol.schemas import Message
 
 _FIRST_BATCHED: Final = 4
 _TOPICS: Final = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
+_KNOWN_TYPES: Final = (0, 1, 2)
 _MESSAGES: Final = {
     ErrorCode.none: "NONE",
     ErrorCode.coordinator_not_available: "The coordinator is not available.",
@@ -53,7 +54,14 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
 def _coordinator(key: str, key_type: int, context: RequestContext, broker: BrokerPort) -> Message:
     error, node_id, host, port = _find(key_type, key, context, broker)
     return context.new(
-        "Coordinator", key=key, node_id=node_id, host=host, port=port, error_code=error, error_message=""
+        "Coordinator",
+        key=key,
+        node_id=node_id,
+        host=host,
+        port=port,
+        error_code=error,
+        # Kafka has words where it refuses a request as a whole.
+        error_message=_MESSAGES[error] if key_type not in _KNOWN_TYPES else "",
     )
 
 

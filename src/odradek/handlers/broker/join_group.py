@@ -28,14 +28,14 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
 
 
 def _response(answer: JoinAnswer, context: RequestContext) -> Message:
-    name = answer.protocol_name
+    nothing = "" if context.version < _FIRST_WITHOUT_PROTOCOL else None
     return context.new(
         "JoinGroupResponse",
         throttle_time=NOT_THROTTLED,
         error_code=answer.error,
         generation_id=answer.generation_id,
         protocol_type=answer.protocol_type,
-        protocol_name="" if name is None and context.version < _FIRST_WITHOUT_PROTOCOL else name,
+        protocol_name=answer.protocol_name or nothing,
         leader=answer.leader,
         skip_assignment=answer.skip_assignment,
         member_id=answer.member_id,

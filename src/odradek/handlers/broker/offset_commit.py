@@ -18,6 +18,7 @@ from odradek.base.group_commands import (
     TopicOffsets,
 )
 from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with, milliseconds
+from odradek.handlers.broker.topic_errors import merged
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.handlers.late_answer import LateAnswer
 from odradek.metadata.image import TopicImage
@@ -49,7 +50,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     )
 
     def respond(answer: CommitAnswer) -> Message:
-        return _response(_merged(refused, answer.topics), context)
+        return _response(merged(refused, answer.topics), context)
 
     return answer_with(broker.groups.ask(command.group_id, command), respond)
 
@@ -87,15 +88,6 @@ def _sort_out(asked: Message, topic: TopicImage, topics: list[TopicOffsets], ref
         topics.append(TopicOffsets(topic.name, offsets, topic.id))
     if missing:
         refused.append(TopicErrors(topic.name, tuple(missing), topic.id))
-
-
-def _merged(refused: Iterable[TopicErrors], answered: Iterable[TopicErrors]) -> list[TopicErrors]:
-    """Each topic once, what was refused here first."""
-    merged = {topic.topic or topic.topic_id: topic for topic in refused}
-    for topic in answered:
-        known = merged.get(topic.topic)
-        merged[topic.topic] = topic if known is None else topic._replace(partitions=known.partitions + topic.partitions)
-    return list(merged.values())
 
 
 def _response(topics: Iterable[TopicErrors], context: RequestContext) -> Message:
