@@ -268,7 +268,11 @@ def _chosen(
     chosen = list(dict.fromkeys((*(names or ()), *(by_option or ()))))
     if bool(chosen) == all_groups:
         raise UserError("which group? name one or more, or give --all-groups")
-    return [one.id for one in _listings(cluster, (), ("classic", "consumer"))] if all_groups else chosen
+    if not all_groups:
+        return chosen
+    if not (listed := _listings(cluster, (), ("classic", "consumer"))):
+        raise UserError("there is no group yet: consumers make them by joining")
+    return [one.id for one in listed]
 
 
 def _listings(cluster: Cluster, states: Sequence[str], types: Sequence[str]) -> list[GroupListing]:

@@ -205,9 +205,18 @@ def abort(
         int | None,
         typer.Option("--start-offset", min=0, metavar="OFFSET", help="Where it begins; `txn find-hanging` shows that."),
     ] = None,
-    producer_id: Annotated[int | None, typer.Option("--producer-id", min=0, metavar="ID")] = None,
-    producer_epoch: Annotated[int | None, typer.Option("--producer-epoch", min=0, metavar="EPOCH")] = None,
-    coordinator_epoch: Annotated[int | None, typer.Option("--coordinator-epoch", metavar="EPOCH")] = None,
+    producer_id: Annotated[
+        int | None, typer.Option("--producer-id", min=0, metavar="ID", help="Instead of --start-offset: whose it is,")
+    ] = None,
+    producer_epoch: Annotated[
+        int | None, typer.Option("--producer-epoch", min=0, metavar="EPOCH", help="of which epoch,")
+    ] = None,
+    coordinator_epoch: Annotated[
+        int | None,
+        typer.Option(
+            "--coordinator-epoch", metavar="EPOCH", help="and of which its coordinator; `txn producers` shows it."
+        ),
+    ] = None,
     transactional_id: Annotated[
         str | None,
         typer.Option(
@@ -221,10 +230,7 @@ def abort(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Abort a transaction that hangs in a partition, by where it begins there; or that of a transactional id.
-
-    Without --start-offset, a producer's id and epoch and the coordinator's epoch say which one is meant.
-    """
+    """Abort a transaction that hangs in a partition, by where it begins there; or that of a transactional id."""
     if transactional_id is not None:
         if topic is not None or partition is not None:
             raise UserError("--transactional-id means all partitions of its transaction: leave out --topic")
