@@ -63,8 +63,8 @@ def _timed(name: str, kinds: Sequence[RequestKind], parts: Sequence[str]) -> Tim
 def _versions(kinds: Sequence[RequestKind]) -> dict[int, int]:
     found: dict[int, int] = {}
     for kind in kinds:
-        for version, count in kind.counts.items():
-            found[version] = found.get(version, 0) + count
+        for version, requests in kind.versions.items():
+            found[version] = found.get(version, 0) + requests.count
     return found
 
 

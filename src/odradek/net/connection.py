@@ -372,7 +372,10 @@ class ClientConnection(asyncio.Protocol):
         if kind is bytes or kind is list:
             # Hot answers come encoded.
             self._answer(answer, context)
-            self._count(context, arrived, started)
+            if arrived == started:
+                context.meter.at_once(self._monotonic() - started)
+            else:
+                context.meter.after_queue(arrived, started, self._monotonic())
         elif isinstance(answer, LateAnswer) and answer.lets_next_pass:
             owed = _Owed(context, self._correlation_id, answer, _NOT_YET, (arrived, started, self._monotonic()))
             self._owed.append(owed)
@@ -387,15 +390,7 @@ class ClientConnection(asyncio.Protocol):
             self._task = asyncio.ensure_future(self._finish(answer, context, times))
         else:
             self._answer(answer, context)
-            self._count(context, arrived, started)
-
-    def _count(self, context: RequestContext, arrived: float, started: float) -> None:
-        """A request that was answered by its handler."""
-        now = self._monotonic()
-        if arrived == started:
-            context.meter.at_once(now - started)
-        else:
-            context.meter.after_queue(arrived, started, now)
+            context.meter.after_queue(arrived, started, self._monotonic())
 
     def _learn(self, frame: bytearray) -> RequestContext | None:
         """Who asks, and for what, from the whole header; None when the answer was to refuse it."""

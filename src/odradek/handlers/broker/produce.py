@@ -43,6 +43,7 @@ from odradek.records.validate import InvalidRecords, Validated, must_walk, valid
 from odradek.records.walk import thread_walk
 
 NO_ACKS: Final = 0
+SUCCESS: Final = ErrorCode.none
 ALL_ACKS: Final = -1
 VALID_ACKS: Final = frozenset((-1, 0, 1))
 FIRST_WITH_ZSTD: Final = 7
@@ -134,7 +135,10 @@ def _handle_one(topic: TopicRecords, request: ProduceRequest, context: RequestCo
     else:
         (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker)
     if isinstance(outcome, PartitionResult):
-        return _respond([TopicResult(topic.name, topic.topic_id, [outcome])], request.acks, context)
+        topics = [TopicResult(topic.name, topic.topic_id, [outcome])]
+        if outcome.error is SUCCESS and request.acks != NO_ACKS:
+            return write_produce_response(topics, context.version)
+        return _respond(topics, request.acks, context)
     return _conclude([(topic.name, topic.topic_id, [outcome])], request, context)
 
 
