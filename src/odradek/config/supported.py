@@ -140,6 +140,19 @@ _BROKER = {
     "metadata.log.segment.ms": "Time after which a segment of the metadata log is rolled.",
     "metadata.max.retention.bytes": "Bytes of metadata log and snapshots that are kept.",
     "metadata.max.retention.ms": "Time that old metadata segments and snapshots are kept.",
+    # Transactions
+    "add.partitions.to.txn.retry.backoff.max.ms": "How long leaders wait for the transaction before to end.",
+    "add.partitions.to.txn.retry.backoff.ms": "Time between two attempts to add a partition to a transaction.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "Time between two looks for timed out transactions.",
+    "transaction.max.timeout.ms": "Longest timeout that a transactional producer may ask for.",
+    "transaction.partition.verification.enable": "Whether leaders ask if a transaction has a part in their partition.",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "Time between two looks for unused ids.",
+    "transaction.state.log.min.isr": "min.insync.replicas of __transaction_state.",
+    "transaction.state.log.num.partitions": "Partitions of __transaction_state, as it is created.",
+    "transaction.state.log.replication.factor": "Replicas of __transaction_state, as it is created.",
+    "transaction.state.log.segment.bytes": "segment.bytes of __transaction_state, as it is created.",
+    "transaction.two.phase.commit.enable": "Whether transactions may wait for another coordinator, without a timeout.",
+    "transactional.id.expiration.ms": "Time after which a transactional id that nobody uses is forgotten.",
 }
 
 _TOPIC = {
@@ -181,8 +194,6 @@ _FIXED_AT_START = {
 
 _RESERVED = {
     "offsets.topic.replication.factor": "consumer groups",
-    "transaction.state.log.replication.factor": "transactions",
-    "transaction.state.log.min.isr": "transactions",
     "share.coordinator.state.topic.replication.factor": "share groups",
     "share.coordinator.state.topic.min.isr": "share groups",
     "local.retention.bytes": "tiered storage",
@@ -198,6 +209,7 @@ _ONE_LOOP = "a node is one process with one event loop; run more nodes to use mo
 _NO_PLUGINS = "plugins are Java classes, which this node cannot load"
 _WITHOUT_EFFECT = {
     "log.cleaner.io.buffer.size": "the cleaner reads in pieces of a fixed size",
+    "transaction.state.log.load.buffer.size": "the log is read in pieces of a fixed size",
     "controller.quorum.append.linger.ms": "records are written at once, and those that wait for the disk share a sync",
     "num.io.threads": _ONE_LOOP,
     "num.network.threads": _ONE_LOOP,

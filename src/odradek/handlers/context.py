@@ -1,11 +1,13 @@
 """What a handler is given: the request's circumstances, and the node as far as handlers may see it."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import DescribedGroup, ListedGroup
+from odradek.base.ids import TopicPartition
 from odradek.base.ports import Client, Clock, ControllerPort, Executor, ForwardingPort, Random
+from odradek.base.transaction_commands import DescribedTransaction, ListedTransaction
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
@@ -15,6 +17,7 @@ from odradek.partition.moves import ReplicaMoves
 from odradek.partition.partition import Partition
 from odradek.partition.refused_in_passing import RefusedBeforehand
 from odradek.protocol.schemas import Message, Schema
+from odradek.records.control import EndTransactionMarker
 from odradek.replication.throttle import ReplicationThrottle
 from odradek.waiting.fetch_sessions import FetchSessions
 
@@ -126,6 +129,59 @@ class GroupsPort(Protocol):
     def list(self, states: Collection[str], kinds: Collection[str]) -> tuple[ErrorCode, Sequence[ListedGroup]]:
         """Of those that are coordinated here."""
 
+    async def end_transaction(
+        self,
+        partition: int,
+        producer_id: int,
+        producer_epoch: int,
+        marker: EndTransactionMarker,
+        transaction_version: int,
+    ) -> None:
+        """Writes the marker into a partition of `__consumer_offsets`, and returns when it is committed. Raises
+        KafkaError."""
+
+
+class TransactionsPort(Protocol):
+    """The transaction coordinators of this broker, and of others as far as partitions have to ask them.
+
+    What they are asked is in `base/transaction_commands`. `ask` gives the answer that belongs to the command, or a
+    `PendingAnswer` of it.
+    """
+
+    def transaction_version(self) -> int:
+        """The level of the feature that the cluster has agreed upon."""
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Of `__transaction_state`, whose leader coordinates the transaction."""
+
+    def ask(self, transactional_id: str, command: Any) -> Any: ...
+
+    async def stock_up(self) -> None:
+        """Returns when a coordinator that needs a new producer id will find one. Raises KafkaError."""
+
+    async def join(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        adds: bool,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Asks the coordinator, wherever it is, whether partitions belong to the transaction, or adds them to it."""
+
+    def describe(self, transactional_ids: Iterable[str]) -> Sequence[DescribedTransaction]: ...
+
+    def list(
+        self,
+        producer_ids: Collection[int],
+        states: Collection[str],
+        duration_ms: int,
+        pattern: str | None,
+    ) -> tuple[ErrorCode, Sequence[str], Sequence[ListedTransaction]]:
+        """Of those that are coordinated here; and which of the states do not exist. Raises KafkaError for a pattern
+        that is none."""
+
 
 class BrokerPort(NodePort, Protocol):
     """The broker as handlers see it. Its controller is the active one, wherever it runs."""
@@ -170,6 +226,9 @@ class BrokerPort(NodePort, Protocol):
 
     @property
     def groups(self) -> GroupsPort: ...
+
+    @property
+    def transactions(self) -> TransactionsPort: ...
 
     def create_internal_topic(self, name: str) -> None:
         """Begins to, unless that is under way. How it ends is logged: who asks again sees."""

@@ -9,10 +9,11 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Executor, ForwardingPort, Random
+from odradek.base.transaction_commands import Markers
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
-from odradek.handlers.context import GroupsPort
+from odradek.handlers.context import GroupsPort, TransactionsPort
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
 from odradek.log.log_dirs import LogDirFailed, LogDirs, WantedLog
@@ -94,6 +95,8 @@ class Broker:
             clock=clock,
             random=random,
             executor=executor,
+            producer_ids=self._producer_ids,
+            write_markers=self._write_markers,
             disk_failed=self.fail_log_dir,
         )
         self._internal_topics: Final = InternalTopics(self)
@@ -154,6 +157,15 @@ class Broker:
     @property
     def groups(self) -> GroupsPort:
         return self._coordination.groups
+
+    @property
+    def transactions(self) -> TransactionsPort:
+        return self._coordination.transactions
+
+    async def _write_markers(self, markers: Markers) -> Mapping[TopicPartition, ErrorCode]:
+        from odradek.handlers.broker.write_txn_markers import write_markers
+
+        return await write_markers(markers, self)
 
     def create_internal_topic(self, name: str) -> None:
         self._internal_topics.create(name)

@@ -31,9 +31,10 @@ KEPT_WITHOUT_EFFECT = {"preallocate"}
 
 @cache
 def words_of_the_rest() -> frozenset[str]:
+    """Names of fields, and names of configs in quotes."""
     package = Path(odradek.__file__).parent
     files = (path for path in package.rglob("*.py") if path.parent.name != "config")
-    return frozenset(word for path in files for word in re.findall(r"\w+", path.read_text()))
+    return frozenset(word for path in files for word in re.findall(r'(?<=")[a-z0-9.]+(?=")|\w+', path.read_text()))
 
 
 def unread(names: Iterable[str], fields: Iterable[str]) -> set[str]:
@@ -41,6 +42,8 @@ def unread(names: Iterable[str], fields: Iterable[str]) -> set[str]:
     missing = set()
     for name in names:
         field = READ_THROUGH.get(name, name.replace(".", "_"))
+        if name in words_of_the_rest():
+            continue
         if field not in known or field not in words_of_the_rest():
             missing.add(name)
     return missing

@@ -176,6 +176,8 @@ class FakeBroker:
         self.failed_log_dirs: list[tuple[str, OSError]] = []
         self.producer_ids = iter(range(1000))
         self.vanished: set[int] = set()
+        self.transactions: Any = None
+        self.groups: Any = None
         self._partitions: dict[tuple[str, int], Partition] = {}
 
     # what handlers see
@@ -264,7 +266,13 @@ class FakeBroker:
 
     def append(self, topic: str, *records: TestRecord, index: int = 0, **header: Any) -> None:
         data = bytearray(batch(*records, **header))
-        self._partitions[(topic, index)].append(memoryview(data), parse_batches(data), 1)
+        partition, (one,) = self._partitions[(topic, index)], parse_batches(data)
+        asked = None
+        if one.is_transactional:
+            asked = partition.log.producers.begin_verification(
+                one.producer_id, one.producer_epoch, one.base_sequence, epochs_rise=False, now_ms=1
+            )
+        partition.append(memoryview(data), [one], 1, verification=asked)
 
     # what tests ask
 

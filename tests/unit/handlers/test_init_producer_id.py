@@ -3,7 +3,10 @@ from typing import Any
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.transaction_commands import ProducerIdentity
+from odradek.coordinators.transactions.settings import TransactionSettings
 from tests.unit.handlers.fake_broker import FakeBroker
+from tests.unit.handlers.transactions_port import HostedTransactions
 
 INIT_PRODUCER_ID = 22
 
@@ -41,14 +44,41 @@ def test_id_and_epoch_come_together(broker: FakeBroker, fields: dict[str, Any]) 
         ("", 60_000, ErrorCode.invalid_request),
         ("x", 0, ErrorCode.invalid_transaction_timeout),
         ("x", 900_001, ErrorCode.invalid_transaction_timeout),
-        ("x", 900_000, ErrorCode.not_coordinator),
     ],
 )
-def test_transactions_are_not_served(
+def test_impossible_transactions(
     broker: FakeBroker, transactional_id: str, timeout_ms: int, expected: ErrorCode
 ) -> None:
+    broker.transactions = HostedTransactions()
     answer = ask(broker, transactional_id=transactional_id, transaction_timeout=timeout_ms)
     assert answer == (expected, -1, -1)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_transactional_producer(broker: FakeBroker, version: int) -> None:
+    broker.transactions = HostedTransactions()
+    assert ask(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 0)
+    assert ask(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [(3, ErrorCode.invalid_producer_epoch), (4, ErrorCode.producer_fenced)]
+)
+def test_a_producer_that_is_fenced(broker: FakeBroker, version: int, expected: ErrorCode) -> None:
+    broker.transactions = HostedTransactions()
+    ask(broker, transactional_id="x")
+    assert ask(broker, version, transactional_id="x", producer_id=1000, producer_epoch=7) == (expected, -1, -1)
+
+
+def test_two_phases(broker: FakeBroker) -> None:
+    broker.transactions = HostedTransactions(TransactionSettings(two_phase_commit=True))
+    fields = {"transactional_id": "x", "transaction_timeout": 0, "enable2_pc": True, "keep_prepared_txn": True}
+    assert ask(broker, 6, **fields) == (ErrorCode.none, 1000, 0)
+    host = broker.transactions.host
+    host.add(ProducerIdentity(1000, 0), 3, name="x")
+    answer = broker.ask(INIT_PRODUCER_ID, 6, producer_id=-1, producer_epoch=-1, **fields)
+    assert (answer.producer_id, answer.producer_epoch) == (1000, 1)
+    assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (1000, 0)
 
 
 def test_a_controller_that_gives_no_ids(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from odradek.base.transaction_commands import (
     VerifyPartitions,
 )
 
+from .checks import check
 from .ending import is_repeated, is_repeated_without_rise
 from .outcome import Outcome, StandingWritten, Token, TombstonesWritten, Written, refusal_of_append
 from .records import TransactionRecord
@@ -87,6 +88,7 @@ class TransactionCoordinator:
 
     def handle(self, command: Command, token: Token, now_ms: int) -> Outcome:
         try:
+            check(command, self._settings, self._transaction_version())
             match command:
                 case VerifyPartitions():
                     return Outcome(answers=[(token, self._verify(command))])
@@ -100,8 +102,6 @@ class TransactionCoordinator:
             return Outcome(answers=[(token, refuse_like(command, refusal.code))])
 
     def _find(self, transactional_id: str) -> Transaction:
-        if not transactional_id:
-            raise KafkaError(ErrorCode.invalid_request)
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             raise KafkaError(ErrorCode.invalid_producer_id_mapping)
@@ -133,7 +133,7 @@ class TransactionCoordinator:
     # ---- who the producer is
 
     def _init(self, command: InitProducerId, token: Token, now_ms: int) -> Outcome:
-        timeout_ms = self._timeout_ms(command)
+        timeout_ms = NO_TIMEOUT if command.enable_two_phase_commit else command.timeout_ms
         transaction = self._transactions.get(command.transactional_id)
         if transaction is None:
             standing = Standing(self._new_producer_id(), timeout_ms, update_ms=now_ms)
@@ -157,22 +157,6 @@ class TransactionCoordinator:
         else:
             after = with_raised_epoch(standing, expected_epoch, timeout_ms, now_ms)
         return self._write(transaction, after, token, InitAnswer(ErrorCode.none, after.producer))
-
-    def _timeout_ms(self, command: InitProducerId) -> int:
-        settings = self._settings
-        if not command.transactional_id:
-            raise KafkaError(ErrorCode.invalid_request)
-        if command.enable_two_phase_commit and not settings.two_phase_commit:
-            raise KafkaError(ErrorCode.transactional_id_authorization_failed)
-        if command.keep_prepared and not (
-            settings.two_phase_commit and self._transaction_version() >= EPOCHS_RISE_SINCE
-        ):
-            raise KafkaError(ErrorCode.unsupported_version)
-        if command.enable_two_phase_commit:
-            return NO_TIMEOUT
-        if not 0 < command.timeout_ms <= settings.timeout_max_ms:
-            raise KafkaError(ErrorCode.invalid_transaction_timeout)
-        return command.timeout_ms
 
     def _keep(self, transaction: Transaction, timeout_ms: int, token: Token, now_ms: int) -> Outcome:
         standing = transaction.standing

@@ -1,5 +1,6 @@
 """From what a coordinator answers to what its client is sent: at once, or when the answer comes."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
@@ -20,6 +21,15 @@ def answer_with(asked: Any, respond: Callable[[Any], Message]) -> Message | Late
 def answer_with_all(asked: list[Any], respond: Callable[[list[Any]], Message]) -> Message | LateAnswer:
     """As `answer_with`, where several were asked, and all are waited for."""
     return _Awaited(asked, respond) if any(map(_is_pending, asked)) else respond(asked)
+
+
+async def answered(asked: Any) -> Any:
+    """For who is a coroutine already."""
+    if not _is_pending(asked):
+        return asked
+    done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    asked.then(lambda answer: None if done.done() else done.set_result(answer))
+    return await done
 
 
 def milliseconds(duration: timedelta) -> int:

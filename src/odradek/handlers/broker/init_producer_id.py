@@ -1,56 +1,67 @@
-"""InitProducerId, versions 0 to 5: an id for an idempotent producer.
+"""InitProducerId, versions 0 to 6: an id for an idempotent producer; id and epoch of a transactional one.
 
-Transactions are not served: whoever brings a transactional id hears that its coordinator is not here.
+Version 6 is for transactions in two phases (KIP-939), which Apache Kafka 4.3 has on the wire only: where
+`transaction.two.phase.commit.enable` allows it, an open transaction may be kept for the producer that asks.
 """
 
 from collections.abc import Awaitable
-from datetime import timedelta
+from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.transaction_commands import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NOBODY, InitAnswer, ProducerIdentity
+from odradek.base.transaction_commands import InitProducerId as Init
+from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answered, milliseconds
+from odradek.handlers.broker.transaction_errors import for_version
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.protocol.schemas import Message
 
-_NO_PRODUCER_ID = -1
-_NO_PRODUCER_EPOCH = -1
+FENCED_SINCE: Final = 4
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
-    producer_id = getattr(request, "producer_id", _NO_PRODUCER_ID)
-    producer_epoch = getattr(request, "producer_epoch", _NO_PRODUCER_EPOCH)
-    if (producer_id == _NO_PRODUCER_ID) != (producer_epoch == _NO_PRODUCER_EPOCH):
-        return _response(context, ErrorCode.invalid_request)
-    if request.transactional_id is not None:
-        return _response(context, _refuse_transactions(request, broker))
-    # A producer that already has an id gets a new one all the same: only transactional ones keep theirs.
-    return _next(context, broker)
-
-
-def _refuse_transactions(request: Message, broker: BrokerPort) -> ErrorCode:
-    if not request.transactional_id:
-        return ErrorCode.invalid_request
-    timeout_max_ms = broker.config.effective_number("transaction.max.timeout.ms")
-    if not timedelta(0) < request.transaction_timeout <= timedelta(milliseconds=timeout_max_ms):
-        return ErrorCode.invalid_transaction_timeout
-    return ErrorCode.not_coordinator
+    asked = ProducerIdentity(
+        getattr(request, "producer_id", NO_PRODUCER_ID), getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
+    )
+    if (asked.producer_id == NO_PRODUCER_ID) != (asked.producer_epoch == NO_PRODUCER_EPOCH):
+        return _response(InitAnswer(ErrorCode.invalid_request), context)
+    if request.transactional_id is None:
+        # A producer that already has an id gets a new one all the same: only transactional ones keep theirs.
+        return _next(context, broker)
+    return _init(request, None if asked == NOBODY else asked, context, broker)
 
 
 async def _next(context: RequestContext, broker: BrokerPort) -> Message:
     try:
-        return _response(context, ErrorCode.none, await broker.next_producer_id(), 0)
+        return _response(InitAnswer(ErrorCode.none, ProducerIdentity(await broker.next_producer_id(), 0)), context)
     except KafkaError as error:
-        return _response(context, error.code)
+        return _response(InitAnswer(error.code), context)
 
 
-def _response(
-    context: RequestContext,
-    error: ErrorCode,
-    producer_id: int = _NO_PRODUCER_ID,
-    producer_epoch: int = _NO_PRODUCER_EPOCH,
+async def _init(
+    request: Message, expected: ProducerIdentity | None, context: RequestContext, broker: BrokerPort
 ) -> Message:
+    command = Init(
+        request.transactional_id,
+        milliseconds(request.transaction_timeout),
+        expected,
+        getattr(request, "enable2_pc", False),
+        getattr(request, "keep_prepared_txn", False),
+    )
+    if command.transactional_id:
+        try:
+            await broker.transactions.stock_up()
+        except KafkaError as error:
+            return _response(InitAnswer(error.code), context)
+    return _response(await answered(broker.transactions.ask(command.transactional_id, command)), context)
+
+
+def _response(answer: InitAnswer, context: RequestContext) -> Message:
     return context.new(
         "InitProducerIdResponse",
-        throttle_time=timedelta(0),
-        error_code=error,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
+        throttle_time=NOT_THROTTLED,
+        error_code=for_version(answer.error, context.version, FENCED_SINCE),
+        producer_id=answer.producer.producer_id,
+        producer_epoch=answer.producer.producer_epoch,
+        ongoing_txn_producer_id=answer.ongoing.producer_id,
+        ongoing_txn_producer_epoch=answer.ongoing.producer_epoch,
     )

@@ -14,10 +14,12 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.handlers.broker.hosted_partition import why_missing
+from odradek.handlers.broker.transaction_parts import Joiner
 from odradek.handlers.context import CLOSE_CONNECTION, BrokerPort, RequestContext
 from odradek.handlers.late_answer import LateAnswer
 from odradek.instruments.traffic import Traffic
 from odradek.log.partition_log import Appended
+from odradek.log.verification import Verification
 from odradek.partition.partition import Partition
 from odradek.protocol.produce_codec import (
     PartitionRecords,
@@ -47,6 +49,17 @@ SUCCESS: Final = ErrorCode.none
 ALL_ACKS: Final = -1
 VALID_ACKS: Final = frozenset((-1, 0, 1))
 FIRST_WITH_ZSTD: Final = 7
+FIRST_WITH_ABORTABLE: Final = 11
+# From here on a partition becomes a part of the transaction by what is written to it.
+FIRST_THAT_ADDS: Final = 12
+COORDINATOR_AWAY: Final = frozenset(
+    (
+        ErrorCode.network_exception,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    )
+)
 ZSTD: Final = 4
 INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 # Kafka lets its own admin tools write internal topics, recognised by this client id.
@@ -113,13 +126,14 @@ _TopicOutcomes = tuple[str | None, UUID | None, list[_Outcome]]
 
 def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
     topics = request.topics
+    joiner = None if request.transactional_id is None else _joiner(request.transactional_id, context, broker)
     if len(topics) == 1 and len(topics[0].partitions) == 1:
-        return _handle_one(topics[0], request, context, broker)
+        return _handle_one(topics[0], request, context, broker, joiner)
     if sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX:
-        return _handle_in_slices(request, context, broker)
+        return _handle_in_slices(request, context, broker, joiner)
     return _conclude(
         [
-            (topic.name, topic.topic_id, _produce_topic(topic, topic.partitions, request, context, broker))
+            (topic.name, topic.topic_id, _produce_topic(topic, topic.partitions, request, context, broker, joiner))
             for topic in request.topics
         ],
         request,
@@ -127,13 +141,24 @@ def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort)
     )
 
 
-def _handle_one(topic: TopicRecords, request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
+def _joiner(transactional_id: str, context: RequestContext, broker: BrokerPort) -> Joiner:
+    return Joiner(
+        broker,
+        transactional_id,
+        adds=context.version >= FIRST_THAT_ADDS,
+        knows_abortable=context.version >= FIRST_WITH_ABORTABLE,
+    )
+
+
+def _handle_one(
+    topic: TopicRecords, request: ProduceRequest, context: RequestContext, broker: BrokerPort, joiner: Joiner | None
+) -> Any:
     """One partition, which is what a busy producer sends most."""
     if topic.topic_id is None:
         ((index, records),) = topic.partitions
-        outcome = _produce(topic.name or "", None, index, records, request, context, broker)
+        outcome = _produce(topic.name or "", None, index, records, request, context, broker, joiner)
     else:
-        (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker)
+        (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker, joiner)
     if isinstance(outcome, PartitionResult):
         topics = [TopicResult(topic.name, topic.topic_id, [outcome])]
         if outcome.error is SUCCESS and request.acks != NO_ACKS:
@@ -142,7 +167,9 @@ def _handle_one(topic: TopicRecords, request: ProduceRequest, context: RequestCo
     return _conclude([(topic.name, topic.topic_id, [outcome])], request, context)
 
 
-async def _handle_in_slices(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
+async def _handle_in_slices(
+    request: ProduceRequest, context: RequestContext, broker: BrokerPort, joiner: Joiner | None
+) -> Any:
     """Thousands of partitions: other connections have their turn between them."""
     outcomes: list[_TopicOutcomes] = []
     since_turn = 0
@@ -150,7 +177,7 @@ async def _handle_in_slices(request: ProduceRequest, context: RequestContext, br
         row: list[_Outcome] = []
         for start in range(0, len(topic.partitions), IN_ONE_GO_MAX):
             part = topic.partitions[start : start + IN_ONE_GO_MAX]
-            row += _produce_topic(topic, part, request, context, broker)
+            row += _produce_topic(topic, part, request, context, broker, joiner)
             since_turn += len(part)
             if since_turn >= IN_ONE_GO_MAX:
                 since_turn = 0
@@ -165,6 +192,7 @@ def _produce_topic(
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,
+    joiner: Joiner | None,
 ) -> list[_Outcome]:
     name = topic.name
     if topic.topic_id is not None:
@@ -174,7 +202,8 @@ def _produce_topic(
             return [_not_here(topic.topic_id, index, records, code, context, broker) for index, records in partitions]
         name = known.name
     return [
-        _produce(name or "", topic.topic_id, index, records, request, context, broker) for index, records in partitions
+        _produce(name or "", topic.topic_id, index, records, request, context, broker, joiner)
+        for index, records in partitions
     ]
 
 
@@ -298,6 +327,7 @@ def _produce(
     request: ProduceRequest,
     context: RequestContext,
     broker: BrokerPort,
+    joiner: Joiner | None,
 ) -> _Outcome:
     try:
         partition = _find(topic, topic_id, index, broker)
@@ -316,27 +346,79 @@ def _produce(
         replication = partition.replication
         if replication is not None and request.acks == ALL_ACKS and replication.under_min_isr:
             raise KafkaError(ErrorCode.not_enough_replicas)
-        attributes = batches[0].attributes
-        if attributes & ATTRIBUTE_TRANSACTIONAL:
-            _check_transaction(request)
-        config = partition.log.config
-        now_ms = broker.clock.wall_ms()
-        partition.check_gap(batches[0], now_ms)
-        # A compressed batch may hold any amount, however small it looks.
-        large = len(data) > WALK_ON_LOOP_BYTES_MAX or attributes & ATTRIBUTE_COMPRESSION_MASK
-        if large and must_walk(batches[0], config, now_ms):
-            return _append_after_walk(partition, data, batches, request, broker)
-        valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
-        if not partition.may_append_now:
-            return _append_in_turn(partition, valid, request, broker)
-        appended = partition.append(valid.data, valid.batches, now_ms)
-        needs_sync = partition.needs_sync()
-        if needs_sync or (replication is not None and request.acks == ALL_ACKS):
-            written = _Unacknowledged(partition, partition.leader_epoch, appended, valid.batches[0])
-            return _when_safe(written, request, broker) if needs_sync else written
-        return _appended(partition, appended, valid.batches[0])
+        batch = batches[0]
+        if batch.attributes & ATTRIBUTE_TRANSACTIONAL:
+            if joiner is None:
+                raise KafkaError(ErrorCode.transactional_id_authorization_failed)
+            if batch.producer_id >= 0:
+                asked = joiner.begin(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+                if asked is not None:
+                    return _append_when_joined(partition, data, batches, asked, joiner, request, context, broker)
+        return _write(partition, data, batches, request, broker)
     except (KafkaError, OSError) as error:
         return _refused_batch(partition, batches[0], error, broker)
+
+
+def _write(
+    partition: Partition,
+    data: memoryview,
+    batches: list[BatchHeader],
+    request: ProduceRequest,
+    broker: BrokerPort,
+    asked: Verification | None = None,
+) -> _Outcome:
+    """`asked` is for the first batch of a transaction. Raises KafkaError and OSError."""
+    config = partition.log.config
+    now_ms = broker.clock.wall_ms()
+    partition.check_gap(batches[0], now_ms)
+    # A compressed batch may hold any amount, however small it looks.
+    large = len(data) > WALK_ON_LOOP_BYTES_MAX or batches[0].attributes & ATTRIBUTE_COMPRESSION_MASK
+    if large and must_walk(batches[0], config, now_ms):
+        return _append_after_walk(partition, data, batches, request, broker, asked)
+    valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
+    if not partition.may_append_now:
+        return _append_in_turn(partition, valid, request, broker, asked)
+    appended = partition.append(valid.data, valid.batches, now_ms, verification=asked)
+    needs_sync = partition.needs_sync()
+    if needs_sync or (partition.replication is not None and request.acks == ALL_ACKS):
+        written = _Unacknowledged(partition, partition.leader_epoch, appended, valid.batches[0])
+        return _when_safe(written, request, broker) if needs_sync else written
+    return _appended(partition, appended, valid.batches[0])
+
+
+async def _append_when_joined(
+    partition: Partition,
+    data: memoryview,
+    batches: list[BatchHeader],
+    asked: Verification,
+    joiner: Joiner,
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: BrokerPort,
+) -> PartitionResult:
+    """The first batch of a transaction in this partition: its coordinator has to know of it."""
+    error = await joiner.error_of(partition.name)
+    if error is not ErrorCode.none:
+        return _not_joined(partition, batches[0], error, context.version)
+    try:
+        partition.check_leader()
+        outcome = _write(partition, data, batches, request, broker, asked)
+    except (KafkaError, OSError) as refusal:
+        return _refused_batch(partition, batches[0], refusal, broker)
+    return outcome if isinstance(outcome, PartitionResult) else await _result(outcome, request)
+
+
+def _not_joined(partition: Partition, batch: BatchHeader, error: ErrorCode, version: int) -> PartitionResult:
+    """In words that producers of the version know."""
+    message = None
+    if error in COORDINATOR_AWAY or (error is ErrorCode.concurrent_transactions and version < FIRST_THAT_ADDS):
+        message = (
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name.upper()}"
+        )
+        error = ErrorCode.not_enough_replicas
+    elif error is ErrorCode.invalid_txn_state:
+        message = "Partition was not added to the transaction"
+    return PartitionResult(partition.name.partition, partition.refuse(batch, error), message=message)
 
 
 def _find(topic: str, topic_id: UUID | None, index: int, broker: BrokerPort) -> Partition:
@@ -363,13 +445,6 @@ def _not_here(
     return PartitionResult(index, code)
 
 
-def _check_transaction(request: ProduceRequest) -> None:
-    """There is no transaction coordinator yet, so no transaction that a batch could belong to."""
-    if request.transactional_id is None:
-        raise KafkaError(ErrorCode.transactional_id_authorization_failed)
-    raise KafkaError(ErrorCode.invalid_txn_state)
-
-
 def _single_batch(records: memoryview | None, version: int) -> tuple[memoryview, list[BatchHeader]]:
     """Since version 3 a producer sends exactly one batch of magic 2 per partition."""
     try:
@@ -393,6 +468,7 @@ async def _append_after_walk(
     batches: list[BatchHeader],
     request: ProduceRequest,
     broker: BrokerPort,
+    asked: Verification | None,
 ) -> PartitionResult:
     config = partition.log.config
     now_ms = broker.clock.wall_ms()
@@ -417,18 +493,22 @@ async def _append_after_walk(
         partition.check_leader()
     except (KafkaError, OSError) as error:
         return _refused_batch(partition, batches[0], error, broker)
-    return await _append_in_turn(partition, valid, request, broker)
+    return await _append_in_turn(partition, valid, request, broker, asked)
 
 
 async def _append_in_turn(
-    partition: Partition, valid: Validated, request: ProduceRequest, broker: BrokerPort
+    partition: Partition,
+    valid: Validated,
+    request: ProduceRequest,
+    broker: BrokerPort,
+    asked: Verification | None,
 ) -> PartitionResult:
     leader_epoch = partition.leader_epoch
     try:
         if partition.may_append_now:
-            appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms())
+            appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms(), verification=asked)
         else:
-            appended = await partition.append_in_turn(valid.data, valid.batches)
+            appended = await partition.append_in_turn(valid.data, valid.batches, verification=asked)
     except (KafkaError, OSError) as error:
         return _refused_batch(partition, valid.batches[0], error, broker)
     written = _Unacknowledged(partition, leader_epoch, appended, valid.batches[0])

@@ -8,11 +8,14 @@ from odradek.base.ports import Clock, Executor, Random
 from odradek.config.node_config import NodeConfig
 from odradek.metadata.apply import ImageDelta
 from odradek.metadata.image import ClusterImage
-from odradek.metadata.topic_names import CONSUMER_OFFSETS
+from odradek.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.node.producer_ids import ProducerIds
 from odradek.partition.partition import Partition
 
 if TYPE_CHECKING:
     from odradek.node.coordination.groups import GroupService
+    from odradek.node.coordination.markers import WriteHere
+    from odradek.node.coordination.transactions import TransactionService
 
 
 class Coordination:
@@ -24,6 +27,8 @@ class Coordination:
         clock: Clock,
         random: Random,
         executor: Executor,
+        producer_ids: ProducerIds,
+        write_markers: "WriteHere",
         disk_failed: Callable[[str, OSError], None],
     ) -> None:
         self._config: Final = config
@@ -31,8 +36,11 @@ class Coordination:
         self._clock: Final = clock
         self._random: Final = random
         self._executor: Final = executor
+        self._producer_ids: Final = producer_ids
+        self._write_markers: Final = write_markers
         self._disk_failed: Final = disk_failed
         self._groups: GroupService | None = None
+        self._transactions: TransactionService | None = None
 
     @property
     def groups(self) -> "GroupService":
@@ -49,15 +57,37 @@ class Coordination:
             )
         return self._groups
 
+    @property
+    def transactions(self) -> "TransactionService":
+        if self._transactions is None:
+            from odradek.node.coordination.transactions import TransactionService
+
+            self._transactions = TransactionService(
+                self._config,
+                image=self._image,
+                clock=self._clock,
+                random=self._random,
+                executor=self._executor,
+                producer_ids=self._producer_ids,
+                write_here=self._write_markers,
+                disk_failed=self._disk_failed,
+            )
+        return self._transactions
+
     def follow(self, partition: Partition) -> None:
         """The partition has got a role here, or keeps the one it has."""
-        if partition.name.topic == CONSUMER_OFFSETS and (partition.is_leader or self._groups is not None):
+        topic = partition.name.topic
+        if topic == CONSUMER_OFFSETS and (partition.is_leader or self._groups is not None):
             self.groups.coordinators.follow(partition)
+        elif topic == TRANSACTION_STATE and (partition.is_leader or self._transactions is not None):
+            self.transactions.coordinators.follow(partition)
 
     def leave(self, partition: Partition) -> None:
         """The partition has no place here any more, or its disk failed."""
         if self._groups is not None and partition.name.topic == CONSUMER_OFFSETS:
             self._groups.coordinators.leave(partition)
+        if self._transactions is not None and partition.name.topic == TRANSACTION_STATE:
+            self._transactions.coordinators.leave(partition)
 
     def image_changed(self, delta: ImageDelta) -> None:
         if self._groups is not None:
@@ -66,3 +96,5 @@ class Coordination:
     def stop(self) -> None:
         if self._groups is not None:
             self._groups.coordinators.stop()
+        if self._transactions is not None:
+            self._transactions.stop()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from odradek.base.errors import ErrorCode
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.group_commands import Answer, DescribedGroup, ListedGroup
 from odradek.base.java_hash import partition_of
 from odradek.base.ports import Clock, Executor
@@ -32,6 +32,7 @@ from odradek.metadata.image import ClusterImage
 from odradek.metadata.topic_names import CONSUMER_OFFSETS
 from odradek.node.coordination.machine import HostSettings, UnservedRecord
 from odradek.node.coordination.registry import Coordinators
+from odradek.records.control import EndTransactionMarker
 
 # Kinds of records that groups of the new protocol live in, which no coordinator here keeps yet.
 _UNSERVED: Final = (
@@ -80,7 +81,7 @@ class GroupKind:
             config.effective_number("offsets.topic.compression.codec"),
         )
 
-    def new_machine(self) -> GroupMachine:
+    def new_machine(self, partition: int, leader_epoch: int) -> GroupMachine:
         return GroupMachine(self._settings, self._new_uuid)
 
     def refuse(self, command: Command, error: ErrorCode) -> Answer:
@@ -147,6 +148,19 @@ class GroupService:
             elif host.refusal is not ErrorCode.not_coordinator:
                 return host.refusal, []
         return ErrorCode.none, listed
+
+    async def end_transaction(
+        self,
+        partition: int,
+        producer_id: int,
+        producer_epoch: int,
+        marker: EndTransactionMarker,
+        transaction_version: int,
+    ) -> None:
+        host = self.coordinators.host(partition)
+        if host is None:
+            raise KafkaError(ErrorCode.not_coordinator)
+        await host.end_transaction(producer_id, producer_epoch, marker, transaction_version)
 
     def image_changed(self, delta: ImageDelta) -> None:
         deleted = {topic.name: topic.id for topic in delta.topics_deleted}

@@ -75,7 +75,7 @@ class PartitionHost(Generic[C, A, R]):
         self.partition: Final = partition
         self.leader_epoch: Final = partition.leader_epoch
         self._kind: Final = kind
-        self._machine: Final = kind.new_machine()
+        self._machine: Final = kind.new_machine(partition.name.partition, partition.leader_epoch)
         self._time: Final = SteadyClock(clock)
         self._clock: Final = clock
         self._executor: Final = executor
