@@ -29,11 +29,11 @@ class Histogram:
         # What had been counted a minute ago, two minutes ago, …; the oldest first.
         self._marks: Final[deque[list[int]]] = deque(maxlen=WINDOWS_MAX)
 
-    def observe(self, seconds: float) -> None:
+    def observe(self, seconds: float, times: int = 1) -> None:
         units = int(seconds * UNITS_PER_SECOND) + _FIRST
         length = units.bit_length()
-        self.counts[(length << 3) + (units >> length - 4)] += 1
-        self.sum_seconds += seconds
+        self.counts[(length << 3) + (units >> length - 4)] += times
+        self.sum_seconds += seconds * times
 
     def mark(self) -> None:
         self._marks.append(self.counts.copy())
@@ -49,22 +49,16 @@ class Histogram:
         return [now - then for now, then in zip(self.counts, self._marks[0], strict=True)]
 
 
-def quantiles(histograms: Iterable[Histogram], wanted: Sequence[float], *, at_least: int = 0) -> list[float]:
-    """In seconds, of all these together. Not a number, where nothing was counted in the last minutes.
-
-    What is missing to `at_least` so many took no time.
-    """
-    buckets = [sum(some) for some in zip(*(one.recent() for one in histograms), strict=True)]
-    instant = max(0, at_least - sum(buckets))
-    totals = list(accumulate(buckets, initial=instant))
+def quantiles(histograms: Iterable[Histogram], wanted: Sequence[float]) -> list[float]:
+    """In seconds, of all these together. Not a number, where nothing was counted in the last minutes."""
+    totals = list(accumulate(map(sum, zip(*(one.recent() for one in histograms), strict=True))))
     count = totals[-1]
     if not count:
         return [nan] * len(wanted)
     found = []
     for quantile in wanted:
         rank = min(count - 1, int(quantile * count))
-        place = next(place for place, total in enumerate(totals) if total > rank)
-        found.append(_middle(place - 1) if place else 0.0)
+        found.append(_middle(next(bucket for bucket, total in enumerate(totals) if total > rank)))
     return found
 
 

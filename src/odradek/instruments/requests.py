@@ -1,18 +1,22 @@
 """Requests by name: how many of which version, which errors they were answered with, and where their time went.
 
+Every request is counted, and while they are few the time of every one is taken; of very many only that of some, each
+of which then stands for as many as were left out.
 Of a request's time the queue is that before its handler began, because others of its connection came first; local is
 the handler's own on the event loop; remote is what the answer then waited for: data, replicas, disks, the controller.
-Most requests wait for nothing: their local time is all of it, and is counted once.
 """
 
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from odradek.instruments.histogram import UNITS_PER_SECOND, Histogram
+from odradek.instruments.histogram import Histogram
 
 FETCH: Final = "Fetch"
 FROM_CONSUMERS: Final = "FetchConsumer"
 FROM_FOLLOWERS: Final = "FetchFollower"
+MEASURED_MAX: Final = 1000
+"""Requests whose time is taken before that is done for half of them only, from then on."""
+STRIDE_MAX: Final = 64
 
 
 class ErrorName(Protocol):
@@ -23,19 +27,21 @@ class ErrorName(Protocol):
 class RequestKind:
     """All requests of one name."""
 
-    __slots__ = ("at_once", "errors", "local", "name", "queue", "remote", "total", "versions")
+    __slots__ = ("errors", "local", "name", "queue", "remote", "total", "versions")
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
         self.versions: Final[dict[int, RequestCount]] = {}
         self.errors: Final[dict[str, int]] = {}
         """By name, as Kafka spells it. Success is no error."""
-        self.at_once: Final = Histogram()
-        # Of those only that waited for something.
+        self.total: Final = Histogram()
         self.queue: Final = Histogram()
         self.local: Final = Histogram()
         self.remote: Final = Histogram()
-        self.total: Final = Histogram()
+
+    @property
+    def count(self) -> int:
+        return sum(version.count for version in self.versions.values())
 
     def version(self, version: int) -> "RequestCount":
         found = self.versions.get(version)
@@ -45,70 +51,61 @@ class RequestKind:
 
     def mark(self) -> None:
         """Once a minute."""
-        for histogram in (self.at_once, self.queue, self.local, self.remote, self.total):
+        for histogram in (self.total, self.queue, self.local, self.remote):
             histogram.mark()
+        for version in self.versions.values():
+            version.calm_down()
 
 
 class RequestCount:
     """The requests of one kind that came in one version."""
 
-    __slots__ = ("at_once", "count", "kind")
+    __slots__ = ("_measured", "count", "kind", "stride")
 
     def __init__(self, kind: RequestKind) -> None:
         self.kind: Final = kind
-        self.at_once: Final = kind.at_once
         self.count = 0
+        self.stride = 1
+        """The time is taken of those whose number is a multiple of this."""
+        self._measured = 0
+
+    def measured(self, arrived: float, started: float, handled: float, answered: float) -> None:
+        stride, kind = self.stride, self.kind
+        kind.queue.observe(started - arrived, stride)
+        kind.local.observe(handled - started, stride)
+        kind.remote.observe(answered - handled, stride)
+        kind.total.observe(answered - arrived, stride)
+        self._measured += 1
+        if self._measured >= MEASURED_MAX:
+            self._measured = 0
+            self.stride = min(STRIDE_MAX, 2 * stride)
+
+    def calm_down(self) -> None:
+        """Now and then: there may be fewer of them by now."""
+        self._measured = 0
+        self.stride = max(1, self.stride // 2)
 
 
 class RequestMeter:
     """What counts the requests of one connection to one version of an API."""
 
-    __slots__ = ("_followers", "_requests")
+    __slots__ = ("_followers", "requests")
 
     def __init__(self, requests: RequestCount, followers: RequestCount | None = None) -> None:
-        self._requests = requests
+        self.requests = requests
         self._followers: Final = followers
 
     def is_follower(self) -> None:
-        """It turned out who asks, and does so from now on."""
-        if self._followers is not None:
-            self._requests = self._followers
-
-    def at_once(self, seconds: float) -> None:
-        """Answered by its handler, which nothing had kept from beginning."""
-        requests = self._requests
-        requests.count += 1
-        # As `Histogram.observe`: the most frequent of all calls is spared one.
-        histogram = requests.at_once
-        units = int(seconds * UNITS_PER_SECOND) + 8
-        length = units.bit_length()
-        histogram.counts[(length << 3) + (units >> length - 4)] += 1
-        histogram.sum_seconds += seconds
-
-    def after_queue(self, arrived: float, started: float, answered: float) -> None:
-        """Answered by its handler, maybe after other requests of its connection."""
-        if arrived == started:
-            self.at_once(answered - started)
-            return
-        kind = self._count()
-        kind.queue.observe(started - arrived)
-        kind.local.observe(answered - started)
-        kind.total.observe(answered - arrived)
-
-    def late(self, arrived: float, started: float, handled: float, answered: float) -> None:
-        kind = self._count()
-        if started > arrived:
-            kind.queue.observe(started - arrived)
-        kind.local.observe(handled - started)
-        kind.remote.observe(answered - handled)
-        kind.total.observe(answered - arrived)
-
-    def _count(self) -> RequestKind:
-        self._requests.count += 1
-        return self._requests.kind
+        """It turns out who asks, and will ask from now on."""
+        followers = self._followers
+        if followers is not None and followers is not self.requests:
+            # The one that is being handled was counted before anybody had looked into it.
+            self.requests.count -= 1
+            followers.count += 1
+            self.requests = followers
 
     def failed(self, codes: Iterable[ErrorName]) -> None:
-        errors = self._requests.kind.errors
+        errors = self.requests.kind.errors
         for code in codes:
             name = code.name.upper()
             errors[name] = errors.get(name, 0) + 1

@@ -85,11 +85,11 @@ def own(name: str, help_text: str, kind: Kind, samples: Iterable[tuple[Labels, f
 
 
 class Timed(NamedTuple):
-    """The durations behind one label of a summary. What is counted in `everything` and not there took no time."""
+    """The durations behind one label of a summary, and how many there were: not all need have been measured."""
 
     labels: Labels
     histograms: Sequence[Histogram]
-    everything: Sequence[Histogram]
+    number: int
 
 
 def summary_ms(domain: str, kind: str, name: str, samples: Iterable[Timed]) -> Family:
@@ -100,19 +100,18 @@ def summary_ms(domain: str, kind: str, name: str, samples: Iterable[Timed]) -> F
 
 
 def own_summary(name: str, help_text: str, histogram: Histogram) -> Family:
-    samples = _timed([Timed(NO_LABELS, (histogram,), (histogram,))], 1)
+    samples = _timed([Timed(NO_LABELS, (histogram,), histogram.count)], 1)
     return Family(f"odradek_{name}", help_text, Kind.SUMMARY, samples)
 
 
 def _timed(samples: Iterable[Timed], per_second: float) -> list[Sample]:
     found = []
-    for labels, histograms, everything in samples:
-        recent = sum(sum(one.recent()) for one in everything)
-        values = quantiles(histograms, tuple(QUANTILES.values()), at_least=recent)
+    for labels, histograms, number in samples:
+        values = quantiles(histograms, tuple(QUANTILES.values()))
         found += [
             Sample({**labels, "quantile": text}, seconds * per_second)
             for text, seconds in zip(QUANTILES, values, strict=True)
         ]
-        found.append(Sample(labels, sum(one.count for one in everything), "_count"))
+        found.append(Sample(labels, number, "_count"))
         found.append(Sample(labels, per_second * sum(one.sum_seconds for one in histograms), "_sum"))
     return found

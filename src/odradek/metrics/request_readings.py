@@ -3,20 +3,17 @@
 from collections.abc import Sequence
 from typing import Final
 
-from odradek.instruments.histogram import Histogram
 from odradek.instruments.requests import FETCH, FROM_CONSUMERS, FROM_FOLLOWERS, RequestKind, RequestMeters
 from odradek.metrics.families import Family, Timed, meter, summary_ms
 
 _DOMAIN: Final = "kafka.network"
 _TYPE: Final = "RequestMetrics"
-_EVERYTHING: Final = ("at_once", "total")
 _TIMES: Final = {
-    "TotalTimeMs": _EVERYTHING,
-    "RequestQueueTimeMs": ("queue",),
-    "LocalTimeMs": ("at_once", "local"),
-    "RemoteTimeMs": ("remote",),
+    "TotalTimeMs": "total",
+    "RequestQueueTimeMs": "queue",
+    "LocalTimeMs": "local",
+    "RemoteTimeMs": "remote",
 }
-"""What each is made of: see `RequestKind`."""
 
 
 def request_families(meters: RequestMeters) -> list[Family]:
@@ -47,17 +44,14 @@ def request_families(meters: RequestMeters) -> list[Family]:
             ),
         ),
         *(
-            summary_ms(_DOMAIN, _TYPE, bean, [_timed(name, some, parts) for name, some in kinds.items()])
-            for bean, parts in _TIMES.items()
+            summary_ms(_DOMAIN, _TYPE, bean, [_timed(name, some, part) for name, some in kinds.items()])
+            for bean, part in _TIMES.items()
         ),
     ]
 
 
-def _timed(name: str, kinds: Sequence[RequestKind], parts: Sequence[str]) -> Timed:
-    def histograms(of: Sequence[str]) -> list[Histogram]:
-        return [getattr(kind, part) for kind in kinds for part in of]
-
-    return Timed({"request": name}, histograms(parts), histograms(_EVERYTHING))
+def _timed(name: str, kinds: Sequence[RequestKind], part: str) -> Timed:
+    return Timed({"request": name}, [getattr(kind, part) for kind in kinds], sum(kind.count for kind in kinds))
 
 
 def _versions(kinds: Sequence[RequestKind]) -> dict[int, int]:

@@ -78,7 +78,7 @@ class UnsupportedRequest(Exception):
 
 
 _NOT_YET: Final = object()
-# When a request came, when its handler began, and when that had done what it could do at once.
+# Of a request that is measured: when it came, when its handler began, and when that had done what it could at once.
 _Times = tuple[float, float, float]
 
 
@@ -100,7 +100,6 @@ class _Owed:
         self.answer: Final = answer
         self.response = response
         self.times: Final = times
-        """None: it was counted already."""
 
 
 class Admission(Enum):
@@ -227,7 +226,7 @@ class ClientConnection(asyncio.Protocol):
         self.last_active = now = self._monotonic()
         frames = self._reader.receive(data)
         if len(frames) == 1 and not self._is_busy and not (self._owed and self._must_wait(frames[0])):
-            self._handle(frames[0], now, now)
+            self._handle(frames[0], now)
         elif frames:
             self._waiting.extend(frames)
             self._arrivals.extend([now] * len(frames))
@@ -310,7 +309,7 @@ class ClientConnection(asyncio.Protocol):
                 handled += 1
                 frame = waiting.popleft()
                 self._waiting_bytes -= len(frame)
-                self._handle(frame, self._arrivals.popleft(), self._monotonic())
+                self._handle(frame, self._arrivals.popleft(), has_waited=True)
         finally:
             self._held_back = None
             if held_back:
@@ -344,7 +343,8 @@ class ClientConnection(asyncio.Protocol):
         self._arrivals.clear()
         self._waiting_bytes = 0
 
-    def _handle(self, frame: bytearray, arrived: float, started: float) -> None:
+    def _handle(self, frame: bytearray, arrived: float, has_waited: bool = False) -> None:
+        started = None
         try:
             context = None
             client_part = self._client_part
@@ -359,6 +359,10 @@ class ClientConnection(asyncio.Protocol):
             if context.schema.flexible:
                 # Hardly anybody sends tagged fields in a header.
                 body = body + 1 if frame.startswith(b"\0", body) else skip_tagged_fields(frame, body)
+            requests = context.meter.requests
+            requests.count += 1
+            if requests.count % requests.stride == 0:
+                started = self._monotonic() if has_waited else arrived
             answer = self._dispatcher.dispatch(frame, body, context)
         except SerialError as error:
             self._hang_up(_unreadable(error))
@@ -372,25 +376,25 @@ class ClientConnection(asyncio.Protocol):
         if kind is bytes or kind is list:
             # Hot answers come encoded.
             self._answer(answer, context)
-            if arrived == started:
-                context.meter.at_once(self._monotonic() - started)
-            else:
-                context.meter.after_queue(arrived, started, self._monotonic())
-        elif isinstance(answer, LateAnswer) and answer.lets_next_pass:
-            owed = _Owed(context, self._correlation_id, answer, _NOT_YET, (arrived, started, self._monotonic()))
+            if started is not None:
+                now = self._monotonic()
+                context.meter.requests.measured(arrived, started, now, now)
+            return
+        times = None if started is None else (arrived, started, self._monotonic())
+        if isinstance(answer, LateAnswer) and answer.lets_next_pass:
+            owed = _Owed(context, self._correlation_id, answer, _NOT_YET, times)
             self._owed.append(owed)
             answer.then(partial(self._pay, owed), self._break_off)
         elif isinstance(answer, LateAnswer):
             self._handling = True
             self._late = answer
-            answer.then(partial(self._answer_late, context, (arrived, started, self._monotonic())), self._break_off)
+            answer.then(partial(self._answer_late, context, times), self._break_off)
         elif isawaitable(answer):
             self._handling = True
-            times = (arrived, started, self._monotonic())
             self._task = asyncio.ensure_future(self._finish(answer, context, times))
         else:
             self._answer(answer, context)
-            context.meter.after_queue(arrived, started, self._monotonic())
+            _measure(context, times, self._monotonic())
 
     def _learn(self, frame: bytearray) -> RequestContext | None:
         """Who asks, and for what, from the whole header; None when the answer was to refuse it."""
@@ -422,12 +426,12 @@ class ClientConnection(asyncio.Protocol):
         self._contexts[header.api_key, header.api_version] = context
         return context
 
-    def _answer_late(self, context: RequestContext, times: _Times, response: Any) -> None:
+    def _answer_late(self, context: RequestContext, times: _Times | None, response: Any) -> None:
         self._late = None
         self._handling = False
         self._answer(response, context)
         self.last_active = now = self._monotonic()
-        context.meter.late(*times, now)
+        _measure(context, times, now)
         # Whoever gave the answer, a producer's append for one, does not handle the next request of this client.
         if self._waiting or self._reading_paused or self._ending is not None:
             self._take_turns()
@@ -437,7 +441,7 @@ class ClientConnection(asyncio.Protocol):
         logger.error("a request that waited failed", exc_info=error)
         self._hang_up("an internal error")
 
-    async def _finish(self, answer: Any, context: RequestContext, times: _Times) -> None:
+    async def _finish(self, answer: Any, context: RequestContext, times: _Times | None) -> None:
         try:
             response = await answer
         except asyncio.CancelledError:
@@ -453,7 +457,7 @@ class ClientConnection(asyncio.Protocol):
         self._handling = False
         self.last_active = now = self._monotonic()
         self._answer(response, context)
-        context.meter.late(*times, now)
+        _measure(context, times, now)
         self._work_off()
 
     def _pay(self, owed: _Owed, response: Any) -> None:
@@ -471,8 +475,7 @@ class ClientConnection(asyncio.Protocol):
             owed = self._owed.popleft()
             parts = _body(owed.response, owed.context)
             due += (_head(owed.context, owed.correlation_id, sum(map(len, parts))), *parts)
-            if owed.times is not None:
-                owed.context.meter.late(*owed.times, now)
+            _measure(owed.context, owed.times, now)
         if due:
             self.last_active = now
             self._send(due, 0)
@@ -516,6 +519,11 @@ class ClientConnection(asyncio.Protocol):
                 self._send(held_back, 0)
                 held_back.clear()
             self.close()
+
+
+def _measure(context: RequestContext, times: _Times | None, answered: float) -> None:
+    if times is not None:
+        context.meter.requests.measured(*times, answered)
 
 
 def _body(response: Any, context: RequestContext) -> list[bytes]:
