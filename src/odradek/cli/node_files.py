@@ -79,6 +79,7 @@ def new_properties(
     listeners: Mapping[str, str],
     quorum: Mapping[str, str],
     replicas: Mapping[str, str],
+    http_port: int | None = None,
 ) -> str:
     """A server.properties for one node of several; each part comes as the keys and values that it is written as."""
     values = {
@@ -89,6 +90,7 @@ def new_properties(
         "listener.security.protocol.map": f"{CONTROLLER_LISTENER}:PLAINTEXT,{CLIENT_LISTENER}:PLAINTEXT",
         **quorum,
         **replicas,
+        **({} if http_port is None else {"http.address": f"{HOST}:{http_port}"}),
     }
     return _PREAMBLE + "".join(f"{key}={value}\n" for key, value in values.items())
 

@@ -13,7 +13,7 @@ from odradek.cli.node_files import (
     replication_values,
     with_values,
 )
-from odradek.cli.ports import client_ports, controller_ports
+from odradek.cli.ports import client_ports, controller_ports, http_ports
 from odradek.cli.topology import Topology
 from odradek.client.address import DEFAULT_PORT
 from odradek.config.node_config import NodeConfig
@@ -45,13 +45,17 @@ def plan_nodes(data_dir: Path, there: Configs, topology: Topology, port: int | N
         _QUORUM_KEYS[1]: ",".join(f"{HOST}:{at_controllers[number]}" for number in topology.controllers)
     }
     replicas = _replication_values(there, len(topology.brokers))
+    at_http = {config.http_address.port for config in there.values() if config.http_address is not None}
+    free_for_http = http_ports(
+        at_clients[topology.brokers[0]], {*at_clients.values(), *at_controllers.values(), *at_http}
+    )
     texts: dict[int, str] = {}
     for number, roles in topology.roles.items():
         files = NodeFiles(data_dir, number)
         listeners = listener_values(at_clients.get(number), at_controllers.get(number))
         values = {"log.dirs": escape_path(files.data)}
         if number not in there:
-            text = new_properties(number, sorted(roles), listeners, quorum, replicas)
+            text = new_properties(number, sorted(roles), listeners, quorum, replicas, next(free_for_http))
         else:
             text = files.read_properties()
             if number in at_clients and there[number].advertised_listeners[0].port != at_clients[number]:

@@ -10,6 +10,8 @@ from odradek.config.node_config import NodeConfig
 
 # Controllers listen so far from the brokers that brokers can be added without meeting them.
 CONTROLLER_DISTANCE = 1000
+# And where nodes tell of themselves over HTTP, as far again.
+HTTP_DISTANCE = 2000
 _HIGHEST = 65535
 
 
@@ -23,11 +25,21 @@ def client_ports(first: int, taken: Collection[int]) -> Iterator[int]:
 
 def controller_ports(first_client_port: int) -> Iterator[int]:
     """Ports that are free now."""
-    distance = CONTROLLER_DISTANCE if first_client_port + 2 * CONTROLLER_DISTANCE <= _HIGHEST else -CONTROLLER_DISTANCE
+    return _free_ports(first_client_port, CONTROLLER_DISTANCE, ())
+
+
+def http_ports(first_client_port: int, taken: Collection[int]) -> Iterator[int]:
+    """Ports that are free now, and will not be taken by others of these nodes."""
+    return _free_ports(first_client_port, HTTP_DISTANCE, taken)
+
+
+def _free_ports(first_client_port: int, distance: int, taken: Collection[int]) -> Iterator[int]:
+    if first_client_port + distance + CONTROLLER_DISTANCE > _HIGHEST:
+        distance = -distance
     for port in range(first_client_port + distance, _HIGHEST + 1):
-        if _is_free(port):
+        if port not in taken and _is_free(port):
             yield port
-    raise UserError("there is no free port for controllers: choose a lower --port")
+    raise UserError("there are no free ports beside those of the brokers: choose a lower --port")
 
 
 def check_ports(config: NodeConfig) -> None:
@@ -41,6 +53,20 @@ def check_ports(config: NodeConfig) -> None:
             raise UserError(f"port {listener.port} is only for root: choose a --port above 1023") from None
         except OSError as error:
             raise UserError(f"port {listener.port} is taken ({error.strerror}): {_advice(config, listener)}") from None
+    _check_http_port(config)
+
+
+def _check_http_port(config: NodeConfig) -> None:
+    address = config.http_address
+    if address is None:
+        return
+    try:
+        _try(address.host or None, address.port)
+    except OSError as error:
+        raise UserError(
+            f"http.address of node {config.node_id}, {address.host}:{address.port}, cannot be had ({error.strerror}): "
+            "stop what listens there, or write another one into its server.properties"
+        ) from None
 
 
 def _advice(config: NodeConfig, listener: Listener) -> str:

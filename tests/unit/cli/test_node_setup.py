@@ -140,6 +140,23 @@ def test_a_directory_of_the_time_of_one_node_goes_on_and_grows(tmp_path: Path) -
     assert meta(grown[3]).cluster_id == cluster_id
 
 
+def test_every_node_tells_of_itself_at_an_address_of_its_own(tmp_path: Path) -> None:
+    first = make(tmp_path, brokers=3, port=free_row(3))
+    addresses = {number: config.http_address for number, config in first.items()}
+    assert len(set(addresses.values())) == 3
+    assert {one.host for one in addresses.values() if one} == {"127.0.0.1"}
+    grown = make(tmp_path, brokers=4)
+    assert {number: grown[number].http_address for number in addresses} == addresses
+    assert grown[4].http_address not in {None, *addresses.values()}
+
+
+def test_an_http_address_that_is_taken_is_named(tmp_path: Path) -> None:
+    (config,) = make(tmp_path, port=free_row(1)).values()
+    assert config.http_address is not None
+    with socket.create_server(config.http_address), pytest.raises(UserError, match=r"http\.address of node 1"):
+        make(tmp_path)
+
+
 def test_formatting_that_was_interrupted_begins_again(tmp_path: Path) -> None:
     configs = make(tmp_path, brokers=3, port=free_row(3))
     old = meta(configs[1])
