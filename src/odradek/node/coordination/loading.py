@@ -1,7 +1,7 @@
 """From a partition's log into a machine: read and decoded in a thread, replayed on the loop, a little at a time."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -10,7 +10,7 @@ from odradek.log.partition_log import PartitionLog
 from odradek.node.coordination.machine import Machine
 from odradek.records.batch import NO_PRODUCER_ID, BatchHeader, check_crc, parse_batches
 from odradek.records.control import EndTransactionMarker, decode_control
-from odradek.records.decode import decode_batch
+from odradek.records.decode import decode_batch, keys_and_values, records_payload
 
 SLICE_BYTES: Final = 256 << 10
 # Records that are replayed before others have their turn on the loop.
@@ -82,18 +82,15 @@ def read_slice(log: PartitionLog, decode: Decode, offset: int, end_offset: int) 
     return Slice(loaded, read.next_offset if batches else max(read.next_offset, end_offset))
 
 
-def _contents(data: bytes, batch: BatchHeader, decode: Decode, offset: int) -> list[Loaded]:
+def _contents(data: bytes, batch: BatchHeader, decode: Decode, offset: int) -> Iterator[Loaded]:
     producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
-    loaded: list[Loaded] = []
-    for record in decode_batch(data, batch):
-        if record.offset < offset:
-            continue
-        if not batch.is_control:
-            content = decode(record.key, record.value)
-            if content is not None:
-                loaded.append(Loaded(record.offset, producer_id, content))
-            continue
-        marker = decode_control(record)
-        if isinstance(marker, EndTransactionMarker):
-            loaded.append(Loaded(record.offset, producer_id, marker))
-    return loaded
+    if batch.is_control:
+        for record in decode_batch(data, batch):
+            marker = decode_control(record)
+            if record.offset >= offset and isinstance(marker, EndTransactionMarker):
+                yield Loaded(record.offset, producer_id, marker)
+        return
+    for at, key, value in keys_and_values(records_payload(data, batch), batch):
+        content = decode(key, value)
+        if at >= offset and content is not None:
+            yield Loaded(at, producer_id, content)

@@ -7,6 +7,15 @@ from odradek.base.record_form import UnreadableRecord, read_record, write_record
 
 from . import classic, consumer, offsets
 from .frame import GroupRecord, RecordKey, RecordValue
+from .offsets import OffsetCommitKey, OffsetCommitValue
+from .quick_offsets import (
+    OFFSET_KEY_VERSION,
+    OFFSET_VALUE_VERSION,
+    decode_offset_key,
+    decode_offset_value,
+    encode_offset_key,
+    encode_offset_value,
+)
 
 _VERSION: Final = struct.Struct(">h")
 
@@ -29,6 +38,8 @@ class UnknownKind(UnreadableRecord):
 
 
 def encode_key(record: GroupRecord) -> bytes:
+    if record.key.__class__ is OffsetCommitKey:
+        return encode_offset_key(record.key)
     out = bytearray(_VERSION.pack(record.key.KEY_VERSION))
     write_record(out, record.key, 0)
     return bytes(out)
@@ -37,6 +48,10 @@ def encode_key(record: GroupRecord) -> bytes:
 def encode_value(record: GroupRecord) -> bytes | None:
     if record.value is None:
         return None
+    if record.value.__class__ is OffsetCommitValue and record.version == OFFSET_VALUE_VERSION:
+        quick = encode_offset_value(record.value)
+        if quick is not None:
+            return quick
     out = bytearray(_VERSION.pack(record.version))
     write_record(out, record.value, record.version)
     return bytes(out)
@@ -46,6 +61,10 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
     if key is None or len(key) < _VERSION.size:
         raise UnreadableRecord("a record of a group without a key")
     (kind,) = _VERSION.unpack_from(key)
+    if kind == OFFSET_KEY_VERSION and value is not None:
+        quick_key, quick_value = decode_offset_key(key), decode_offset_value(value)
+        if quick_key is not None and quick_value is not None:
+            return GroupRecord(quick_key, quick_value, OFFSET_VALUE_VERSION)
     key_type = KEY_TYPES.get(kind)
     if key_type is None:
         raise UnknownKind(f"records of kind {kind} are unknown to this release")
