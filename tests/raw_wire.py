@@ -19,7 +19,10 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
+from odradek.protocol.describe_transactions_form import DescribeTransactionsResponse
+
 CLIENT_ID = "raw-wire"
+_DESCRIBE_TRANSACTIONS = 65
 ANSWER_TIMEOUT_S = 30.0
 
 
@@ -92,7 +95,9 @@ def framed(payload: bytes) -> bytes:
 
 def decode_response(api_key: int, version: int, payload: bytes) -> Any:
     """The entity in a response; asserts that not a byte is left over."""
-    response_type = load_response_schema(api_key, version)
+    # kio's own form knows no transaction that has not begun.
+    own = api_key == _DESCRIBE_TRANSACTIONS
+    response_type: Any = DescribeTransactionsResponse if own else load_response_schema(api_key, version)
     header_type: Any = response_type.__header_schema__
     _, position = entity_reader(header_type)(payload, 0)
     response, size = entity_reader(response_type)(payload, position)

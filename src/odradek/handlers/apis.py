@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final, NamedTuple
 
+from odradek.config.node_config import NodeConfig
+
 
 class Api(NamedTuple):
     key: int
@@ -43,7 +45,7 @@ BROKER_APIS: Final[Mapping[int, Api]] = {
         _api(19, 2, 7, "broker.forwarded"),
         _api(20, 1, 6, "broker.forwarded"),
         _api(21, 0, 2, "broker.delete_records"),
-        _api(22, 0, 6, "broker.init_producer_id"),
+        _api(22, 0, 5, "broker.init_producer_id"),
         _api(23, 2, 4, "broker.offset_for_leader_epoch"),
         _api(24, 0, 5, "broker.add_partitions_to_txn"),
         _api(25, 0, 4, "broker.add_offsets_to_txn"),
@@ -111,6 +113,14 @@ CONTROLLER_NODE_APIS: Final[Mapping[int, Api]] = {
         _api(82, 0, 0, "controller_node.consensus"),
     )
 }
+
+
+def broker_apis(config: NodeConfig) -> Mapping[int, Api]:
+    """What clients are served. Transactions in two phases (KIP-939) are not for everybody."""
+    if not config.effective("transaction.two.phase.commit.enable"):
+        return BROKER_APIS
+    in_two_phases = _api(22, 0, 6, "broker.init_producer_id")
+    return {**BROKER_APIS, in_two_phases.key: in_two_phases}
 
 
 def load_handler(api: Api) -> ModuleType:

@@ -13,7 +13,7 @@ from odradek.base.errors import ErrorCode, KafkaError, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Disk, Executor, Random
 from odradek.config.node_config import NodeConfig
-from odradek.handlers.apis import BROKER_APIS, CONTROLLER_NODE_APIS
+from odradek.handlers.apis import CONTROLLER_NODE_APIS, broker_apis
 from odradek.log.log_dir import LogDirError
 from odradek.log.log_dirs import DirFailure, LoadProgress, LogDirs
 from odradek.metadata.image import ClusterImage
@@ -237,7 +237,9 @@ class Node:
     async def _serve(self, broker: Broker) -> None:
         self._listeners.limits_changed(broker.config)
         broker.on_config(self._listeners.limits_changed)
-        await self._listeners.serve_clients(ApiDispatcher(BROKER_APIS, broker, self._observation.meters))
+        await self._listeners.serve_clients(
+            ApiDispatcher(broker_apis(broker.static_config), broker, self._observation.meters)
+        )
 
     def _new_id(self) -> UUID:
         while True:

@@ -1,7 +1,7 @@
 """InitProducerId, versions 0 to 6: an id for an idempotent producer; id and epoch of a transactional one.
 
-Version 6 is for transactions in two phases (KIP-939), which Apache Kafka 4.3 has on the wire only: where
-`transaction.two.phase.commit.enable` allows it, an open transaction may be kept for the producer that asks.
+Version 6 is for transactions in two phases (KIP-939), which Apache Kafka 4.3 has on the wire only. It is served where
+`transaction.two.phase.commit.enable` is set: an open transaction may then be kept for the producer that asks.
 """
 
 from collections.abc import Awaitable

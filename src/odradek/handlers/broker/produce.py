@@ -351,7 +351,10 @@ def _produce(
             if joiner is None:
                 raise KafkaError(ErrorCode.transactional_id_authorization_failed)
             if batch.producer_id >= 0:
-                asked = joiner.begin(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+                try:
+                    asked = joiner.begin(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+                except KafkaError as error:
+                    return _not_joined(partition, batch, error.code, context.version)
                 if asked is not None:
                     return _append_when_joined(partition, data, batches, asked, joiner, request, context, broker)
         return _write(partition, data, batches, request, broker)

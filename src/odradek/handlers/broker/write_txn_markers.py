@@ -36,7 +36,8 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
     errors = await asyncio.gather(*(write_markers(one, broker) for one in markers))
     by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for one, of_one in zip(markers, errors, strict=True):
-        by_producer.setdefault(one.producer_id, {}).update(of_one)
+        if of_one:
+            by_producer.setdefault(one.producer_id, {}).update(of_one)
     return context.new(
         "WriteTxnMarkersResponse",
         markers=tuple(

@@ -13,6 +13,7 @@ from tests.kafka.side_by_side.scenarios import (
     producers,
     quorum,
     topics,
+    transactions,
     versions,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "producers",
     "quorum",
     "topics",
+    "transactions",
     "versions",
 ]
