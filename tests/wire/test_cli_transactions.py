@@ -17,11 +17,6 @@ from tests.record_batches import TRANSACTIONAL, TestRecord, batch
 from tests.wire.cli_call import Cli
 from tests.wire.plain_requests import BROKER_RESOURCE, alter_configs, produce_fields, until
 
-# Transactions are not served by Odradek yet.
-pytestmark = pytest.mark.parametrize(
-    "broker", [pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True, scope="session"
-)
-
 VERIFICATION = "transaction.partition.verification.enable"
 STRAY_PRODUCER_ID = 4711
 
