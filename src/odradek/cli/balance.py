@@ -1,86 +1,112 @@
-"""`odradek cluster balance`: how evenly brokers carry leaders, replicas and bytes, and which partitions weigh most."""
+"""`odradek cluster balance`: how evenly brokers carry leaders, replicas, bytes and traffic, and which partitions weigh
+most, on disks and on the wire."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
+from odradek.base.ids import TopicPartition
 from odradek.cli.amounts import format_bytes
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.progress import progress
+from odradek.cli.terminal import say
+from odradek.client.layout import PartitionLayout
 from odradek.client.placement import loads_of, skew_of, spread
 from odradek.client.survey import Survey, survey
+from odradek.client.traffic import Rates, Traffic, traffic
 
 
 def balance(
-    largest: Annotated[int, typer.Option("--largest", min=0, metavar="N", help="How many partitions to show.")] = 10,
+    largest: Annotated[
+        int, typer.Option("--largest", min=0, metavar="N", help="How many partitions to show, by size and by traffic.")
+    ] = 10,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show what each broker leads, holds and stores, how much they differ, and the largest partitions."""
+    """Show what each broker leads, holds, stores and carries, how much they differ, and the largest and hottest
+    partitions.
+
+    Traffic is what clients write and read per second, over the last minute or so, as brokers tell at their
+    http.address.
+    """
     with (
         open_cluster(bootstrap, timeout) as cluster,
         progress("asking brokers for sizes", None, unit="brokers") as advance,
     ):
         found = survey(cluster, on_answer=advance)
-    described = describe_balance(found, largest)
+        online = {broker: found.members[broker] for broker in sorted(found.online)}
+        carried = traffic(cluster, found.cluster_id, online, timeout_s=timeout)
+    described = describe_balance(found, carried, largest)
     if format is OutputFormat.JSON:
         print_json(described)
         return
+    _print_brokers(described)
+    _print_partitions("largest", described["largest"], ("bytes",))
+    _print_partitions("hottest", described["hottest"], ("bytes_in_per_second", "bytes_out_per_second"))
+    for one in described["without_traffic"]:
+        say(f"broker {one['broker']} tells nothing of its traffic: {one['reason']}")
+
+
+def _print_brokers(described: dict[str, Any]) -> None:
     skew = described["skew"]
+    rows = [*described["brokers"], {"broker": "skew", "state": None, "rack": None, **skew}]
     print_table(
-        ("broker", "state", "rack", "leaders", "preferred", "replicas", "bytes"),
+        ("broker", "state", "rack", "leaders", "preferred", "replicas", "bytes", "in", "out"),
         [
-            *(
-                (
-                    broker["broker"],
-                    broker["state"],
-                    broker["rack"],
-                    broker["leaders"],
-                    broker["preferred_leaders"],
-                    broker["replicas"],
-                    None if broker["bytes"] is None else format_bytes(broker["bytes"]),
-                )
-                for broker in described["brokers"]
-            ),
             (
-                "skew",
-                None,
-                None,
-                skew["leaders"],
-                skew["preferred_leaders"],
-                skew["replicas"],
-                format_bytes(skew["bytes"]),
-            ),
+                row["broker"],
+                row["state"],
+                row["rack"],
+                row["leaders"],
+                row["preferred_leaders"],
+                row["replicas"],
+                None if row["bytes"] is None else format_bytes(row["bytes"]),
+                _per_second(row["bytes_in_per_second"]),
+                _per_second(row["bytes_out_per_second"]),
+            )
+            for row in rows
         ],
     )
-    if described["largest"]:
-        print_table(
-            ("partition", "leader", "replicas", "bytes"),
-            [
-                (
-                    f"{one['topic']}-{one['partition']}",
-                    "none" if one["leader"] is None else one["leader"],
-                    one["replicas"],
-                    format_bytes(one["bytes"]),
-                )
-                for one in described["largest"]
-            ],
-        )
 
 
-def describe_balance(found: Survey, largest: int) -> dict[str, Any]:
-    """Bytes are what a broker has on its disks, which may be more or less than its replicas' leaders have."""
+def _print_partitions(title: str, partitions: list[dict[str, Any]], amounts: tuple[str, ...]) -> None:
+    if not partitions:
+        return
+    headings = {"bytes": "bytes", "bytes_in_per_second": "in", "bytes_out_per_second": "out"}
+    print_table(
+        (title, "leader", "replicas", *(headings[name] for name in amounts)),
+        [
+            (
+                f"{one['topic']}-{one['partition']}",
+                "none" if one["leader"] is None else one["leader"],
+                one["replicas"],
+                *(format_bytes(one[name]) if name == "bytes" else _per_second(one[name]) for name in amounts),
+            )
+            for one in partitions
+        ],
+    )
+
+
+def _per_second(rate: float | None) -> str | None:
+    return None if rate is None else f"{format_bytes(rate)}/s"
+
+
+def describe_balance(found: Survey, carried: Traffic, largest: int) -> dict[str, Any]:
+    """Bytes are what a broker has on its disks, which may be more or less than its replicas' leaders have. Of traffic
+    the copies that brokers make for each other are told apart, and of those only to programs."""
     placed = found.placed()
+    partitions = found.partitions
     loads = loads_of(placed, found.members)
     leaders = dict.fromkeys(found.members, 0)
-    for layout in found.partitions.values():
+    for layout in partitions.values():
         if layout.leader in leaders:
             leaders[layout.leader] += 1
     stored = {broker: sum(sizes.values()) for broker, sizes in found.sizes.items()}
+    rates = {broker: sum(of_partitions.values(), Rates()) for broker, of_partitions in carried.rates.items()}
     skew = skew_of([load for broker, load in loads.items() if broker in found.online])
-    partitions = found.partitions
     return {
         "brokers": [
             {
@@ -91,6 +117,7 @@ def describe_balance(found: Survey, largest: int) -> dict[str, Any]:
                 "preferred_leaders": load.leaders,
                 "replicas": load.replicas,
                 "bytes": stored.get(broker),
+                **_rates(rates.get(broker)),
             }
             for broker, load in loads.items()
         ],
@@ -99,15 +126,53 @@ def describe_balance(found: Survey, largest: int) -> dict[str, Any]:
             "preferred_leaders": skew.leaders,
             "replicas": skew.replicas,
             "bytes": spread(list(stored.values())),
+            "bytes_in_per_second": _spread([one.bytes_in for one in rates.values()]),
+            "bytes_out_per_second": _spread([one.bytes_out for one in rates.values()]),
         },
         "largest": [
-            {
-                "topic": one.partition.topic,
-                "partition": one.partition.partition,
-                "leader": partitions[one.partition].leader if partitions[one.partition].leader >= 0 else None,
-                "replicas": list(one.replicas),
-                "bytes": one.size_bytes,
-            }
+            {**_place(one.partition, partitions[one.partition]), "bytes": one.size_bytes}
             for one in sorted(placed, key=lambda one: (-one.size_bytes, one.partition))[:largest]
         ],
+        "hottest": _hottest(partitions, carried, largest),
+        "without_traffic": [{"broker": broker, "reason": reason} for broker, reason in carried.silent.items()],
     }
+
+
+def _hottest(
+    partitions: Mapping[TopicPartition, PartitionLayout], carried: Traffic, largest: int
+) -> list[dict[str, Any]]:
+    """By what clients write and read, wherever they read it."""
+    sums: dict[TopicPartition, Rates] = {}
+    for of_partitions in carried.rates.values():
+        for name, rates in of_partitions.items():
+            if name in partitions:
+                sums[name] = sums.get(name, Rates()) + rates
+    hot = [(name, rates) for name, rates in sums.items() if rates.bytes_in + rates.bytes_out > 0]
+    hot.sort(key=lambda one: (-one[1].bytes_in - one[1].bytes_out, one[0]))
+    return [
+        {
+            **_place(name, partitions[name]),
+            "bytes_in_per_second": round(rates.bytes_in, 1),
+            "bytes_out_per_second": round(rates.bytes_out, 1),
+        }
+        for name, rates in hot[:largest]
+    ]
+
+
+def _place(name: TopicPartition, layout: PartitionLayout) -> dict[str, Any]:
+    return {
+        "topic": name.topic,
+        "partition": name.partition,
+        "leader": layout.leader if layout.leader >= 0 else None,
+        "replicas": list(layout.replicas),
+    }
+
+
+def _rates(rates: Rates | None) -> dict[str, float | None]:
+    names = ("bytes_in", "bytes_out", "replication_bytes_in", "replication_bytes_out")
+    return {f"{name}_per_second": None if rates is None else round(getattr(rates, name), 1) for name in names}
+
+
+def _spread(rates: list[float]) -> float | None:
+    """None: nobody tells."""
+    return round(max(rates) - min(rates), 1) if rates else None

@@ -13,6 +13,7 @@ from odradek.client.placement import PlacedPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
+    cluster_id: str
     members: dict[int, Member]
     """Every registered broker."""
     topics: dict[str, TopicLayout]
@@ -48,7 +49,9 @@ class Survey:
 
 
 def survey(cluster: Cluster, *, on_answer: Callable[[int], None] = lambda amount: None) -> Survey:
-    members = brokers(cluster).nodes
+    found = brokers(cluster)
+    members = found.nodes
     layout = cluster.retry("listing topics", lambda: cluster.layout(None))
     online = sorted(node_id for node_id in layout.brokers if node_id in members and not members[node_id].is_fenced)
-    return Survey(members=members, topics=layout.topics, sizes=sizes_on(cluster, online, on_answer=on_answer))
+    sizes = sizes_on(cluster, online, on_answer=on_answer)
+    return Survey(cluster_id=found.cluster_id, members=members, topics=layout.topics, sizes=sizes)

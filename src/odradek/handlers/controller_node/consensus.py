@@ -7,4 +7,6 @@ from odradek.protocol.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    # Nobody reads the metadata log but its followers. Other requests have one kind only.
+    context.meter.is_follower()
     return node.quorum.answer(context.api_key, context.version, request, context.listener_name)
