@@ -13,7 +13,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.group_commands import JoinedMember, MemberProtocol
 
 from .classic_member import ClassicMember
-from .hash_order import first_in_hash_order, table_size_for
+from .hash_order import first_in_hash_order, names_in_hash_order, table_size_for
 from .subscription import CONSUMER_PROTOCOL_TYPE, UnreadableSubscription, subscribed_topics
 
 _REBALANCES_KEPT: Final = 10
@@ -178,6 +178,10 @@ class ClassicGroup:
         if not member_ids:
             return None
         return first_in_hash_order(member_ids, table_size_for(self._members_at_once))
+
+    def member_ids_in_order(self) -> list[str]:
+        """In which Kafka meets them."""
+        return names_in_hash_order(self.members, self._members_at_once)
 
     def joined(self) -> Iterator[ClassicMember]:
         return (member for member in self.members.values() if member.awaiting_join is not None)

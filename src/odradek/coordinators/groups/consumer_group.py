@@ -16,7 +16,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 
 from .consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Partitions
 from .consumer_subscriptions import ResolvedRegex, Subscriptions, change_count, regex_of
-from .hash_order import first_in_hash_order, in_timeline_order
+from .hash_order import in_timeline_order
 from .subscription import CONSUMER_PROTOCOL_TYPE
 
 EPOCHS_IN_COMMITS_SINCE: Final = 9
@@ -60,7 +60,8 @@ class ConsumerGroup:
         """A record of an earlier release is there, to be deleted at the next occasion."""
         self.metadata_refresh: tuple[int, int] = (0, 0)
         """When the topics are to be looked at again, unless the group's epoch is an earlier one."""
-        self._assignors: Counter[str] = Counter()
+        self._assignors: dict[str, int] = {}
+        """How many members want an assignor."""
         self._held: dict[UUID, dict[int, int]] = {}
         """The epoch of the member that holds a partition."""
         self._table_size = _SMALLEST_TABLE
@@ -134,13 +135,12 @@ class ConsumerGroup:
     def _change(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
         self.subscriptions.change(old, new)
         change_count(self.regexes, regex_of(old), regex_of(new))
+        change_count(self._assignors, None if old is None else old.assignor, None if new is None else new.assignor)
         if old is not None:
-            self._assignors.subtract([old.assignor] if old.assignor is not None else [])
             self.classic_member_count -= old.speaks_classic
             self._release(old.assigned, old.epoch)
             self._release(old.revoking, old.epoch)
         if new is not None:
-            self._assignors.update([new.assignor] if new.assignor is not None else [])
             self.classic_member_count += new.speaks_classic
             self._hold(new.assigned, new.epoch)
             self._hold(new.revoking, new.epoch)
@@ -186,12 +186,13 @@ class ConsumerGroup:
         return next(iter(self.resolved.values()), None)
 
     def preferred_assignor(self, old: ConsumerMember | None = None, new: ConsumerMember | None = None) -> str | None:
-        """The one that most members want, if any of them wants one, `new` being in the place of `old`."""
-        votes = self._assignors.copy()
-        votes.subtract([old.assignor] if old is not None and old.assignor is not None else [])
-        votes.update([new.assignor] if new is not None and new.assignor is not None else [])
-        most = max(votes.values(), default=0)
-        return first_in_hash_order([name for name, count in votes.items() if count == most]) if most > 0 else None
+        """The one that most members want, if any of them wants one, `new` being in the place of `old`.
+
+        Where as many want another, Kafka takes whichever it happens to meet first; here that is a matter of names.
+        """
+        votes = dict(self._assignors)
+        change_count(votes, None if old is None else old.assignor, None if new is None else new.assignor)
+        return max(sorted(votes), key=votes.__getitem__) if votes else None
 
     # ---- members that speak the classic protocol
 

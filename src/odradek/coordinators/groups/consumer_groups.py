@@ -69,7 +69,8 @@ class ConsumerGroups:
         """Everybody gets a whole session to be heard of by the new coordinator."""
         self._regexes.newest_topic_version = self._topics.version
         for group in self._groups.all_consumer():
-            for member in group.members.values():
-                self._deadlines.keep_alive(group.group_id, member.member_id, now_ms)
+            for member_id in group.member_ids_in_order():
+                member = group.members[member_id]
+                self._deadlines.keep_alive(group.group_id, member_id, now_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
                     self._deadlines.revocation(group.group_id, member, now_ms)

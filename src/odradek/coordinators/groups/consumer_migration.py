@@ -60,7 +60,7 @@ class Migration:
         self._check_upgrade(group)
         # The one who comes calls for another assignment in any case, for which those who wait join again.
         for member in group.members.values():
-            refusal = JoinAnswer(ErrorCode.rebalance_in_progress, member.member_id, protocol_name=None)
+            refusal = JoinAnswer(ErrorCode.rebalance_in_progress, member.member_id)
             self._rebalance.answer_join(member, refusal, out)
             self._rebalance.answer_sync(member, SyncAnswer(ErrorCode.rebalance_in_progress), out)
         try:
@@ -69,8 +69,9 @@ class Migration:
             raise _not_upgraded(group, "the embedded consumer protocol is malformed.") from error
         out.records.append(tombstone_of(group.group_id))
         out.records += group_records(upgraded)
-        for one in upgraded.members.values():
-            self._deadlines.keep_alive(group.group_id, one.member_id, now_ms, one.session_timeout_ms)
+        for member_id in upgraded.member_ids_in_order():
+            timeout_ms = upgraded.members[member_id].session_timeout_ms
+            self._deadlines.keep_alive(group.group_id, member_id, now_ms, timeout_ms)
         return upgraded
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
@@ -84,10 +85,11 @@ class Migration:
     def _as_consumer_group(self, group: ClassicGroup) -> ConsumerGroup:
         upgraded = ConsumerGroup(group.group_id)
         upgraded.epoch = upgraded.assignment_epoch = group.generation_id
-        for member in group.members.values():
+        for member in (group.members[member_id] for member_id in group.member_ids_in_order()):
+            if group.protocol_name is None or group.protocol_name not in member.protocol_names:
+                # Members have not come together yet, or not since this one came. Kafka fails with the same code.
+                raise KafkaError(ErrorCode.unknown_server_error, "Members have not agreed upon a protocol yet.")
             assigned = self._assigned(group, member)
-            if group.protocol_name is None:
-                raise UnreadableSubscription("no protocol was chosen yet")
             subscription = read_subscription(member.metadata(group.protocol_name))
             upgraded.target[member.member_id] = assigned
             upgraded.put_member(

@@ -19,7 +19,7 @@ from .consumer_records import (
     subscription_record,
 )
 from .consumer_regexes import ConsumerRegexes, RegexChange
-from .consumer_subscriptions import change_count, regex_of
+from .consumer_subscriptions import regex_of, topics_of
 from .consumer_target import ConsumerTarget
 from .outcome import Outcome
 from .settings import UNBOUNDED
@@ -30,8 +30,6 @@ class Subscribed(NamedTuple):
     """Where the group stands after a member has told what it wants."""
 
     epoch: int
-    is_homogeneous: bool | None
-    """Whether all want the same; None if that is as it was."""
     has_changed: bool
     """The member's topics have, by name or by expression."""
 
@@ -78,17 +76,14 @@ class ConsumerProgress:
         )
         has_changed = names_changed or regex_change is not RegexChange.NONE
         if not calls_for_epoch and not group.is_metadata_expired(now_ms):
-            return Subscribed(group.epoch, None, has_changed)
+            return Subscribed(group.epoch, has_changed)
         subscriptions = group.subscriptions.copy()
         subscriptions.change(member, updated)
-        regexes = dict(group.regexes)
-        old_regex = regex_of(member)
-        if old_regex != regex_of(updated):
-            change_count(regexes, old_regex, regex_of(updated))
-            if old_regex is not None and old_regex in group.resolved and old_regex not in regexes:
-                subscriptions.unmatch(group.resolved[old_regex].topics)
+        former = regex_of(member)
+        if former is not None and former != regex_of(updated) and group.regexes.get(former) == 1:
+            # It was the last one to have the expression.
+            subscriptions.unmatch(group.resolved[former].topics if former in group.resolved else ())
         metadata_hash = self._hashes.of(subscriptions.topics())
-        is_new = updated.member_id not in group.members and updated.instance_id not in group.static_members
         epoch = group.epoch
         if calls_for_epoch or metadata_hash != group.metadata_hash:
             epoch += 1
@@ -96,8 +91,7 @@ class ConsumerProgress:
         group.metadata_refresh = (now_ms + UNBOUNDED, epoch)
         if group.has_partition_metadata:
             out.records.append(partition_metadata_tombstone(group.group_id))
-        is_homogeneous = subscriptions.are_the_same_for_all(regexes, len(group.members) + is_new)
-        return Subscribed(epoch, is_homogeneous, has_changed)
+        return Subscribed(epoch, has_changed)
 
     # ---- 2. who is to have what
 
@@ -110,15 +104,7 @@ class ConsumerProgress:
         now_ms: int,
         out: Outcome,
     ) -> Wanted:
-        return self._target.update(
-            group,
-            subscribed.epoch,
-            member,
-            updated,
-            is_homogeneous=subscribed.is_homogeneous,
-            now_ms=now_ms,
-            out=out,
-        )
+        return self._target.update(group, subscribed.epoch, member, updated, now_ms, out)
 
     # ---- 3. what the member may have by now
 
@@ -134,10 +120,12 @@ class ConsumerProgress:
     ) -> ConsumerMember:
         if not subscribed.has_changed and member.is_reconciled_to(wanted.epoch):
             return member
+        topics = topics_of(member, group.resolved)
         reached = Reconciliation(
             member,
             wanted,
-            self._target.topic_ids(member, group.resolved),
+            self._target.topic_ids(topics),
+            bool(topics),
             subscribed.has_changed,
             group.is_free,
             owned,

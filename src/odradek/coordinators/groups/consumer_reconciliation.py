@@ -29,6 +29,8 @@ class Reconciliation(NamedTuple):
     wanted: Wanted
     topic_ids: Collection[UUID]
     """Of the topics that the member reads: of others it is to have nothing, whatever the assignment says."""
+    has_topics: bool
+    """It reads any, if only some that are not there."""
     subscription_changed: bool
     is_free: Callable[[UUID, int], bool]
     owned: Sequence[TopicIdPartitions] | None
@@ -70,7 +72,8 @@ class Reconciliation(NamedTuple):
         """Topics that it has just given up are not its own any more, even before there is a new assignment."""
         member = self.member
         dropped = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in self.topic_ids}
-        if not self.subscription_changed or (not dropped and (self.topic_ids or member.revoking)):
+        is_new = member.previous_epoch < 0
+        if not self.subscription_changed or (not dropped and (self.has_topics or member.revoking or is_new)):
             return member
         kept = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in dropped}
         revoking = {topic_id: dict(held) for topic_id, held in member.revoking.items()}

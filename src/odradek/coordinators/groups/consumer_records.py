@@ -133,10 +133,11 @@ def group_tombstones(group: ConsumerGroup, member_ids: Iterable[str] | None = No
 def group_records(group: ConsumerGroup) -> list[GroupRecord]:
     """All of a group that has just come to be from a classic one."""
     group_id = group.group_id
+    members = [group.members[member_id] for member_id in group.member_ids_in_order()]
     return [
-        *(subscription_record(group_id, member) for member in group.members.values()),
+        *(subscription_record(group_id, member) for member in members),
         epoch_record(group_id, group.epoch, group.metadata_hash),
-        *(target_record(group_id, member_id, group.target.get(member_id, {})) for member_id in group.members),
+        *(target_record(group_id, one.member_id, group.target.get(one.member_id, {})) for one in members),
         target_epoch_record(group_id, group.assignment_epoch, group.assignment_timestamp_ms),
-        *(current_record(group_id, member) for member in group.members.values()),
+        *(current_record(group_id, member) for member in members),
     ]

@@ -46,16 +46,6 @@ class Subscriptions:
     def unmatch(self, topics: Iterable[str]) -> None:
         _subtract(self._by_regex, topics)
 
-    def are_the_same_for_all(self, regexes: Mapping[str, int], member_count: int) -> bool:
-        """All name the same topics, or all have the same expression and name none."""
-        if not regexes:
-            return all(count == member_count for count in self._by_name.values()) and not (
-                self._by_regex.keys() - self._by_name.keys()
-            )
-        if next(iter(regexes.values())) != member_count:
-            return False
-        return not self._by_name and all(count == 1 for count in self._by_regex.values())
-
 
 def _subtract(counter: Counter[str], names: Iterable[str]) -> None:
     for name in names:
@@ -69,6 +59,14 @@ def _subtract(counter: Counter[str], names: Iterable[str]) -> None:
 def regex_of(member: ConsumerMember | None) -> str | None:
     """None if it has none, however it says so."""
     return None if member is None else member.topic_regex or None
+
+
+def topics_of(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """Whether they are there or not. An expression that is not resolved yet matches nothing."""
+    regex = regex_of(member)
+    if regex is None or regex not in resolved:
+        return member.topic_names
+    return member.topic_names | resolved[regex].topics
 
 
 def change_count(counts: dict[str, int], old: str | None, new: str | None) -> None:

@@ -1,6 +1,6 @@
 """The assignment that a consumer group is to reach, computed anew when the group's epoch has passed it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -10,7 +10,7 @@ from .consumer_group import ConsumerGroup
 from .consumer_member import ConsumerMember
 from .consumer_reconciliation import Wanted
 from .consumer_records import target_epoch_record, target_record
-from .consumer_subscriptions import ResolvedRegex, regex_of
+from .consumer_subscriptions import regex_of, topics_of
 from .group_configs import GroupConfigs
 from .hash_order import names_in_hash_order
 from .outcome import Outcome
@@ -28,12 +28,8 @@ class ConsumerTarget:
     def default_assignor(self) -> str:
         return self._settings.consumer_assignors[0]
 
-    def topic_ids(self, member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[UUID]:
-        """Of what it reads, as far as it is there. An expression that is not resolved yet matches nothing."""
-        names: Collection[str] = member.topic_names
-        regex = regex_of(member)
-        if regex is not None and regex in resolved:
-            names = member.topic_names | resolved[regex].topics
+    def topic_ids(self, names: Collection[str]) -> frozenset[UUID]:
+        """Of those that are there."""
         found = (self._topics.by_name(name) for name in names)
         return frozenset(topic.id for topic in found if topic is not None)
 
@@ -43,8 +39,6 @@ class ConsumerTarget:
         epoch: int,
         member: ConsumerMember,
         updated: ConsumerMember,
-        *,
-        is_homogeneous: bool | None,
         now_ms: int,
         out: Outcome,
     ) -> Wanted:
@@ -52,9 +46,7 @@ class ConsumerTarget:
         if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
             return Wanted(group.assignment_epoch, group.target_of(updated))
         assignor = group.preferred_assignor(member, updated) or self.default_assignor
-        if is_homogeneous is None:
-            is_homogeneous = group.subscriptions.are_the_same_for_all(group.regexes, len(group.members))
-        spec = self._spec(group, updated, is_homogeneous=is_homogeneous)
+        spec = self._spec(group, updated)
         try:
             assignment = ASSIGNORS[assignor](spec)
         except AssignorFailed as failed:
@@ -77,7 +69,7 @@ class ConsumerTarget:
             or now_ms >= group.assignment_timestamp_ms + interval_ms
         )
 
-    def _spec(self, group: ConsumerGroup, updated: ConsumerMember, *, is_homogeneous: bool) -> GroupSpec:
+    def _spec(self, group: ConsumerGroup, updated: ConsumerMember) -> GroupSpec:
         members = {**group.members, updated.member_id: updated}
         order = names_in_hash_order(list(dict.fromkeys((*group.member_ids_in_order(), updated.member_id))))
         former_id = updated.member_id
@@ -90,10 +82,10 @@ class ConsumerTarget:
         specs: dict[str, MemberSpec] = {}
         for member_id in order:
             member = members[member_id]
-            subscription = (member.topic_names, member.topic_regex)
+            subscription = (member.topic_names, regex_of(member))
             topic_ids = known.get(subscription)
             if topic_ids is None:
-                topic_ids = known[subscription] = self.topic_ids(member, group.resolved)
+                topic_ids = known[subscription] = self.topic_ids(topics_of(member, group.resolved))
             assigned = group.target.get(former_id if member is updated else member_id, {})
             specs[member_id] = MemberSpec(topic_ids, member.instance_id, assigned)
         counts: dict[UUID, int] = {}
@@ -101,4 +93,6 @@ class ConsumerTarget:
             topic = self._topics.by_id(topic_id)
             if topic is not None:
                 counts[topic_id] = topic.partition_count
+        # Who has both, names and an expression, is taken for different from anybody.
+        is_homogeneous = len(known) == 1 and not any(names and regex is not None for names, regex in known)
         return GroupSpec(specs, counts, is_homogeneous)

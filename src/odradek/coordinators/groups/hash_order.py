@@ -21,9 +21,9 @@ def first_in_hash_order(names: Iterable[str], table_size: int = _SMALLEST_TABLE)
     return min(names, key=lambda name: _place(name, table_size))
 
 
-def names_in_hash_order(names: Collection[str]) -> list[str]:
-    """As of a map that has grown with them."""
-    size = table_size_for(len(names))
+def names_in_hash_order(names: Collection[str], count_at_once: int = 0) -> list[str]:
+    """As of a map that has grown with them, or with the more that it has held before."""
+    size = table_size_for(max(len(names), count_at_once))
     return sorted(names, key=lambda name: _place(name, size))
 
 

@@ -50,7 +50,6 @@ def _described(reason: bytes | str) -> str:
 _KAFKAS_WORDS: Final = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
-    "unexpected )": "unexpected )",
     "no argument for repetition operator": "missing argument to repetition operator",
     "bad repetition operator": "invalid nested repetition operator",
     "invalid repetition size": "invalid repeat count",

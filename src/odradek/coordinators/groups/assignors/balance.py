@@ -4,7 +4,7 @@ from typing import Final
 from uuid import UUID
 
 from .load_order import LoadOrder
-from .spec import Assignment, GroupSpec
+from .spec import Assignment, AssignorFailed, GroupSpec
 
 _ROUNDS_MAX: Final = 16
 """Moving within one topic can make room in another; so many times all of them are looked at."""
@@ -38,6 +38,8 @@ class UnevenGroup:
         for index, member in enumerate(self._group.members.values()):
             for topic_id, partitions in member.assigned.items():
                 if topic_id in member.topic_ids:
+                    if max(partitions, default=0) >= len(self._owners[topic_id]):
+                        raise AssignorFailed(f"Topic {topic_id} has no partition {max(partitions)}")
                     for partition in partitions:
                         self._move(topic_id, partition, index)
 

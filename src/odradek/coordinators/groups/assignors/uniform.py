@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ..hash_order import uuids_in_hash_order
 from .balance import UnevenGroup
-from .spec import Assignment, GroupSpec
+from .spec import Assignment, AssignorFailed, GroupSpec
 
 
 def assign_uniformly(group: GroupSpec) -> Assignment:
@@ -59,4 +59,7 @@ def _assign_by_quota(group: GroupSpec) -> Assignment:
     for member_id, quota in wanting:
         for topic_id, partition in islice(next_free, quota):
             assignment[member_id].setdefault(topic_id, set()).add(partition)
+    if next(next_free, None) is not None:
+        # Somebody has been assigned partitions that there are not, by the leader of a classic group.
+        raise AssignorFailed("Partitions were left unassigned")
     return assignment

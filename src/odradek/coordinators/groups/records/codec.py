@@ -6,6 +6,7 @@ from typing import Final
 from odradek.base.record_form import UnreadableRecord, read_record, write_record
 
 from . import classic, consumer, offsets
+from .classic_mark import mark_absent, unmark_absent
 from .frame import GroupRecord, RecordKey, RecordValue
 from .offsets import OffsetCommitKey, OffsetCommitValue
 from .quick_offsets import (
@@ -54,6 +55,8 @@ def encode_value(record: GroupRecord) -> bytes | None:
             return quick
     out = bytearray(_VERSION.pack(record.version))
     write_record(out, record.value, record.version)
+    if isinstance(record.value, consumer.ConsumerGroupMemberMetadataValue) and not record.value.classic_member_metadata:
+        mark_absent(out)
     return bytes(out)
 
 
@@ -77,4 +80,6 @@ def decode(key: bytes | None, value: bytes | None) -> GroupRecord:
     value_type = VALUE_TYPES[key_type]
     if not 0 <= version <= value_type.HIGHEST_VERSION:
         raise UnreadableRecord(f"{value_type.__name__} version {version} is unknown to this release")
+    if key_type is consumer.ConsumerGroupMemberMetadataKey:
+        value = unmark_absent(value, _VERSION.size)
     return GroupRecord(read_key, read_record(value_type, version, value, _VERSION.size), version)
