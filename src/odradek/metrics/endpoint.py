@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 32
-BACKLOG: Final = 32
+BACKLOG: Final = 512
+"""Connections that the system holds until they are looked at. With fewer a crowd would keep others out for seconds."""
 JSON_PREFIX: Final = "/v1/"
 _STREAM_BYTES_MAX: Final = 16_384
 _JSON: Final = "application/json"

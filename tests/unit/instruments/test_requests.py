@@ -1,0 +1,74 @@
+"""Requests by kind and version: all are counted; of very many only some are measured, and stand for the rest."""
+
+from odradek.base.errors import ErrorCode
+from odradek.instruments.histogram import quantiles
+from odradek.instruments.requests import (
+    FROM_CONSUMERS,
+    FROM_FOLLOWERS,
+    MEASURED_MAX,
+    STRIDE_MAX,
+    RequestCount,
+    RequestMeter,
+    RequestMeters,
+)
+
+
+def handle(requests: RequestCount, seconds: float = 0.001) -> bool:
+    """As a connection does. Returns whether the request was measured."""
+    requests.count += 1
+    if requests.count % requests.stride:
+        return False
+    requests.measured(0.0, seconds, 3 * seconds, 7 * seconds)
+    return True
+
+
+def test_the_parts_of_a_requests_time() -> None:
+    meters = RequestMeters()
+    handle(meters.meter("Metadata", 12).requests, 0.01)
+    kind = meters.kinds["Metadata"]
+    for histogram, expected in ((kind.queue, 0.01), (kind.local, 0.02), (kind.remote, 0.04), (kind.total, 0.07)):
+        assert abs(quantiles([histogram], [0.5])[0] - expected) < expected / 8
+        assert abs(histogram.sum_seconds - expected) < 1e-9
+
+
+def test_versions_are_told_apart_and_connections_are_not() -> None:
+    meters = RequestMeters()
+    for version in (11, 12, 12):
+        handle(meters.meter("Metadata", version).requests)
+    kind = meters.kinds["Metadata"]
+    assert {version: requests.count for version, requests in kind.versions.items()} == {11: 1, 12: 2}
+    assert kind.count == kind.total.count == 3
+
+
+def test_who_fetches_is_known_once_the_request_is_read() -> None:
+    meters = RequestMeters()
+    consumer, follower = meters.meter("Fetch", 17), meters.meter("Fetch", 17)
+    for _ in range(3):
+        handle(consumer.requests)
+        follower.requests.count += 1
+        follower.is_follower()
+    assert (meters.kinds[FROM_CONSUMERS].count, meters.kinds[FROM_FOLLOWERS].count) == (3, 3)
+    metadata = meters.meter("Metadata", 1)
+    metadata.is_follower()
+    assert metadata.requests.kind.name == "Metadata"
+
+
+def test_few_are_all_measured_and_of_many_some_stand_for_all() -> None:
+    requests = RequestMeters().meter("Produce", 11).requests
+    assert all(handle(requests) for _ in range(MEASURED_MAX))
+    for _ in range(500_000):
+        handle(requests)
+    assert requests.stride == STRIDE_MAX
+    assert requests.count == MEASURED_MAX + 500_000
+    measured = requests.kind.total.count
+    assert abs(measured - requests.count) < 2 * STRIDE_MAX * 7
+    for _ in range(6):
+        requests.kind.mark()
+    assert requests.stride == 1
+
+
+def test_errors_by_kafkas_names() -> None:
+    meters = RequestMeters()
+    meter: RequestMeter = meters.meter("Produce", 11)
+    meter.failed([ErrorCode.not_leader_or_follower, ErrorCode.not_leader_or_follower, ErrorCode.message_too_large])
+    assert meters.kinds["Produce"].errors == {"NOT_LEADER_OR_FOLLOWER": 2, "MESSAGE_TOO_LARGE": 1}

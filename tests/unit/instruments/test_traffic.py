@@ -1,0 +1,64 @@
+"""Sums over partitions never fall, whoever comes and goes; rates follow what happens."""
+
+import pytest
+
+from odradek.instruments.traffic import COUNTERS, BrokerTraffic, Traffic, TrafficRates
+
+
+def carrying(**counted: int) -> Traffic:
+    traffic = Traffic()
+    for name, number in counted.items():
+        setattr(traffic, name, number)
+    return traffic
+
+
+def test_every_counter_is_summed() -> None:
+    one = carrying(**{name: number for number, name in enumerate(COUNTERS, 1)})
+    total, topics = BrokerTraffic().sums([("a", one), ("a", one), ("b", one)])
+    for number, name in enumerate(COUNTERS, 1):
+        assert getattr(total, name) == 3 * number
+        assert (getattr(topics["a"], name), getattr(topics["b"], name)) == (2 * number, number)
+
+
+def test_what_has_left_stays_in_the_sums() -> None:
+    broker = BrokerTraffic()
+    stays, leaves, last = carrying(bytes_in=1), carrying(bytes_in=10), carrying(bytes_in=100)
+    broker.retire("a", leaves)
+    total, topics = broker.sums([("a", stays), ("b", last)])
+    assert (total.bytes_in, topics["a"].bytes_in, topics["b"].bytes_in) == (111, 11, 100)
+    broker.retire("b", last)
+    for _ in range(2):
+        total, topics = broker.sums([("a", stays)])
+        assert (total.bytes_in, topics["a"].bytes_in) == (111, 11)
+        assert "b" not in topics
+    # A topic of the same name begins anew, and takes nothing from the broker.
+    total, topics = broker.sums([("a", stays), ("b", carrying(bytes_in=5))])
+    assert (total.bytes_in, topics["b"].bytes_in) == (116, 5)
+
+
+def test_a_rate_begins_with_what_is_there_and_decays() -> None:
+    rates, busy, idle = TrafficRates(), Traffic(), Traffic()
+    busy.bytes_in = 5_000
+    rates.tick([busy, idle], 5.0)
+    assert rates.of(busy) == (1000.0, 0.0, 0.0, 0.0)
+    assert rates.of(idle) == (0.0, 0.0, 0.0, 0.0)
+    for _ in range(12):
+        rates.tick([busy, idle], 5.0)
+    assert rates.of(busy)[0] == pytest.approx(1000 / 2.71828, rel=0.01)
+
+
+def test_a_steady_rate_is_told_as_it_is() -> None:
+    rates, busy = TrafficRates(), Traffic()
+    for _ in range(100):
+        busy.bytes_out += 700
+        busy.replication_bytes_in += 50
+        busy.replication_bytes_out += 100
+        rates.tick([busy], 5.0)
+    assert rates.of(busy) == pytest.approx((0.0, 140.0, 10.0, 20.0))
+
+
+def test_who_is_gone_is_forgotten() -> None:
+    rates, gone = TrafficRates(), carrying(bytes_in=1)
+    rates.tick([gone], 1.0)
+    rates.tick([], 1.0)
+    assert rates.of(gone) == (0.0, 0.0, 0.0, 0.0)
