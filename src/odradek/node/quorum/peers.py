@@ -18,7 +18,7 @@ from odradek.node.quorum.misfits import Misfits
 from odradek.protocol.schemas import Schema
 from odradek.raft.effects import Send
 from odradek.raft.events import ConnectionRefused, ConnectionUp, Event, RequestFailed, ResponseReceived
-from odradek.raft.messages import ApiVersionsRequest, ApiVersionsResponse
+from odradek.raft.messages import ApiVersionsRequest, ApiVersionsResponse, FetchRequest
 from odradek.records.batch import CorruptBatch
 from odradek.records.control import KRaftVersionRange, VoterEndpoint
 
@@ -52,6 +52,8 @@ class Peers:
         self._peers: Final[dict[int, Peer]] = {}
         self._addresses: Final[dict[int, Address]] = {}
         self._tasks: Final[dict[asyncio.Task[None], None]] = {}
+        # A fetch says how far this node's log reaches. One that has waited for its connection may not be true any more.
+        self._newest_fetch: Send | None = None
         self._step: Callable[[Event], Any] = lambda event: None
 
     def use(self, step: Callable[[Event], Any]) -> None:
@@ -75,6 +77,8 @@ class Peers:
         ]
 
     def send(self, effect: Send) -> None:
+        if isinstance(effect.message, FetchRequest):
+            self._newest_fetch = effect
         address = self.address_of(effect.destination, effect.endpoints)
         self._begin(self._exchange(effect, address))
 
@@ -99,6 +103,9 @@ class Peers:
         peer = self._peer(destination, address)
         try:
             await self._connect(destination, peer)
+            if isinstance(message, FetchRequest) and effect is not self._newest_fetch:
+                self._step(failed)
+                return
             if isinstance(message, ApiVersionsRequest):
                 response: Any = _versions_of(peer)
             else:
