@@ -19,6 +19,7 @@ from odradek.config.values import ConfigValue
 _HOST = re.compile(r"[0-9a-zA-Z\-._:]*")
 _LIMIT = re.compile(r"-?\d{1,10}")
 _MEBIBYTE = 1 << 20
+_OFFSETS_CODECS = range(5)
 
 
 def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -> dict[str, Any]:
@@ -49,6 +50,7 @@ def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -
     fields |= _directories(given)
     _check_limits(given)
     _check_replica_selector(given)
+    _check_offsets_codec(given)
     return fields
 
 
@@ -120,6 +122,13 @@ def _check_replica_selector(given: Given) -> None:
         given.problems.error(
             key, f"{key}: {given.typed[key]} is a Java class that cannot be loaded here; write {known}"
         )
+
+
+def _check_offsets_codec(given: Given) -> None:
+    name = "offsets.topic.compression.codec"
+    codec = given.typed[name]
+    if not given.problems.has_error(name) and codec not in _OFFSETS_CODECS:
+        given.problems.error(name, f"{name}: unknown compression type id: {codec}; write one of 0 to 4")
 
 
 def parse_ip_overrides(text: str) -> dict[str, int]:

@@ -140,6 +140,19 @@ _BROKER = {
     "metadata.log.segment.ms": "Time after which a segment of the metadata log is rolled.",
     "metadata.max.retention.bytes": "Bytes of metadata log and snapshots that are kept.",
     "metadata.max.retention.ms": "Time that old metadata segments and snapshots are kept.",
+    # Groups
+    "group.initial.rebalance.delay.ms": "How long the first members of an empty group wait for others.",
+    "group.max.session.timeout.ms": "Longest session that a member of a classic group may ask for.",
+    "group.max.size": "Members that a classic group may have.",
+    "group.min.session.timeout.ms": "Shortest session that a member of a classic group may ask for.",
+    "offset.metadata.max.bytes": "Longest text that may be committed with an offset.",
+    "offsets.commit.timeout.ms": "How long a coordinator waits for the replicas of what it writes.",
+    "offsets.retention.check.interval.ms": "Time between two looks for offsets that have expired.",
+    "offsets.retention.minutes": "Time that the offsets of a group are kept after its last member has left.",
+    "offsets.topic.compression.codec": "Codec of what group coordinators write, by its number; 0 is none.",
+    "offsets.topic.num.partitions": "Partitions of __consumer_offsets, as it is created.",
+    "offsets.topic.replication.factor": "Replicas of __consumer_offsets, as it is created.",
+    "offsets.topic.segment.bytes": "segment.bytes of __consumer_offsets, as it is created.",
     # Transactions
     "add.partitions.to.txn.retry.backoff.max.ms": "How long leaders wait for the transaction before to end.",
     "add.partitions.to.txn.retry.backoff.ms": "Time between two attempts to add a partition to a transaction.",
@@ -193,7 +206,6 @@ _FIXED_AT_START = {
 }
 
 _RESERVED = {
-    "offsets.topic.replication.factor": "consumer groups",
     "share.coordinator.state.topic.replication.factor": "share groups",
     "share.coordinator.state.topic.min.isr": "share groups",
     "local.retention.bytes": "tiered storage",
@@ -208,7 +220,12 @@ _RESERVED = {
 _ONE_LOOP = "a node is one process with one event loop; run more nodes to use more cores"
 _NO_PLUGINS = "plugins are Java classes, which this node cannot load"
 _WITHOUT_EFFECT = {
+    "group.coordinator.append.linger.ms": "what a coordinator decides is written at once",
+    "group.coordinator.background.threads": _ONE_LOOP,
+    "group.coordinator.cached.buffer.max.bytes": "no buffers are kept between writes",
+    "group.coordinator.threads": _ONE_LOOP,
     "log.cleaner.io.buffer.size": "the cleaner reads in pieces of a fixed size",
+    "offsets.load.buffer.size": "the log is read in pieces of a fixed size",
     "transaction.state.log.load.buffer.size": "the log is read in pieces of a fixed size",
     "controller.quorum.append.linger.ms": "records are written at once, and those that wait for the disk share a sync",
     "num.io.threads": _ONE_LOOP,

@@ -200,7 +200,7 @@ def test_other_mistakes_are_told_beside_zookeeper() -> None:
             "max.message.bytes=3",
             "max.message.bytes has no effect: it is a config of topics; here write message.max.bytes",
         ),
-        ("group.min.session.timeout.ms=3", "group.min.session.timeout.ms has no effect: it is not supported yet"),
+        ("group.share.max.size=3", "group.share.max.size has no effect: it is not supported yet"),
         ("host.name=h", "host.name has no effect: write listeners=PLAINTEXT://HOST:PORT instead"),
         (
             "zookeeper.session.timeout.ms=3",
@@ -222,6 +222,12 @@ def test_a_replica_selector_is_one_of_kafkas_own() -> None:
     assert load("replica.selector.class=org.apache.kafka.common.replica.LeaderSelector\n").warnings == ()
     (error,) = errors_of(MINIMAL + "replica.selector.class=com.example.Nearest\n")
     assert error.startswith("server.properties:6: replica.selector.class: com.example.Nearest is a Java class")
+
+
+def test_the_codec_of_offsets() -> None:
+    assert load("offsets.topic.compression.codec=4\n").warnings == ()
+    (error,) = errors_of(MINIMAL + "offsets.topic.compression.codec=5\n")
+    assert error.startswith("server.properties:6: offsets.topic.compression.codec: unknown compression type id: 5")
 
 
 def test_what_is_set_while_the_cluster_runs_has_no_effect_in_the_file() -> None:
