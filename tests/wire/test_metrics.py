@@ -212,6 +212,32 @@ def test_traffic_of_partitions(node: Observed, wire: RawConnection, topic: str) 
     assert one["bytes_out_per_second"] == 0
 
 
+def test_groups_and_why_they_rebalanced(node: Observed, wire: RawConnection, topic: str) -> None:
+    create_topic(wire, topic)
+    settings = {"bootstrap.servers": node.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    produce(wire, topic, b"x")
+    try:
+        until(lambda: consumer.poll(0.5) is not None, within_s=30, what="the group's first record")
+        found = scrape(node.http_port)
+        assert found("kafka_coordinator_group_groupmetadatamanager_numgroupsstable") == 1
+        assert found("kafka_coordinator_group_groupmetadatamanager_numgroups") >= 1
+        assert found("kafka_server_group_coordinator_metrics_group_count", protocol="classic") >= 1
+        told = json.loads(get(node.http_port, "/v1/rebalances").body)
+        assert (told["node"], told["cluster"]) == (1, node.cluster_id)
+        (group,) = [one for one in told["groups"] if one["group"] == topic]
+        assert group["state"] == "Stable"
+        first = group["rebalances"][0]
+        assert first["cause"]
+        assert first["began_ms"] <= first["ended_ms"] <= now_ms()
+    finally:
+        consumer.close()
+    settled = scrape(node.http_port)
+    assert settled("kafka_coordinator_group_groupmetadatamanager_numgroupsstable") == 0
+    assert settled("kafka_coordinator_group_groupmetadatamanager_numgroupsempty") >= 1
+
+
 # Whoever wishes it ill
 
 

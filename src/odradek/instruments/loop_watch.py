@@ -4,9 +4,12 @@ It is called every so often, and told when it should have been and when it was, 
 thread has used until then.
 """
 
+from math import exp
 from typing import Final
 
 from odradek.instruments.histogram import Histogram
+
+RATIO_SECONDS: Final = 60.0
 
 
 class LoopWatch:
@@ -14,6 +17,8 @@ class LoopWatch:
         self.stalls: Final = Histogram()
         self.idle_seconds = 0.0
         """In all, since the first call: what the thread did not spend on the processor."""
+        self.idle_ratio = 1.0
+        """Of the last minute or so."""
         # Of the minute before, and of this one.
         self._longest_seconds = [0.0, 0.0]
         self._last: tuple[float, float] | None = None
@@ -24,7 +29,10 @@ class LoopWatch:
         self._longest_seconds[1] = max(self._longest_seconds[1], late)
         if self._last is not None:
             passed, used = now - self._last[0], thread_seconds - self._last[1]
-            self.idle_seconds += max(0.0, passed - used)
+            idle = max(0.0, passed - used)
+            self.idle_seconds += idle
+            if passed > 0:
+                self.idle_ratio += (1 - exp(-passed / RATIO_SECONDS)) * (idle / passed - self.idle_ratio)
         self._last = (now, thread_seconds)
 
     @property

@@ -49,6 +49,8 @@ class PartitionReading(NamedTuple):
     segments: int
     retention_bytes: int
     producers: int
+    waiting_writers: int
+    waiting_readers: int
 
     @property
     def is_under_replicated(self) -> bool:
@@ -88,6 +90,8 @@ def read_partition(partition: Partition) -> PartitionReading:
         segments=len(log.segments),
         retention_bytes=config.retention_bytes,
         producers=len(log.producers.producers),
+        waiting_writers=partition.waiting_for_replicas,
+        waiting_readers=len(partition.watchers) + len(partition.end_watchers),
     )
 
 
@@ -160,6 +164,22 @@ def replica_families(
             "MaxLag",
             [({"clientId": "Replica"}, max((one.lag for one in readings), default=0))],
         ),
+    ]
+
+
+def purgatory_families(readings: Sequence[PartitionReading]) -> list[Family]:
+    """A request that waits for several partitions counts for each, as in Kafka."""
+    waiting = {
+        "Produce": sum(one.waiting_writers for one in readings),
+        "Fetch": sum(one.waiting_readers for one in readings),
+    }
+    return [
+        gauge(
+            _SERVER,
+            "DelayedOperationPurgatory",
+            "PurgatorySize",
+            (({"delayedOperation": operation}, number) for operation, number in waiting.items()),
+        )
     ]
 
 

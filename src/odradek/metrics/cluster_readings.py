@@ -4,7 +4,7 @@ from typing import Final
 
 from odradek.instruments.elections import ElectionCounts
 from odradek.metadata.apply import ImageDelta
-from odradek.metadata.image import ClusterImage
+from odradek.metadata.image import BrokerImage, ClusterImage
 from odradek.metrics.families import NO_LABELS, Family, Kind, attribute, gauge, meter, own, value
 
 _DOMAIN: Final = "kafka.controller"
@@ -40,6 +40,12 @@ def controller_families(image: ClusterImage, elections: ElectionCounts, *, is_ac
         count("GlobalPartitionCount", len(partitions)),
         count("OfflinePartitionsCount", sum(not one.has_leader for one in partitions)),
         count("PreferredReplicaImbalanceCount", sum(one.leader != one.preferred_leader for one in partitions)),
+        gauge(
+            _DOMAIN,
+            _CONTROLLER,
+            "BrokerRegistrationState",
+            (({"broker": str(broker.id)}, _registration_state(broker)) for broker in brokers),
+        ),
         count("LastAppliedRecordOffset", image.offset),
         count("LastAppliedRecordTimestamp", image.timestamp_ms),
         meter(_DOMAIN, _STATS, "UncleanLeaderElectionsPerSec", [(NO_LABELS, elections.unclean)]),
@@ -70,6 +76,11 @@ def metadata_families(image: ClusterImage, *, leader_id: int, epoch: int, log_en
         attribute("raft-metrics", "current-epoch", [(NO_LABELS, epoch)]),
         attribute("raft-metrics", "log-end-offset", [(NO_LABELS, log_end_offset)]),
     ]
+
+
+def _registration_state(broker: BrokerImage) -> int:
+    """In Kafka's numbers."""
+    return 10 if broker.fenced else 20 if broker.in_controlled_shutdown else 30
 
 
 def _camel(feature: str) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.base.ports import Executor
@@ -29,7 +29,7 @@ class HttpEndpoint:
         self._node: Final = node
         self._executor: Final = executor
         self._sources: Final[list[Source]] = []
-        self._json: Final[dict[str, Callable[[], Any]]] = {}
+        self._json: Final[dict[str, Callable[[], Awaitable[Any]]]] = {}
         self._scrape: Final = Scrape(node, executor, self._sources)
         self._server: asyncio.Server | None = None
         # In the order of their coming.
@@ -37,8 +37,8 @@ class HttpEndpoint:
         self._new_exchange: type[HttpExchange] | None = None
         self.port = 0
 
-    def publish(self, name: str, source: Callable[[], Any]) -> None:
-        """What `source` returns, asked on the event loop, is what GET /v1/<name> gives as JSON."""
+    def publish(self, name: str, source: Callable[[], Awaitable[Any]]) -> None:
+        """What `source` gives, asked on the event loop, is what GET /v1/<name> gives as JSON."""
         self._json[JSON_PREFIX + name] = source
 
     def add_metrics(self, source: Source) -> None:
@@ -110,7 +110,7 @@ class HttpEndpoint:
             return text_answer(200, "ready") if missing is None else text_answer(503, missing)
         source = self._json.get(path)
         if source is not None:
-            found = source()
+            found = await source()
             # Of thousands of partitions: the loop has better to do.
             return Answer(200, _JSON, await self._executor.run(lambda: json.dumps(found).encode()))
         return text_answer(404, "\n".join(("there is", "/metrics", "/healthz", "/readyz", *self._json)))

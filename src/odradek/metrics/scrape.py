@@ -1,7 +1,7 @@
 """One scrape: the node is read on its event loop, a few partitions at a time, and the text is made in a thread."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from odradek.base.ports import Executor
@@ -10,13 +10,14 @@ from odradek.metrics.broker_readings import (
     PartitionReading,
     log_dir_families,
     partition_families,
+    purgatory_families,
     read_partition,
     replica_families,
     session_families,
     traffic_families,
 )
 from odradek.metrics.cluster_readings import controller_families, metadata_families
-from odradek.metrics.families import NO_LABELS, Family, Kind, attribute, meter, own, own_summary
+from odradek.metrics.families import NO_LABELS, Family, Kind, attribute, meter, own, own_summary, value
 from odradek.metrics.request_readings import request_families
 from odradek.metrics.view import BrokerView, NodeView
 
@@ -24,7 +25,7 @@ READ_AT_ONCE_MAX: Final = 100
 """Partitions, before others have their turn."""
 LANE: Final = "metrics"
 
-Source = Callable[[], Iterable[Family]]
+Source = Callable[[], Awaitable[Iterable[Family]]]
 
 
 class Scrape:
@@ -52,6 +53,8 @@ class Scrape:
         broker = node.broker
         readings = [] if broker is None else await _read_partitions(broker)
         on_loop = self._read_node()
+        for source in self._sources:
+            on_loop += await source()
         if broker is not None:
             on_loop += _read_broker(broker)
         image, node_id, is_active = node.image, node.node_id, node.is_active_controller
@@ -66,6 +69,7 @@ class Scrape:
                 reassigning = _reassigning(image, node_id)
                 families += replica_families(readings, offline=offline, reassigning=reassigning, isr=isr)
                 families += partition_families(readings)
+                families += purgatory_families(readings)
             if is_controller:
                 families += controller_families(image, elections, is_active=is_active)
             return render(families)
@@ -84,6 +88,8 @@ class Scrape:
                 "RequestHandlerAvgIdlePercent",
                 [(NO_LABELS, watch.idle_seconds * 1e9)],
             ),
+            value("kafka.network", "SocketServer", "NetworkProcessorAvgIdlePercent", watch.idle_ratio),
+            value("kafka.server", "KafkaServer", "BrokerState", node.broker_state),
             own_summary("event_loop_stall_seconds", "How late the event loop came to what was due", watch.stalls),
             own(
                 "event_loop_stall_seconds_max",
@@ -103,8 +109,6 @@ class Scrape:
             families += metadata_families(
                 node.image, leader_id=quorum.leader_id, epoch=quorum.epoch, log_end_offset=quorum.log_end_offset
             )
-        for source in self._sources:
-            families += source()
         return families
 
 

@@ -75,6 +75,10 @@ class NodeView(Protocol):
     @property
     def loop_watch(self) -> LoopWatch: ...
 
+    @property
+    def broker_state(self) -> int:
+        """In Kafka's numbers."""
+
     def connections(self) -> Mapping[str, int]:
         """How many there are, by listener."""
 

@@ -141,6 +141,10 @@ class Broker:
         return (topic, index) in self._offline
 
     @property
+    def coordination(self) -> Coordination:
+        return self._coordination
+
+    @property
     def isr_counts(self) -> IsrCounts:
         return self._roles.isr_counts
 

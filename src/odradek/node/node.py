@@ -27,7 +27,7 @@ from odradek.node.directories import NodeDirectories, advice, failed_metadata
 from odradek.node.listeners import NodeListeners
 from odradek.node.maintenance import Maintenance
 from odradek.node.membership import Membership
-from odradek.node.observation import Observation
+from odradek.node.observation import STOPPING, Observation
 from odradek.node.periodic import Periodic
 from odradek.node.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
 
@@ -280,7 +280,7 @@ class Node:
 
     async def stop(self) -> None:
         """Cleanly, as far as the node had come: what was acknowledged is on disk, and the marker says so."""
-        self._observation.progress = "stopping"
+        self._observation.progress = STOPPING
         await self._periodic.stop()
         if self._membership is not None:
             await self._membership.leave(politely=self._serving and not self.failed.done())

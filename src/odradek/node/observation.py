@@ -15,6 +15,7 @@ from odradek.metadata.apply import ImageDelta
 from odradek.metadata.image import EMPTY_IMAGE, ClusterImage
 from odradek.metrics.cluster_readings import count_elections
 from odradek.metrics.endpoint import HttpEndpoint
+from odradek.metrics.families import Family
 from odradek.net.server import ListenError
 from odradek.node.broker import Broker
 from odradek.node.listeners import NodeListeners
@@ -25,6 +26,9 @@ from odradek.node.quorum.quorum import Quorum
 RATES_INTERVAL_MS: Final = 5_000
 MARKS_INTERVAL_MS: Final = 60_000
 WATCH_INTERVAL_SECONDS: Final = 0.05
+STARTING: Final = "starting"
+STOPPING: Final = "stopping"
+_BROKER_STATES: Final = {STARTING: 1, None: 3, STOPPING: 6}
 
 
 class Observation:
@@ -57,10 +61,12 @@ class Observation:
         self.loop_watch: Final = LoopWatch()
         self.cluster_id: str | None = None
         self.broker: Broker | None = None
-        self.progress: str | None = "starting"
+        self.progress: str | None = STARTING
         """None: everything is as it should be."""
         self.endpoint: Final = HttpEndpoint(self, executor)
         self.endpoint.publish("traffic", self._traffic)
+        self.endpoint.publish("rebalances", self._rebalances)
+        self.endpoint.add_metrics(self._coordination)
 
     async def start(self) -> None:
         """Raises ListenError."""
@@ -100,6 +106,10 @@ class Observation:
     def is_active_controller(self) -> bool:
         return self._quorum is not None and self._quorum.controller.is_active
 
+    @property
+    def broker_state(self) -> int:
+        return _BROKER_STATES[self.progress]
+
     def connections(self) -> Mapping[str, int]:
         return self._listeners.connection_counts()
 
@@ -114,7 +124,23 @@ class Observation:
             return "fenced by the controller"
         return None
 
-    def _traffic(self) -> dict[str, Any]:
+    async def _coordination(self) -> list[Family]:
+        if self.broker is None or self.broker.coordination.begun == (None, None):
+            return []
+        # Not before this broker has something to coordinate: until then it need not know how.
+        from odradek.node.coordination.readings import coordination_families
+
+        return await coordination_families(self.broker.coordination)
+
+    async def _rebalances(self) -> dict[str, Any]:
+        groups = []
+        if self.broker is not None and self.broker.coordination.begun[0] is not None:
+            from odradek.node.coordination.readings import last_rebalances
+
+            groups = await last_rebalances(self.broker.coordination)
+        return {"node": self.node_id, "cluster": self.cluster_id, "groups": groups}
+
+    async def _traffic(self) -> dict[str, Any]:
         """Of every partition that ever had any."""
         partitions = [] if self.broker is None else list(self.broker.partitions().values())
         rates = ((partition, self._rates.of(partition.traffic)) for partition in partitions)

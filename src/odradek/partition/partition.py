@@ -432,6 +432,11 @@ class Partition:
             _, _, told = heappop(self._uncommitted)
             told(code)
 
+    @property
+    def waiting_for_replicas(self) -> int:
+        """How many producers and others have yet to hear that what they appended is committed."""
+        return len(self._uncommitted)
+
     # deleting
 
     @property

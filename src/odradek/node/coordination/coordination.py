@@ -74,6 +74,11 @@ class Coordination:
             )
         return self._transactions
 
+    @property
+    def begun(self) -> "tuple[GroupService | None, TransactionService | None]":
+        """What there is to look at. None: nobody has asked for it yet."""
+        return self._groups, self._transactions
+
     def follow(self, partition: Partition) -> None:
         """The partition has got a role here, or keeps the one it has."""
         topic = partition.name.topic
