@@ -5,6 +5,8 @@ asked for; until it is there, and while the partition has no leader, clients hea
 Share groups are not served.
 """
 
+import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode
@@ -17,6 +19,7 @@ from odradek.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from odradek.protocol.schemas import Message
 
 _FIRST_BATCHED: Final = 4
+_IN_ONE_GO_MAX: Final = 500
 _TOPICS: Final = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
 _KNOWN_TYPES: Final = (0, 1, 2)
 _MESSAGES: Final = {
@@ -31,7 +34,7 @@ _NOT_AVAILABLE: Final[_Found] = (ErrorCode.coordinator_not_available, NOBODY, ""
 _INVALID: Final[_Found] = (ErrorCode.invalid_request, NOBODY, "", -1)
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     key_type = getattr(request, "key_type", 0)
     if context.version < _FIRST_BATCHED:
         error, node_id, host, port = _find(key_type, request.key, context, broker)
@@ -44,11 +47,24 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
             host=host,
             port=port,
         )
-    return context.new(
-        "FindCoordinatorResponse",
-        throttle_time=NOT_THROTTLED,
-        coordinators=tuple(_coordinator(key, key_type, context, broker) for key in request.coordinator_keys),
-    )
+    keys = request.coordinator_keys
+    if len(keys) > _IN_ONE_GO_MAX:
+        return _find_in_slices(keys, key_type, context, broker)
+    return _response([_coordinator(key, key_type, context, broker) for key in keys], context)
+
+
+async def _find_in_slices(keys: Sequence[str], key_type: int, context: RequestContext, broker: BrokerPort) -> Message:
+    """Thousands of keys: other connections have their turn between them."""
+    coordinators: list[Message] = []
+    for start in range(0, len(keys), _IN_ONE_GO_MAX):
+        part = keys[start : start + _IN_ONE_GO_MAX]
+        coordinators += [_coordinator(key, key_type, context, broker) for key in part]
+        await asyncio.sleep(0)
+    return _response(coordinators, context)
+
+
+def _response(coordinators: Sequence[Message], context: RequestContext) -> Message:
+    return context.new("FindCoordinatorResponse", throttle_time=NOT_THROTTLED, coordinators=tuple(coordinators))
 
 
 def _coordinator(key: str, key_type: int, context: RequestContext, broker: BrokerPort) -> Message:

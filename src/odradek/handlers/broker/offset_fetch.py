@@ -1,7 +1,8 @@
 """OffsetFetch, versions 1 to 10: what groups have committed. Since version 8 of many groups at once, since version 10
 with topics named by their ids."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode
@@ -14,7 +15,7 @@ from odradek.base.group_commands import (
     FetchOffsets,
     TopicPartitions,
 )
-from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with, answer_with_all
+from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with, answer_with_all, answered
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.handlers.late_answer import LateAnswer
 from odradek.protocol.schemas import Message
@@ -22,6 +23,7 @@ from odradek.protocol.schemas import Message
 _FIRST_WITH_ERROR: Final = 2
 _FIRST_OF_MANY: Final = 8
 _FIRST_BY_TOPIC_ID: Final = 10
+_IN_ONE_GO_MAX: Final = 200
 
 
 class _Question:
@@ -64,13 +66,15 @@ class _Question:
                 yield topic._replace(topic_id=topic_id)
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer | Awaitable[Message]:
     stable = getattr(request, "require_stable", False)
     groups = broker.groups
     if context.version < _FIRST_OF_MANY:
         question = _Question(request, context, broker, stable=stable)
         asked = groups.ask(request.group_id, question.command)
         return answer_with(asked, lambda answer: _response(question, answer, context))
+    if len(request.groups) > _IN_ONE_GO_MAX:
+        return _fetch_in_slices(request, context, broker)
     questions = [_Question(group, context, broker, stable=stable) for group in request.groups]
     answers = [groups.ask(question.command.group_id, question.command) for question in questions]
     return answer_with_all(answers, lambda answered: _response_of_many(questions, answered, context))
@@ -92,29 +96,39 @@ def _response(question: _Question, answer: FetchAnswer, context: RequestContext)
     )
 
 
+async def _fetch_in_slices(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    """Thousands of groups: other connections have their turn between them."""
+    groups: list[Message] = []
+    for number, group in enumerate(request.groups, 1):
+        question = _Question(group, context, broker, stable=request.require_stable)
+        answer = await answered(broker.groups.ask(group.group_id, question.command))
+        groups.append(_group(question, answer, context))
+        if number % _IN_ONE_GO_MAX == 0:
+            await asyncio.sleep(0)
+    return context.new("OffsetFetchResponse", throttle_time=NOT_THROTTLED, groups=tuple(groups))
+
+
 def _response_of_many(
     questions: Sequence[_Question], answers: Sequence[FetchAnswer], context: RequestContext
 ) -> Message:
+    groups = tuple(_group(question, answer, context) for question, answer in zip(questions, answers, strict=True))
+    return context.new("OffsetFetchResponse", throttle_time=NOT_THROTTLED, groups=groups)
+
+
+def _group(question: _Question, answer: FetchAnswer, context: RequestContext) -> Message:
     return context.new(
-        "OffsetFetchResponse",
-        throttle_time=NOT_THROTTLED,
-        groups=tuple(
+        "OffsetFetchResponseGroup",
+        group_id=answer.group_id,
+        topics=tuple(
             context.new(
-                "OffsetFetchResponseGroup",
-                group_id=answer.group_id,
-                topics=tuple(
-                    context.new(
-                        "OffsetFetchResponseTopics",
-                        name=topic.topic,
-                        topic_id=topic.topic_id,
-                        partitions=_partitions("OffsetFetchResponsePartitions", topic, context),
-                    )
-                    for topic in question.topics(answer)
-                ),
-                error_code=answer.error,
+                "OffsetFetchResponseTopics",
+                name=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=_partitions("OffsetFetchResponsePartitions", topic, context),
             )
-            for question, answer in zip(questions, answers, strict=True)
+            for topic in question.topics(answer)
         ),
+        error_code=answer.error,
     )
 
 

@@ -1,0 +1,272 @@
+"""Members that lie, and groups that ask for too much: Kafka's error, nothing lost, and nobody else disturbed.
+
+What is refused in every version is compared answer by answer in `tests/kafka/side_by_side`; here it is about sizes,
+crowds, and a group that must not notice.
+"""
+
+import dataclasses
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.apis import Api
+from tests.node_process import NodeProcess
+from tests.raw_wire import RawConnection
+from tests.wire.plain_requests import create_topic, until
+from tests.wire.stall_watch import StallWatch
+
+TOPIC = "bad-group-input"
+SUBSCRIPTION = struct.pack(">hii", 0, 0, -1)
+SESSION_MS = 45_000
+TOO_LARGE = b"x" * (2 << 20)
+MANY = 15_000
+
+Fields = dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def coordinated(broker: NodeProcess) -> NodeProcess:
+    """With a topic, and a coordinator that has loaded."""
+    with RawConnection(broker.port) as connection:
+        assert create_topic(connection, TOPIC, partitions=3) is ErrorCode.none
+
+        def is_loaded() -> bool:
+            (found,) = connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": ["any"]}).coordinators
+            (state,) = connection.ask(Api.DESCRIBE_GROUPS, 5, {"groups": ["any"]}).groups
+            return found.error_code is ErrorCode.none and state.error_code is ErrorCode.none
+
+        until(is_loaded, 30, what="a coordinator")
+    return broker
+
+
+@pytest.fixture
+def connection(coordinated: NodeProcess) -> Iterator[RawConnection]:
+    with RawConnection(coordinated.port) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def neighbour(coordinated: NodeProcess, topic: str) -> Iterator[None]:
+    """A member of a stable group, with an offset; in the end it is as it was."""
+    group_id = f"{topic}-neighbour"
+    with RawConnection(coordinated.port) as own:
+        joined = join_anew(own, group_id)
+        who = {"group_id": group_id, "member_id": joined.member_id, "generation_id": joined.generation_id}
+        share = {"member_id": joined.member_id, "assignment": b"share"}
+        assert sync(own, who, [share]).error_code is ErrorCode.none
+        committing = {**commit_of(group_id, {0: 17}), **who, "generation_id_or_member_epoch": joined.generation_id}
+        assert codes(own.ask(Api.OFFSET_COMMIT, 9, committing)) == {ErrorCode.none: 1}
+        yield
+        assert own.ask(Api.HEARTBEAT, 4, who).error_code is ErrorCode.none
+        (state,) = own.ask(Api.DESCRIBE_GROUPS, 6, {"groups": [group_id]}).groups
+        assert (state.group_state, [member.member_assignment for member in state.members]) == ("Stable", [b"share"])
+        assert committed(own, group_id) == {0: 17}
+        own.ask(Api.LEAVE_GROUP, 5, {"group_id": group_id, "members": [{"member_id": joined.member_id}]})
+
+
+def codes(response: Any) -> Counter[ErrorCode]:
+    """How often each error code is in a response, wherever it may be."""
+    found: Counter[ErrorCode] = Counter()
+    if dataclasses.is_dataclass(response):
+        for field in dataclasses.fields(response):
+            value = getattr(response, field.name)
+            if field.name == "error_code":
+                found[ErrorCode(value)] += 1
+            else:
+                found += codes(value)
+    elif isinstance(response, tuple):
+        for item in response:
+            found += codes(item)
+    return found
+
+
+def join_fields(group_id: str, member_id: str = "", **others: Any) -> Fields:
+    return {
+        "group_id": group_id,
+        "member_id": member_id,
+        "session_timeout": SESSION_MS,
+        "rebalance_timeout": SESSION_MS,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": SUBSCRIPTION}],
+        **others,
+    }
+
+
+def join_anew(connection: RawConnection, group_id: str, **others: Any) -> Any:
+    given = connection.ask(Api.JOIN_GROUP, 9, join_fields(group_id, **others))
+    assert given.error_code is ErrorCode.member_id_required
+    return connection.ask(Api.JOIN_GROUP, 9, join_fields(group_id, given.member_id, **others))
+
+
+def sync(connection: RawConnection, who: Mapping[str, Any], assignments: Sequence[Fields]) -> Any:
+    fields = {"protocol_type": "consumer", "protocol_name": "range", "assignments": assignments}
+    return connection.ask(Api.SYNC_GROUP, 5, {**who, **fields})
+
+
+def commit_of(group_id: str, offsets: Mapping[int, int], metadata: str = "") -> Fields:
+    partitions = [
+        {"partition_index": number, "committed_offset": offset, "committed_metadata": metadata}
+        for number, offset in offsets.items()
+    ]
+    topics = [{"name": TOPIC, "partitions": partitions}]
+    return {"group_id": group_id, "member_id": "", "generation_id_or_member_epoch": -1, "topics": topics}
+
+
+def committed(connection: RawConnection, group_id: str) -> dict[int, int]:
+    asked = {"groups": [{"group_id": group_id, "topics": None}]}
+    (group,) = connection.ask(Api.OFFSET_FETCH, 9, asked).groups
+    return {one.partition_index: one.committed_offset for topic in group.topics for one in topic.partitions}
+
+
+def state_of(connection: RawConnection, group_id: str) -> tuple[str, int]:
+    (found,) = connection.ask(Api.DESCRIBE_GROUPS, 6, {"groups": [group_id]}).groups
+    return found.group_state, len(found.members)
+
+
+def test_a_share_that_no_record_can_hold(connection: RawConnection, topic: str) -> None:
+    joined = join_anew(connection, topic)
+    who = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    refused = sync(connection, who, [{"member_id": joined.member_id, "assignment": TOO_LARGE}])
+    assert refused.error_code is ErrorCode.unknown_server_error
+    # Its group goes on once it asks for less.
+    again = connection.ask(Api.JOIN_GROUP, 9, join_fields(topic, joined.member_id))
+    assert again.error_code is ErrorCode.none
+    who["generation_id"] = again.generation_id
+    assert sync(connection, who, [{"member_id": joined.member_id, "assignment": b"less"}]).assignment == b"less"
+    assert state_of(connection, topic) == ("Stable", 1)
+
+
+def test_a_subscription_that_no_record_can_hold(connection: RawConnection, topic: str) -> None:
+    joined = join_anew(connection, topic, protocols=[{"name": "range", "metadata": SUBSCRIPTION + TOO_LARGE}])
+    assert joined.error_code is ErrorCode.none
+    who = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    refused = sync(connection, who, [{"member_id": joined.member_id, "assignment": b"share"}])
+    assert refused.error_code is ErrorCode.unknown_server_error
+
+
+def test_metadata_of_many_offsets_that_no_batch_can_hold(connection: RawConnection, topic: str) -> None:
+    assert codes(connection.ask(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 3}))) == {ErrorCode.none: 1}
+    fields = commit_of(topic, {0: 4}, "x" * 4000)
+    fields["topics"][0]["partitions"] *= 400
+    assert codes(connection.ask(Api.OFFSET_COMMIT, 9, fields)) == {ErrorCode.unknown_server_error: 400}
+    assert committed(connection, topic) == {0: 3}
+    assert codes(connection.ask(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 5}, "x" * 4096))) == {ErrorCode.none: 1}
+    too_long = connection.ask(Api.OFFSET_COMMIT, 9, commit_of(topic, {0: 6, 1: 6}, "x" * 4097))
+    assert codes(too_long) == {ErrorCode.offset_metadata_too_large: 2}
+    assert committed(connection, topic) == {0: 5}
+
+
+def test_the_longest_names(connection: RawConnection) -> None:
+    group_id = "g" * 30_000
+    joined = join_anew(connection, group_id, group_instance_id=None)
+    assert joined.error_code is ErrorCode.none
+    who = {"group_id": group_id, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    assert sync(connection, who, []).error_code is ErrorCode.none
+    assert codes(connection.ask(Api.HEARTBEAT, 4, {**who, "member_id": "m" * 30_000})) == {
+        ErrorCode.unknown_member_id: 1
+    }
+    connection.ask(Api.LEAVE_GROUP, 5, {"group_id": group_id, "members": [{"member_id": joined.member_id}]})
+    assert codes(connection.ask(Api.DELETE_GROUPS, 2, {"groups_names": [group_id]})) == {ErrorCode.none: 1}
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\0"], ids=["empty", "one byte"])
+def test_subscriptions_that_are_none(connection: RawConnection, topic: str, metadata: bytes) -> None:
+    """Nobody but the members has to understand them."""
+    joined = join_anew(connection, topic, protocols=[{"name": "range", "metadata": metadata}])
+    who = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    assert sync(connection, who, [{"member_id": joined.member_id, "assignment": metadata}]).assignment == metadata
+
+
+ODD_SUBSCRIPTIONS = {
+    "a count beyond everything": struct.pack(">hi", 0, 2**31 - 1),
+    "a negative count": struct.pack(">hi", 0, -5),
+    "a negative version": struct.pack(">hi", -1, 1),
+    "a name beyond the end": struct.pack(">hih", 0, 1, 30_000) + b"short",
+    "no text": bytes(range(200)),
+}
+
+
+@pytest.mark.parametrize("metadata", ODD_SUBSCRIPTIONS.values(), ids=ODD_SUBSCRIPTIONS)
+@pytest.mark.parametrize("broker", ["odradek"], indirect=True, scope="session")
+def test_subscriptions_that_claim_too_much(connection: RawConnection, topic: str, metadata: bytes) -> None:
+    """Kafka never answers these; here they mean no more than those that are none."""
+    joined = join_anew(connection, topic, protocols=[{"name": "range", "metadata": metadata}])
+    assert joined.error_code is ErrorCode.none
+    who = {"group_id": topic, "member_id": joined.member_id, "generation_id": joined.generation_id}
+    assert sync(connection, who, []).error_code is ErrorCode.none
+    connection.ask(Api.LEAVE_GROUP, 5, {"group_id": topic, "members": [{"member_id": joined.member_id}]})
+    assert codes(connection.ask(Api.DELETE_GROUPS, 2, {"groups_names": [topic]})) == {ErrorCode.none: 1}
+
+
+NAMES = [f"crowd-{number}" for number in range(MANY)]
+CROWDS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
+    "members leave": (
+        Api.LEAVE_GROUP,
+        5,
+        {"group_id": "crowd", "members": [{"member_id": name} for name in NAMES]},
+        {ErrorCode.none: 1, ErrorCode.unknown_member_id: MANY},
+    ),
+    "groups go": (Api.DELETE_GROUPS, 2, {"groups_names": NAMES}, {ErrorCode.group_id_not_found: MANY}),
+    "groups are looked at": (Api.DESCRIBE_GROUPS, 6, {"groups": NAMES}, {ErrorCode.group_id_not_found: MANY}),
+    "groups are looked for": (Api.FIND_COORDINATOR, 6, {"coordinator_keys": NAMES}, {ErrorCode.none: MANY}),
+    "groups are asked for offsets": (
+        Api.OFFSET_FETCH,
+        9,
+        {"groups": [{"group_id": name, "topics": None} for name in NAMES[:9000]]},
+        {ErrorCode.none: 9000},
+    ),
+    "offsets of a topic that is not there": (
+        Api.OFFSET_COMMIT,
+        9,
+        {
+            "group_id": "crowd",
+            "generation_id_or_member_epoch": -1,
+            "topics": [{"name": "no-such-topic", "partitions": [{"partition_index": one} for one in range(MANY)]}],
+        },
+        {ErrorCode.unknown_topic_or_partition: MANY},
+    ),
+    "states and types": (
+        Api.LIST_GROUPS,
+        5,
+        {"states_filter": ["x" * 500] * 2000, "types_filter": ["y"] * 2000},
+        {ErrorCode.none: 1},
+    ),
+    "protocols of one member": (
+        Api.JOIN_GROUP,
+        9,
+        join_fields("crowd", protocols=[{"name": name, "metadata": SUBSCRIPTION} for name in NAMES[:5000]]),
+        {ErrorCode.member_id_required: 1},
+    ),
+}
+
+
+@pytest.mark.parametrize(("api", "version", "fields", "expected"), CROWDS.values(), ids=CROWDS)
+@pytest.mark.parametrize("broker", ["odradek"], indirect=True, scope="session")
+def test_crowds(
+    coordinated: NodeProcess,
+    connection: RawConnection,
+    api: Api,
+    version: int,
+    fields: Fields,
+    expected: dict[ErrorCode, int],
+) -> None:
+    """Kafka's answers, though it may be busy with them for a minute."""
+    with StallWatch(coordinated):
+        assert codes(connection.ask(api, version, fields)) == expected
+
+
+def test_a_flood_of_members_that_never_come_back(
+    coordinated: NodeProcess, connection: RawConnection, topic: str
+) -> None:
+    """Each is given an id, and nothing is kept of it but that."""
+    for number in range(2000):
+        connection.send(Api.JOIN_GROUP, 9, join_fields(f"{topic}-{number % 50}"))
+    for _ in range(2000):
+        connection.receive()
+    if coordinated.name == "odradek":
+        with StallWatch(coordinated):
+            assert join_anew(connection, topic).error_code is ErrorCode.none
