@@ -1,0 +1,219 @@
+"""Transactions on three brokers: when a coordinator or a leader dies in the middle, each ends one way, everywhere."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from odradek.base.errors import ErrorCode
+from tests.apis import Api, latest
+from tests.cluster.real_cluster import COMBINED, Member, RealCluster, real_cluster, wait_for
+from tests.raw_wire import ConnectionClosed, RawConnection
+
+PROPERTIES = {
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "min.insync.replicas": "2",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+PARTITIONS = 3
+SECONDS_MAX = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    roles = dict.fromkeys((1, 2, 3), COMBINED)
+    with real_cluster(tmp_path_factory.mktemp("transactions"), roles, properties=PROPERTIES) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def whole(cluster: RealCluster) -> Iterator[None]:
+    yield
+    cluster.start_the_dead()
+
+
+def create(cluster: RealCluster, *topics: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for created in admin.create_topics([NewTopic(topic, PARTITIONS, 3) for topic in topics]).values():
+        created.result(20)
+
+
+def transactional(cluster: RealCluster, name: str, **others: Any) -> Producer:
+    settings = {"bootstrap.servers": cluster.bootstrap, "transactional.id": name, "log_level": 0, "linger.ms": 0}
+    producer = Producer(settings | others)
+    producer.init_transactions(SECONDS_MAX)
+    return producer
+
+
+def coordinator(cluster: RealCluster, name: str) -> Member:
+    found: list[int] = []
+
+    def is_found() -> bool:
+        for node in cluster.running:
+            try:
+                with RawConnection(node.port, timeout_s=10) as connection:
+                    fields = {"key_type": 1, "coordinator_keys": [name]}
+                    answer = connection.ask(Api.FIND_COORDINATOR, latest(Api.FIND_COORDINATOR), fields)
+            except (OSError, ConnectionClosed):
+                continue
+            if answer.coordinators[0].error_code is ErrorCode.none:
+                found[:] = [answer.coordinators[0].node_id]
+                return True
+        return False
+
+    wait_for(f"a coordinator of {name}", is_found)
+    return cluster.nodes[found[0]]
+
+
+def ends(cluster: RealCluster, partitions: list[TopicPartition]) -> list[int]:
+    """Where the partitions end, as soon as each has a leader."""
+    found: list[int] = []
+
+    def are_known() -> bool:
+        # A new one each time: librdkafka remembers who had no leader.
+        reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "ends", "log_level": 0})
+        try:
+            found[:] = [reader.get_watermark_offsets(one, 10)[1] for one in partitions]
+        except KafkaException:
+            return False
+        finally:
+            reader.close()
+        return True
+
+    wait_for("the ends of all partitions", are_known, SECONDS_MAX)
+    return found
+
+
+def committed(cluster: RealCluster, topic: str) -> list[list[bytes]]:
+    """Of each partition, up to its end: so it returns only if no transaction is left open."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "committed",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    try:
+        found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+        partitions = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
+        consumer.assign(partitions)
+
+        wanted = ends(cluster, partitions)
+
+        def are_read() -> bool:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                found[message.partition()].append(message.value())
+            reached = [one.offset for one in consumer.position(partitions)]
+            return all(offset >= end_offset for offset, end_offset in zip(reached, wanted, strict=True))
+
+        wait_for(f"the end of {topic}", are_read, SECONDS_MAX)
+        return found
+    finally:
+        consumer.close()
+
+
+def end(producer: Producer, *, commits: bool) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        try:
+            (producer.commit_transaction if commits else producer.abort_transaction)(SECONDS_MAX)
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_coordinator_that_is_killed_in_the_middle(cluster: RealCluster, commits: bool) -> None:
+    topic = f"coordinator-{commits}"
+    create(cluster, topic)
+    producer = transactional(cluster, topic)
+    expected: list[bytes] = []
+    for number in range(4):
+        producer.begin_transaction()
+        for index in range(PARTITIONS):
+            producer.produce(topic, b"%d" % number, partition=index)
+        producer.flush(SECONDS_MAX)
+        if number == 1:
+            coordinator(cluster, topic).kill()
+        end(producer, commits=commits or number != 1)
+        if commits or number != 1:
+            expected.append(b"%d" % number)
+    assert committed(cluster, topic) == [expected] * PARTITIONS
+
+
+def test_a_coordinator_that_is_killed_as_it_has_decided(cluster: RealCluster) -> None:
+    """The producer may not have heard of it, and the partitions neither; whoever comes next tells them."""
+    topic = "deciding"
+    create(cluster, topic)
+    for number in range(3):
+        name = f"deciding-{number}"
+        producer = transactional(cluster, name)
+        producer.begin_transaction()
+        for index in range(PARTITIONS):
+            producer.produce(topic, b"%d" % number, partition=index)
+        producer.flush(SECONDS_MAX)
+        there = coordinator(cluster, name)
+        with RawConnection(there.port) as connection:
+            fields: dict[str, Any] = {"transactional_ids": [name]}
+            (state,) = connection.ask(Api.DESCRIBE_TRANSACTIONS, 0, fields).transaction_states
+            fields = {
+                "transactional_id": name,
+                "producer_id": state.producer_id,
+                "producer_epoch": state.producer_epoch,
+                "committed": True,
+            }
+            assert connection.ask(Api.END_TXN, 3, fields).error_code is ErrorCode.none
+            there.kill()
+        cluster.start_the_dead()
+        cluster.wait_until_whole()
+    assert [sorted(one) for one in committed(cluster, topic)] == [[b"0", b"1", b"2"]] * PARTITIONS
+
+
+def test_leaders_that_are_killed_while_transactions_run(cluster: RealCluster) -> None:
+    create(cluster, "bounced")
+    producer = transactional(cluster, "bounced", **{"transaction.timeout.ms": 60_000})
+    expected: list[bytes] = []
+    for number in range(30):
+        if number % 10 == 5:
+            cluster.nodes[1 + number // 10].kill()
+        if number % 10 == 9:
+            cluster.start_the_dead()
+            cluster.wait_until_whole()
+        producer.begin_transaction()
+        for index in range(PARTITIONS):
+            producer.produce("bounced", b"%d" % number, partition=index)
+        commits = number % 3 != 2
+        try:
+            end(producer, commits=commits)
+        except KafkaException as error:
+            assert error.args[0].txn_requires_abort(), error
+            end(producer, commits=False)
+            commits = False
+        if commits:
+            expected.append(b"%d" % number)
+    assert len(expected) > 10
+    assert committed(cluster, "bounced") == [expected] * PARTITIONS
+
+
+def test_a_producer_that_is_gone_leaves_nothing_open(cluster: RealCluster) -> None:
+    create(cluster, "gone")
+    producer = transactional(cluster, "gone", **{"transaction.timeout.ms": 2_000, "message.timeout.ms": 2_000})
+    producer.begin_transaction()
+    for index in range(PARTITIONS):
+        producer.produce("gone", b"left", partition=index)
+    producer.flush(SECONDS_MAX)
+    coordinator(cluster, "gone").kill()
+    assert committed(cluster, "gone") == [[]] * PARTITIONS
