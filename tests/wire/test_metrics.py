@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from odradek.base.errors import ErrorCode
 from tests.apis import Api
+from tests.metrics_documented import mbean_metrics, own_metrics
 from tests.metrics_scrape import get, scrape
 from tests.node_process import free_ports
 from tests.odradek_process import OdradekProcess
@@ -236,6 +237,27 @@ def test_groups_and_why_they_rebalanced(node: Observed, wire: RawConnection, top
     settled = scrape(node.http_port)
     assert settled("kafka_coordinator_group_groupmetadatamanager_numgroupsstable") == 0
     assert settled("kafka_coordinator_group_groupmetadatamanager_numgroupsempty") >= 1
+
+
+def test_what_is_served_is_what_is_documented(node: Observed, wire: RawConnection) -> None:
+    for kind in (GROUP, TRANSACTION):
+        until(lambda kind=kind: find_coordinator(wire, kind) is ErrorCode.none, within_s=20, what="coordinators")
+    documented = {name for names in mbean_metrics().values() for name in names} | own_metrics()
+
+    def served() -> set[str]:
+        text = get(node.http_port, "/metrics").body.decode()
+        return {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")}
+
+    until(lambda: "odradek_transactional_ids" in served(), within_s=20, what="coordinators to be there")
+    assert {name for name in served() if not name.startswith("process_")} == documented
+
+
+GROUP, TRANSACTION = 0, 1
+
+
+def find_coordinator(wire: RawConnection, kind: int) -> ErrorCode:
+    answer = wire.ask(Api.FIND_COORDINATOR, 4, {"key_type": kind, "coordinator_keys": ["anybody"]})
+    return ErrorCode(answer.coordinators[0].error_code)
 
 
 # Whoever wishes it ill

@@ -1,0 +1,31 @@
+"""docs/metrics.md speaks of every MBean that Apache Kafka 4.3.1 registers, and names what is here by the exporter's
+rules. That a node serves exactly these is for `tests/wire/test_metrics.py`."""
+
+import re
+from pathlib import Path
+
+from tests.metrics_documented import absent, mbean_metrics
+
+MBEANS = (Path(__file__).parent / "kafka_mbeans.txt").read_text().splitlines()
+
+
+def test_every_mbean_is_there_or_has_a_reason_not_to_be() -> None:
+    served, missing = mbean_metrics(), absent()
+    assert sorted([*served, *missing]) == sorted(MBEANS)
+    assert all(missing.values())
+
+
+def test_names_follow_from_the_mbeans() -> None:
+    for bean, names in mbean_metrics().items():
+        match = re.fullmatch(r"(?P<domain>[\w.]+):type=(?P<type>[\w-]+)(,name=(?P<name>[\w-]+))?", bean)
+        assert match is not None, bean
+        base = re.sub(r"\W", "_", f"{match['domain']}_{match['type']}").lower()
+        if match["name"] is None:
+            # Attributes of an MBean that the rules leave out.
+            assert all(name.startswith(f"{base}_") for name in names)
+            continue
+        whole = f"{base}_{match['name']}".lower()
+        if whole.endswith("persec"):
+            assert names == [f"{whole.removesuffix('persec')}_total"]
+        else:
+            assert names[0] in (whole, f"{whole}_count")
