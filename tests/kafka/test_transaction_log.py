@@ -1,0 +1,115 @@
+"""`__transaction_state` goes from one broker to the other: each goes on where the other has stopped."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from tests.apis import Api
+from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
+from tests.kafka.side_by_side.conversation import Conversation
+from tests.kafka.side_by_side.transactor import Transactor, state_of, until_coordinated
+from tests.node_process import NodeProcess
+from tests.odradek_process import OdradekProcess
+
+NAMES = ("idle", "open", "done", "aborted", "old")
+
+
+@pytest.fixture
+def kafka(apache_kafka_libs: Path, tmp_path: Path) -> ApacheKafka:
+    return ApacheKafka(apache_kafka_libs, tmp_path)
+
+
+@pytest.fixture
+def odradek(tmp_path: Path) -> OdradekProcess:
+    return OdradekProcess(tmp_path)
+
+
+@pytest.fixture
+def tools(kafka: ApacheKafka, apache_kafka_libs: Path) -> KafkaTools:
+    return KafkaTools(apache_kafka_libs, kafka.bootstrap)
+
+
+def write(node: NodeProcess) -> dict[str, tuple[int, int]]:
+    """Transactional ids in several states. Returns who their producers are."""
+    talk = Conversation(node)
+    until_coordinated(talk)
+    talk.create_topic("data", partitions=2)
+    producers = {name: Transactor(talk, name, is_old=name == "old") for name in NAMES}
+    for one in producers.values():
+        one.init()
+    producers["open"].send("writes", "data", 1)
+    for name, commits in (("done", True), ("aborted", False)):
+        producers[name].send("writes", "data")
+        producers[name].end("ends", commits=commits)
+        producers[name].until("CompleteCommit" if commits else "CompleteAbort")
+    producers["old"].add("adds", {"data": [0]})
+    producers["old"].send("writes", "data")
+    return {name: (one.producer_id, one.epoch) for name, one in producers.items()}
+
+
+def described(node: NodeProcess) -> Any:
+    talk = Conversation(node)
+    talk.until(lambda: state_of(talk, "idle") == "Empty")
+    fields = {"transactional_ids": list(NAMES)}
+    states = talk.ask_quietly(Api.DESCRIBE_TRANSACTIONS, fields).transaction_states
+    assert {one.error_code for one in states} == {ErrorCode.none}
+    return sorted(states, key=lambda one: one.transactional_id)
+
+
+@pytest.mark.parametrize("first", ["kafka", "odradek"])
+def test_transactions_go_on(first: str, kafka: ApacheKafka, odradek: OdradekProcess) -> None:
+    before, after = (kafka, odradek) if first == "kafka" else (odradek, kafka)
+    before.start()
+    try:
+        producers = write(before)
+        expected = described(before)
+    finally:
+        before.stop()
+    after.start()
+    try:
+        assert described(after) == expected
+        talk = Conversation(after)
+        for name, version in (("open", 5), ("old", 3)):
+            producer_id, epoch = producers[name]
+            fields = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch, "committed": True}
+            assert talk.ask_quietly(Api.END_TXN, fields, version=version).error_code is ErrorCode.none
+            talk.until(lambda name=name: state_of(talk, name) == "CompleteCommit")  # type: ignore[misc]
+        # Nothing is open any more: what was begun on one broker, the other has ended in the partitions too.
+        for partition in (0, 1):
+            assert _stable(talk, partition) == _end(talk, partition)
+        again = Transactor(talk, "done")
+        again.init(producer_id=producers["done"][0], producer_epoch=producers["done"][1])
+        assert (again.producer_id, again.epoch) == (producers["done"][0], producers["done"][1] + 1)
+    finally:
+        after.remove()
+
+
+def _offset(talk: Conversation, partition: int, isolation_level: int) -> int:
+    asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -1}
+    topics = [{"name": "data", "partitions": [asked]}]
+    fields = {"replica_id": -1, "isolation_level": isolation_level, "topics": topics}
+    answer = talk.ask_quietly(Api.LIST_OFFSETS, fields, version=6)
+    return int(answer.topics[0].partitions[0].offset)
+
+
+def _stable(talk: Conversation, partition: int) -> int:
+    return _offset(talk, partition, 1)
+
+
+def _end(talk: Conversation, partition: int) -> int:
+    return _offset(talk, partition, 0)
+
+
+def test_kafkas_tools_read_the_log(odradek: OdradekProcess, tools: KafkaTools) -> None:
+    odradek.start()
+    try:
+        write(odradek)
+    finally:
+        odradek.stop()
+    files = sorted(odradek.log_dirs[0].glob("__transaction_state-*/*.log"))
+    dumped = tools.dump_log(*files, arguments=("--transaction-log-decoder",))
+    for name in NAMES:
+        assert f'"transactionalId":"{name}"' in dumped
+    assert '"clientTransactionVersion":2' in dumped
