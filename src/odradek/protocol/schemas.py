@@ -65,7 +65,11 @@ class Schema:
 
     def read_request(self, data: bytes, offset: int) -> tuple[Message, int]:
         """The request that starts there, and its size. Raises SerialError for what cannot be read."""
-        return self._read_request(self._walk_request(data, offset), offset)
+        try:
+            return self._read_request(self._walk_request(data, offset), offset)
+        except ValueError as error:
+            # A duration of more than a billion days, for one.
+            raise UnreadableMessage(str(error)) from error
 
     def read_foreign_response(self, data: bytes, offset: int) -> Message:
         """The response that starts there, of a node that need not be what it seems. Raises SerialError."""
