@@ -10,13 +10,18 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import (
     Answer,
+    AssignedTopic,
     CommitAnswer,
     CommitOffsets,
     CommitOffsetsInTransaction,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatAnswer,
     DeleteGroups,
     DeleteGroupsAnswer,
     DeleteOffsets,
     DeleteOffsetsAnswer,
+    DescribedConsumer,
+    DescribedConsumerGroup,
     DescribedGroup,
     DescribedMember,
     FetchAnswer,
@@ -36,12 +41,15 @@ from odradek.base.group_commands import (
     SyncAnswer,
     SyncGroup,
     TopicErrors,
+    TopicIdPartitions,
 )
+from odradek.base.ids import uuid_from_text, uuid_to_text
 from odradek.coordinators.groups.coordinator import Command
 from odradek.coordinators.groups.offsets import commit_refused
 from odradek.coordinators.groups.records import GroupRecord, decode
-from odradek.coordinators.groups.settings import GroupSettings
+from odradek.coordinators.groups.settings import Bounds, GroupSettings
 from tests.kafka.java_program import JavaProgram
+from tests.unit.coordinators.groups.cluster import Cluster
 
 
 class Step:
@@ -61,6 +69,8 @@ class KafkasGroups:
     def __init__(self, libs: Path, settings: GroupSettings, now_ms: int) -> None:
         self._program = JavaProgram(libs, "GroupShard")
         self._asked: dict[int, Command] = {}
+        self.looks_again = False
+        """With each request Kafka looks anew at who wants which topics, as it does when these have changed."""
         self.start(settings, now_ms)
 
     def start(self, settings: GroupSettings, now_ms: int) -> None:
@@ -74,6 +84,13 @@ class KafkasGroups:
             "group.max.session.timeout.ms": settings.max_session_timeout_ms,
             "offset.metadata.max.bytes": settings.offset_metadata_max_bytes,
             "offsets.retention.minutes": settings.offsets_retention_ms // 60_000,
+            "group.consumer.max.size": settings.consumer_group_max_size,
+            "group.consumer.migration.policy": settings.consumer_migration_policy.value,
+            "group.consumer.assignors": ",".join(settings.consumer_assignors),
+            "group.consumer.regex.refresh.interval.ms": settings.consumer_regex_refresh_interval_ms,
+            **_bounds("session.timeout", settings.consumer_session_timeout),
+            **_bounds("heartbeat.interval", settings.consumer_heartbeat_interval),
+            **_bounds("assignment.interval", settings.consumer_assignment_interval),
         }
         self._ask(do="start", settings={name: str(value) for name, value in configs.items()})
 
@@ -81,7 +98,8 @@ class KafkasGroups:
         self._asked[token] = command
         told = self._ask(token=token, **_request(command))
         if "error" in told:
-            told["answers"].append([token, {"refused": ErrorCode[told["error"].lower()]}])
+            refused = {"refused": ErrorCode[told["error"].lower()], "message": told.get("message")}
+            told["answers"].append([token, refused])
         return self._step(told)
 
     def commit(self, group_id: str) -> Step:
@@ -125,6 +143,24 @@ class KafkasGroups:
             for group in told["groups"]
         )
 
+    def describe_consumer_groups(self, group_ids: list[str]) -> list[DescribedConsumerGroup]:
+        ((_, told),) = self._ask(do="describe-consumers", request=group_ids)["answers"]
+        return [_consumer_group(group) for group in told["groups"]]
+
+    def change_topics(self, cluster: Cluster) -> None:
+        topics = [
+            {
+                "name": name,
+                "id": uuid_to_text(cluster.id_of(name)),
+                "racks": [list(racks) for racks in cluster.racks(cluster.topic(name))],
+            }
+            for name in cluster.names()
+        ]
+        self._ask(do="topics", request={"version": cluster.version, "topics": topics})
+
+    def change_configs(self, group_id: str, configs: dict[str, str]) -> None:
+        self._ask(do="configs", request={"group": group_id, "configs": configs})
+
     def list_groups(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
         ((_, told),) = self._ask(do="list", request={"states": states, "types": kinds})["answers"]
         return sorted(
@@ -139,7 +175,7 @@ class KafkasGroups:
         return step
 
     def _ask(self, **request: Any) -> dict[str, Any]:
-        (line,) = self._program.ask(json.dumps({"now": self.now_ms, **request}))
+        (line,) = self._program.ask(json.dumps({"now": self.now_ms, "looks-again": self.looks_again, **request}))
         told: dict[str, Any] = json.loads(line)
         return told
 
@@ -201,6 +237,29 @@ def _request(command: Command) -> dict[str, Any]:
                 for one in command.members
             ]
             return {"do": "leave", "request": {"groupId": command.group_id, "members": members}}
+        case ConsumerGroupHeartbeat():
+            request = {
+                "groupId": command.group_id,
+                "memberId": command.member_id,
+                "memberEpoch": command.member_epoch,
+                "instanceId": command.instance_id,
+                "rackId": command.rack_id,
+                "rebalanceTimeoutMs": command.rebalance_timeout_ms,
+                "subscribedTopicNames": None if command.topic_names is None else list(command.topic_names),
+                "subscribedTopicRegex": command.topic_regex,
+                "serverAssignor": command.server_assignor,
+                "topicPartitions": None
+                if command.owned is None
+                else [
+                    {"topicId": uuid_to_text(one.topic_id), "partitions": list(one.partitions)} for one in command.owned
+                ],
+            }
+            return {
+                "do": "consumer-heartbeat",
+                "request": request,
+                "version": command.version,
+                "client": command.client_id,
+            }
         case CommitOffsets():
             request = {
                 "groupId": command.group_id,
@@ -226,8 +285,8 @@ def _request(command: Command) -> dict[str, Any]:
             topics = command.topics
             group = {
                 "groupId": command.group_id,
-                "memberId": None,
-                "memberEpoch": -1,
+                "memberId": command.member_id,
+                "memberEpoch": command.member_epoch,
                 "topics": None
                 if topics is None
                 else [{"name": one.topic, "partitionIndexes": list(one.partitions)} for one in topics],
@@ -272,6 +331,29 @@ def _answer(command: Command, told: dict[str, Any]) -> Answer:
     refused: ErrorCode | None = told.get("refused")
     error = ErrorCode(told.get("errorCode", 0)) if refused is None else refused
     match command:
+        case JoinGroup() if refused is not None:
+            return JoinAnswer(refused, "")
+        case SyncGroup() if refused is not None:
+            return SyncAnswer(refused)
+        case FetchOffsets() if refused is not None:
+            return FetchAnswer(command.group_id, refused)
+        case ConsumerGroupHeartbeat() if refused is not None:
+            return ConsumerGroupHeartbeatAnswer(refused, told["message"])
+        case ConsumerGroupHeartbeat():
+            assignment = told["assignment"]
+            return ConsumerGroupHeartbeatAnswer(
+                error,
+                told["errorMessage"],
+                told["memberId"],
+                told["memberEpoch"],
+                told["heartbeatIntervalMs"],
+                None
+                if assignment is None
+                else tuple(
+                    TopicIdPartitions(uuid_from_text(one["topicId"]), tuple(one["partitions"]))
+                    for one in assignment["topicPartitions"]
+                ),
+            )
         case JoinGroup():
             return JoinAnswer(
                 error,
@@ -343,5 +425,49 @@ def _fetched(topics: Any) -> tuple[FetchedTopic, ...]:
     )
 
 
+def _consumer_group(group: dict[str, Any]) -> DescribedConsumerGroup:
+    return DescribedConsumerGroup(
+        group["groupId"],
+        ErrorCode(group["errorCode"]),
+        group["errorMessage"],
+        group["groupState"],
+        group["groupEpoch"],
+        group["assignmentEpoch"],
+        group["assignorName"],
+        tuple(
+            DescribedConsumer(
+                member["memberId"],
+                member["instanceId"],
+                member["rackId"],
+                member["memberEpoch"],
+                member["clientId"],
+                member["clientHost"],
+                tuple(sorted(member["subscribedTopicNames"])),
+                member["subscribedTopicRegex"],
+                _assigned(member["assignment"]),
+                _assigned(member["targetAssignment"]),
+                member["memberType"] == 0,
+            )
+            for member in group["members"]
+        ),
+    )
+
+
+def _assigned(assignment: dict[str, Any]) -> tuple[AssignedTopic, ...]:
+    return tuple(
+        AssignedTopic(uuid_from_text(one["topicId"]), one["topicName"], tuple(sorted(one["partitions"])))
+        for one in assignment["topicPartitions"]
+    )
+
+
+def _bounds(name: str, bounds: Bounds) -> dict[str, int]:
+    return {
+        f"group.consumer.{name}.ms": bounds.default,
+        f"group.consumer.min.{name}.ms": bounds.least,
+        f"group.consumer.max.{name}.ms": bounds.most,
+    }
+
+
 def uuid_of(member_id: str) -> UUID:
-    return UUID(member_id[-36:])
+    """Members by the classic protocol are named by their client's id and a uuid, those of consumer groups by one."""
+    return UUID(member_id[-36:]) if len(member_id) > 36 else uuid_from_text(member_id)

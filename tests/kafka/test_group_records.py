@@ -142,7 +142,7 @@ def _json(entity: Any, version: int) -> dict[str, Any]:
     for known in dataclasses.fields(entity):
         if _is_in(known, version):
             value = getattr(entity, known.name)
-            if "tag" in known.metadata and value == known.default:
+            if "tag" in known.metadata and value == known.default and value is not None:
                 continue
             words = known.name.split("_")
             told[words[0] + "".join(word.title() for word in words[1:])] = _json_value(value, version)

@@ -17,8 +17,10 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import (
     Answer,
+    CommitAnswer,
     CommitOffsets,
     CommitOffsetsInTransaction,
+    ConsumerGroupHeartbeatAnswer,
     DeleteGroups,
     DeleteOffsets,
     FetchAnswer,
@@ -37,7 +39,14 @@ from odradek.base.group_commands import (
     TopicPartitions,
 )
 from odradek.coordinators.groups.coordinator import Command
-from odradek.coordinators.groups.records import GroupMetadataValue, GroupRecord
+from odradek.coordinators.groups.records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupTargetAssignmentMemberValue,
+    CurrentPartitions,
+    GroupMetadataValue,
+    GroupRecord,
+    TargetPartitions,
+)
 from odradek.coordinators.groups.settings import GroupSettings
 from tests.kafka.kafkas_groups import KafkasGroups, Step, uuid_of
 from tests.unit.coordinators.groups.host import Host
@@ -117,6 +126,7 @@ class Client:
         self.leads: tuple[str, ...] = ()
         self.protocol: str | None = None
         self.is_to_sync = False
+        self.holds: dict[str, tuple[int, ...]] = {}
 
 
 def subscription(*topics: str) -> bytes:
@@ -425,8 +435,11 @@ class History:
         assert answers == {token: sorted_members(answer) for token, answer in expected.answers.items()}, self.told()
         for token, answer in answers.items():
             self.story.append(f"    {token} <- {answer}")
-            if token in self.askers:
-                self.learn(self.askers[token], answer)
+            self.learn_of(token, answer)
+
+    def learn_of(self, token: int, answer: Answer) -> None:
+        if token in self.askers:
+            self.learn(self.askers[token], answer)
 
     def learn(self, client: Client, answer: Answer) -> None:
         if isinstance(answer, JoinAnswer):
@@ -448,6 +461,21 @@ class History:
 
 
 def comparable(record: GroupRecord) -> GroupRecord:
+    """Without the order in which Kafka meets members, topics and partitions."""
+    if isinstance(record.value, ConsumerGroupTargetAssignmentMemberValue):
+        target = sorted(map(_in_order, record.value.topic_partitions), key=str)
+        return record._replace(value=ConsumerGroupTargetAssignmentMemberValue(topic_partitions=tuple(target)))
+    if isinstance(record.value, ConsumerGroupCurrentMemberAssignmentValue):
+        current = record.value
+        return record._replace(
+            value=ConsumerGroupCurrentMemberAssignmentValue(
+                member_epoch=current.member_epoch,
+                previous_member_epoch=current.previous_member_epoch,
+                state=current.state,
+                assigned_partitions=_held_in_order(current.assigned_partitions),
+                partitions_pending_revocation=_held_in_order(current.partitions_pending_revocation),
+            )
+        )
     if isinstance(record.value, GroupMetadataValue):
         value = record.value
         members = tuple(sorted(value.members, key=lambda member: member.member_id))
@@ -463,10 +491,34 @@ def comparable(record: GroupRecord) -> GroupRecord:
     return record
 
 
+def _in_order(target: TargetPartitions) -> TargetPartitions:
+    return TargetPartitions(topic_id=target.topic_id, partitions=tuple(sorted(target.partitions)))
+
+
+def _held_in_order(topics: tuple[CurrentPartitions, ...]) -> tuple[CurrentPartitions, ...]:
+    held = []
+    for one in topics:
+        assert one.assignment_epochs is not None
+        pairs = sorted(zip(one.partitions, one.assignment_epochs, strict=True))
+        partitions, epochs = zip(*pairs, strict=True)
+        held.append(CurrentPartitions(topic_id=one.topic_id, partitions=partitions, assignment_epochs=epochs))
+    return tuple(sorted(held, key=str))
+
+
 def sorted_members(answer: Answer) -> Answer:
     if isinstance(answer, JoinAnswer):
         return answer._replace(members=tuple(sorted(answer.members)))
+    if isinstance(answer, ConsumerGroupHeartbeatAnswer):
+        if answer.error is ErrorCode.unknown_server_error:
+            # What Java says when Kafka has failed at something.
+            return answer._replace(error_message=None)
+        if answer.assignment is None:
+            return answer
+        topics = (one._replace(partitions=tuple(sorted(one.partitions))) for one in answer.assignment)
+        return answer._replace(assignment=tuple(sorted(topics)))
+    if isinstance(answer, CommitAnswer):
+        return CommitAnswer(tuple(one._replace(topic_id=None) for one in answer.topics))
     if isinstance(answer, FetchAnswer):
-        topics = (one._replace(partitions=tuple(sorted(one.partitions))) for one in answer.topics)
-        return answer._replace(topics=tuple(sorted(topics)))
+        fetched = (one._replace(partitions=tuple(sorted(one.partitions))) for one in answer.topics)
+        return answer._replace(topics=tuple(sorted(fetched)))
     return answer

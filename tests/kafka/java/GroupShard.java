@@ -6,16 +6,22 @@
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.reflect.Field;
 import java.net.InetAddress;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -27,6 +33,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.*;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.TransactionResult;
@@ -36,6 +43,7 @@ import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Timer;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorExecutor;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataDelta;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorResult;
@@ -44,7 +52,9 @@ import org.apache.kafka.coordinator.group.GroupConfigManager;
 import org.apache.kafka.coordinator.group.GroupCoordinatorConfig;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.GroupCoordinatorShard;
+import org.apache.kafka.coordinator.group.GroupMetadataManager;
 import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
+import org.apache.kafka.coordinator.group.modern.ModernGroup;
 import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
 import org.apache.kafka.server.authorizer.AuthorizableRequestContext;
 import org.apache.kafka.timeline.SnapshotRegistry;
@@ -59,6 +69,9 @@ public class GroupShard {
     private final Deque<Runnable> uncommitted = new ArrayDeque<>();
     private final List<Consumer<GroupCoordinatorShard>> log = new ArrayList<>();
     private final GroupCoordinatorConfig config;
+    private final GroupConfigManager groupConfigs;
+    private Cluster cluster = new Cluster(0, List.of());
+    private BackgroundWork work;
     private VirtualTimer timer;
     private SnapshotRegistry snapshots;
     private GroupCoordinatorShard shard;
@@ -86,6 +99,8 @@ public class GroupShard {
         Map<String, Object> settings = new HashMap<>();
         request.get("settings").fields().forEachRemaining(one -> settings.put(one.getKey(), one.getValue().asText()));
         config = GroupCoordinatorConfig.fromProps(settings);
+        ShareGroupConfig shares = ShareGroupConfig.fromProps(Map.of());
+        groupConfigs = new GroupConfigManager(config.extractGroupConfigMap(shares), config, shares);
         load();
     }
 
@@ -96,23 +111,22 @@ public class GroupShard {
         uncommitted.clear();
         written = committed;
         log.subList((int) committed, log.size()).clear();
-        ShareGroupConfig shares = ShareGroupConfig.fromProps(Map.of());
+        work = new BackgroundWork();
         snapshots.idempotentCreateSnapshot(0);
-        GroupCoordinatorShard.Builder builder =
-            new GroupCoordinatorShard.Builder(config, new GroupConfigManager(Map.of(), config, shares));
+        GroupCoordinatorShard.Builder builder = new GroupCoordinatorShard.Builder(config, groupConfigs);
         builder.withAuthorizerPlugin(Optional.empty());
         shard = builder
             .withLogContext(new LogContext())
             .withTime(time)
             .withTimer(timer)
-            .withExecutor(new NoExecutor())
+            .withExecutor(work)
             .withCoordinatorMetrics(new GroupCoordinatorMetrics())
             .withTopicPartition(new TopicPartition("__consumer_offsets", 0))
             .withSnapshotRegistry(snapshots)
             .build();
         log.forEach(entry -> entry.accept(shard));
         snapshots.idempotentCreateSnapshot(written);
-        shard.onLoaded(CoordinatorMetadataImage.EMPTY);
+        shard.onLoaded(cluster);
     }
 
     private String answer(JsonNode request) throws Exception {
@@ -121,9 +135,14 @@ public class GroupShard {
         answer.putArray("answers");
         time.milliseconds = request.path("now").asLong();
         try {
-            perform(request);
+            if (request.path("looks-again").asBoolean()) {
+                lookAgainAndPerform(request);
+            } else {
+                perform(request);
+            }
         } catch (RuntimeException error) {
             answer.put("error", Errors.forException(error).name());
+            answer.put("message", error.getMessage());
         }
         if (request.has("group")) {
             ArrayNode members = answer.putArray("members");
@@ -134,6 +153,29 @@ public class GroupShard {
                 });
         }
         return answer.toString();
+    }
+
+    // Kafka goes by who wanted what before, where nothing tells it to look again: this does, for one request.
+    private void lookAgainAndPerform(JsonNode request) throws Exception {
+        Field groups = GroupCoordinatorShard.class.getDeclaredField("groupMetadataManager");
+        groups.setAccessible(true);
+        GroupMetadataManager manager = (GroupMetadataManager) groups.get(shard);
+        Map<ModernGroup<?>, ModernGroup.DeadlineAndEpoch> deadlines = new HashMap<>();
+        for (String id : manager.groupIds()) {
+            if (manager.group(id) instanceof ModernGroup<?> group) {
+                deadlines.put(group, group.metadataRefreshDeadline());
+                group.requestMetadataRefresh();
+            }
+        }
+        try {
+            perform(request);
+        } finally {
+            deadlines.forEach((group, former) -> {
+                if (group.metadataRefreshDeadline().deadlineMs == 0) {
+                    group.setMetadataRefreshDeadline(former.deadlineMs, former.epoch);
+                }
+            });
+        }
     }
 
     private void perform(JsonNode request) throws Exception {
@@ -157,9 +199,20 @@ public class GroupShard {
             case "leave" -> write(
                 shard.classicGroupLeave(context, LeaveGroupRequestDataJsonConverter.read(data, (short) 5)),
                 response -> give(token, LeaveGroupResponseDataJsonConverter.write(response, (short) 5)));
-            case "commit-offsets" -> write(
-                shard.commitOffset(context, OffsetCommitRequestDataJsonConverter.read(data, (short) 9)),
-                response -> give(token, OffsetCommitResponseDataJsonConverter.write(response, (short) 9)));
+            case "consumer-heartbeat" -> write(
+                shard.consumerGroupHeartbeat(
+                    context, ConsumerGroupHeartbeatRequestDataJsonConverter.read(data, (short) 1)),
+                response -> give(token, ConsumerGroupHeartbeatResponseDataJsonConverter.write(response, (short) 1)));
+            case "commit-offsets" -> {
+                OffsetCommitRequestData commit = OffsetCommitRequestDataJsonConverter.read(data, (short) 9);
+                // As the broker around the coordinator has found them.
+                commit.topics().forEach(topic -> topic.setTopicId(
+                    cluster.topicMetadata(topic.name()).map(one -> one.id()).orElse(Uuid.ZERO_UUID)));
+                write(shard.commitOffset(context, commit), response -> {
+                    response.topics().forEach(topic -> topic.setTopicId(Uuid.ZERO_UUID));
+                    give(token, OffsetCommitResponseDataJsonConverter.write(response, (short) 9));
+                });
+            }
             case "commit-in-transaction" -> write(
                 request.get("producer").asLong(),
                 shard.commitTransactionalOffset(context, TxnOffsetCommitRequestDataJsonConverter.read(data, (short) 5)),
@@ -191,6 +244,23 @@ public class GroupShard {
                 give(token, DescribeGroupsResponseDataJsonConverter.write(new DescribeGroupsResponseData()
                     .setGroups(shard.describeGroups(context, groups, committed)), (short) 6));
             }
+            case "describe-consumers" -> {
+                List<String> groups = new ArrayList<>();
+                data.forEach(group -> groups.add(group.asText()));
+                give(token, ConsumerGroupDescribeResponseDataJsonConverter.write(new ConsumerGroupDescribeResponseData()
+                    .setGroups(shard.consumerGroupDescribe(groups, committed)), (short) 1));
+            }
+            case "topics" -> {
+                Cluster before = cluster;
+                cluster = Cluster.read(data);
+                shard.onMetadataUpdate(cluster.since(before), cluster);
+            }
+            case "configs" -> {
+                Properties configs = new Properties();
+                data.get("configs").fields().forEachRemaining(
+                    one -> configs.setProperty(one.getKey(), one.getValue().asText()));
+                groupConfigs.updateGroupConfig(data.get("group").asText(), configs);
+            }
             case "list" -> {
                 List<String> states = new ArrayList<>();
                 data.get("states").forEach(state -> states.add(state.asText()));
@@ -200,7 +270,10 @@ public class GroupShard {
                     .setGroups(shard.listGroups(states, types, committed)), (short) 5));
             }
             case "expire-offsets" -> write(shard.cleanupGroupMetadata(), null);
-            case "time" -> timer.fire();
+            case "time" -> {
+                work.run();
+                timer.fire();
+            }
             case "commit" -> {
                 while (!uncommitted.isEmpty()) {
                     uncommitted.poll().run();
@@ -365,21 +438,106 @@ public class GroupShard {
         }
     }
 
-    private static class NoExecutor implements CoordinatorExecutor<CoordinatorRecord> {
+    // What Kafka has done by other threads is done here when time passes, before anything else.
+    private class BackgroundWork implements CoordinatorExecutor<CoordinatorRecord> {
+        private final Map<String, Runnable> waiting = new LinkedHashMap<>();
+
         @Override
         public <R> boolean schedule(
             String key, TaskRunnable<R> task, TaskOperation<CoordinatorRecord, R> operation) {
-            throw new UnsupportedOperationException();
+            return waiting.putIfAbsent(key, () -> {
+                try {
+                    write(operation.onComplete(task.run(), null), null);
+                } catch (Throwable error) {
+                    throw new IllegalStateException(error);
+                }
+            }) == null;
         }
 
         @Override
         public boolean isScheduled(String key) {
-            return false;
+            return waiting.containsKey(key);
         }
 
         @Override
-        public void cancel(String key) { }
+        public void cancel(String key) {
+            waiting.remove(key);
+        }
+
+        private void run() {
+            List<Runnable> tasks = new ArrayList<>(waiting.values());
+            waiting.clear();
+            tasks.forEach(Runnable::run);
+        }
     }
+
+    private record Topic(String name, Uuid id, int partitionCount, List<List<String>> racks)
+        implements CoordinatorMetadataImage.TopicMetadata {
+        @Override
+        public List<String> partitionRacks(int partition) {
+            return new ArrayList<>(racks.get(partition));
+        }
+    }
+
+    private record Cluster(long version, List<Topic> topics) implements CoordinatorMetadataImage {
+        private static Cluster read(JsonNode data) {
+            List<Topic> topics = new ArrayList<>();
+            data.get("topics").forEach(topic -> {
+                List<List<String>> racks = new ArrayList<>();
+                topic.get("racks").forEach(partition -> {
+                    List<String> names = new ArrayList<>();
+                    partition.forEach(rack -> names.add(rack.asText()));
+                    racks.add(names);
+                });
+                topics.add(new Topic(
+                    topic.get("name").asText(), Uuid.fromString(topic.get("id").asText()), racks.size(), racks));
+            });
+            return new Cluster(data.get("version").asLong(), topics);
+        }
+
+        private CoordinatorMetadataDelta since(Cluster before) {
+            Set<Uuid> deleted = new HashSet<>(before.topicIds());
+            deleted.removeAll(topicIds());
+            Set<Uuid> created = new HashSet<>(topicIds());
+            created.removeAll(before.topicIds());
+            List<Uuid> changed = topics.stream().filter(one -> !before.topics.contains(one)).map(Topic::id).toList();
+            return new Changes(created, changed, deleted, before);
+        }
+
+        @Override
+        public Set<Uuid> topicIds() {
+            return new HashSet<>(topics.stream().map(Topic::id).toList());
+        }
+
+        @Override
+        public Set<String> topicNames() {
+            return new HashSet<>(topics.stream().map(Topic::name).toList());
+        }
+
+        @Override
+        public Optional<TopicMetadata> topicMetadata(String name) {
+            return topics.stream().filter(one -> one.name.equals(name)).map(one -> (TopicMetadata) one).findFirst();
+        }
+
+        @Override
+        public Optional<TopicMetadata> topicMetadata(Uuid id) {
+            return topics.stream().filter(one -> one.id.equals(id)).map(one -> (TopicMetadata) one).findFirst();
+        }
+
+        @Override
+        public CoordinatorMetadataDelta emptyDelta() {
+            return new Changes(Set.of(), List.of(), Set.of(), this);
+        }
+
+        @Override
+        public boolean isEmpty() {
+            return topics.isEmpty();
+        }
+    }
+
+    private record Changes(
+        Collection<Uuid> createdTopicIds, Collection<Uuid> changedTopicIds, Set<Uuid> deletedTopicIds,
+        CoordinatorMetadataImage image) implements CoordinatorMetadataDelta { }
 
     private static class VirtualTime implements Time {
         private long milliseconds;

@@ -64,6 +64,9 @@ class ClassicRebalance:
     # ---- the next generation
 
     def join_deadline(self, group: ClassicGroup, now_ms: int, out: Outcome) -> None:
+        if group.state is not State.PREPARING_REBALANCE:
+            # Set for a group of the same name, which became a consumer group meanwhile.
+            return
         if group.initial_delay is not None:
             delay_ms, remaining_ms = group.initial_delay
             if group.new_member_added and remaining_ms != 0:

@@ -71,12 +71,16 @@ class ConsumerTarget:
 
     def _spec(self, group: ConsumerGroup, updated: ConsumerMember) -> GroupSpec:
         members = {**group.members, updated.member_id: updated}
-        order = names_in_hash_order(list(dict.fromkeys((*group.member_ids_in_order(), updated.member_id))))
         former_id = updated.member_id
         if updated.instance_id is not None:
             former_id = group.static_members.get(updated.instance_id, updated.member_id)
-            if former_id != updated.member_id:
-                order.remove(former_id)
+        names = dict.fromkeys((*group.member_ids_in_order(), updated.member_id))
+        count_at_once = len(names)
+        if former_id != updated.member_id:
+            del names[former_id]
+            # Kafka takes the former out of its table before or after it puts in the latter, depending on their names.
+            count_at_once -= names_in_hash_order([updated.member_id, former_id])[0] == former_id
+        order = names_in_hash_order(names, count_at_once)
         # Most have the same subscription as the one before.
         known: dict[tuple[frozenset[str], str | None], frozenset[UUID]] = {}
         specs: dict[str, MemberSpec] = {}

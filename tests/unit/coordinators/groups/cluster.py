@@ -37,6 +37,9 @@ class Cluster:
         del self._topics[name]
         self.version += 1
 
+    def topic(self, name: str) -> Topic:
+        return self._topics[name]
+
     def id_of(self, name: str) -> UUID:
         return self._topics[name].id
 
