@@ -1,7 +1,7 @@
 """`odradek group`: who reads together, how far they are behind, where they shall go on."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +9,7 @@ import typer
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.cli.errors import UserError, explain_refusal, nearest
+from odradek.cli.group_description import describe_as_json, print_described
 from odradek.cli.group_lag import show_lag
 from odradek.cli.group_reset import Scope, Wishes, plan_resets, plans_as_json, print_plans, say_remarks
 from odradek.cli.offset_file import offsets_as_csv
@@ -18,7 +19,8 @@ from odradek.cli.partition_names import name_partitions, partitions_named
 from odradek.cli.progress import progress
 from odradek.cli.terminal import is_terminal, say
 from odradek.client.cluster import Cluster
-from odradek.client.groups import EMPTY, GroupDescription, GroupListing, GroupMember, Groups
+from odradek.client.groups import CLASSIC, CONSUMER, GroupDescription, GroupListing, Groups
+from odradek.client.rebalances import last_rebalances
 
 app = typer.Typer(help="List, describe, reset and delete groups; see how far they are behind.", no_args_is_help=True)
 
@@ -33,6 +35,9 @@ STATES = (
     "NotReady",
 )
 TYPES = ("classic", "consumer", "share", "streams")
+
+# What is told over HTTP comes at once, or is done without.
+_HTTP_TIMEOUT_S = 2.0
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="GROUP…", show_default=False)]
 # As kafka-consumer-groups has it.
@@ -76,14 +81,23 @@ def describe(
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
-    """Show a group's state, protocol and coordinator, and its members with what they are assigned."""
+    """Show a group's state, protocol and coordinator, and its members with what they are assigned.
+
+    Of classic groups, and if their coordinator has an http.address that is reached from here, also the last
+    rebalances: who caused each, why, and how long it took.
+    """
     with open_cluster(bootstrap, timeout) as cluster:
         described = _describe(cluster, _chosen(cluster, names, group, all_groups))
+        told = last_rebalances(cluster, (one.coordinator for one in described), timeout_s=min(timeout, _HTTP_TIMEOUT_S))
+    rebalances = [
+        None if one.coordinator not in told or one.type != CLASSIC else told[one.coordinator].get(one.id, [])
+        for one in described
+    ]
     if format is OutputFormat.JSON:
-        print_json([_as_json(one) for one in described])
+        print_json([describe_as_json(one, held) for one, held in zip(described, rebalances, strict=True)])
         return
-    for one in described:
-        _print_described(one)
+    for one, held in zip(described, rebalances, strict=True):
+        print_described(one, held)
 
 
 @app.command()
@@ -270,7 +284,7 @@ def _chosen(
         raise UserError("which group? name one or more, or give --all-groups")
     if not all_groups:
         return chosen
-    if not (listed := _listings(cluster, (), ("classic", "consumer"))):
+    if not (listed := _listings(cluster, (), (CLASSIC, CONSUMER))):
         raise UserError("there is no group yet: consumers make them by joining")
     return [one.id for one in listed]
 
@@ -302,53 +316,6 @@ def _unknown_group(cluster: Cluster, group_id: str) -> UserError:
     return UserError(f"there is no group {group_id!r}: `odradek group list` shows all")
 
 
-def _print_described(one: GroupDescription) -> None:
-    is_classic = one.epoch is None
-    print_table(
-        (
-            "group",
-            "type",
-            "state",
-            "protocol",
-            "assignor",
-            "coordinator",
-            "members",
-            *(() if is_classic else ("epoch",)),
-        ),
-        [
-            (
-                one.id,
-                one.type,
-                one.state,
-                one.protocol_type or None,
-                one.assignor or None,
-                str(one.coordinator),
-                len(one.members),
-                *(() if is_classic else (one.epoch,)),
-            )
-        ],
-    )
-    if not one.members:
-        say(f"group {one.id!r} has no members" + ("" if one.state == EMPTY else f", and is {one.state}"))
-        return
-    columns = ("client", "host", "instance", "assigned", *(() if is_classic else ("on its way to", "epoch")), "member")
-    print_table(columns, [_member_row(member, is_classic) for member in one.members])
-    if one.is_active and one.state != "Stable":
-        say(f"group {one.id!r} is rebalancing")
-
-
-def _member_row(member: GroupMember, is_classic: bool) -> tuple[object, ...]:
-    target = member.target if member.target != member.assigned else None
-    return (
-        member.client_id,
-        member.host,
-        member.instance_id,
-        "not readable" if member.assigned is None else name_partitions(member.assigned) or None,
-        *(() if is_classic else (target and name_partitions(target), member.epoch)),
-        member.id,
-    )
-
-
 def _listing_as_json(one: GroupListing) -> dict[str, Any]:
     return {
         "group": one.id,
@@ -357,40 +324,6 @@ def _listing_as_json(one: GroupListing) -> dict[str, Any]:
         "protocol_type": one.protocol_type,
         "coordinator": one.coordinator_id,
     }
-
-
-def _as_json(one: GroupDescription) -> dict[str, Any]:
-    return {
-        "group": one.id,
-        "type": one.type,
-        "state": one.state,
-        "protocol_type": one.protocol_type,
-        "assignor": one.assignor,
-        "coordinator": {"node": one.coordinator.node_id, "address": str(one.coordinator.address)},
-        "epoch": one.epoch,
-        "assignment_epoch": one.assignment_epoch,
-        "members": [
-            {
-                "member": member.id,
-                "instance": member.instance_id,
-                "client": member.client_id,
-                "host": member.host,
-                "rack": member.rack,
-                "epoch": member.epoch,
-                "subscribed": list(member.subscribed),
-                "subscribed_pattern": member.subscribed_pattern,
-                "assigned": _partitions_as_json(member.assigned),
-                "target": _partitions_as_json(member.target),
-            }
-            for member in one.members
-        ],
-    }
-
-
-def _partitions_as_json(partitions: Iterable[Any] | None) -> list[dict[str, Any]] | None:
-    if partitions is None:
-        return None
-    return [{"topic": one.topic, "partition": one.partition} for one in partitions]
 
 
 def _counted(count: int, noun: str) -> str:

@@ -1,0 +1,110 @@
+"""One group on paper: state, members, and why it was called together of late."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from odradek.base.ids import TopicPartition
+from odradek.cli.output import print_table
+from odradek.cli.partition_names import name_partitions
+from odradek.cli.terminal import say
+from odradek.cli.times import format_span, format_time
+from odradek.client.groups import EMPTY, GroupDescription, GroupMember
+from odradek.client.rebalances import Rebalance
+
+
+def print_described(one: GroupDescription, rebalances: Sequence[Rebalance] | None) -> None:
+    """`rebalances` is None where nobody tells."""
+    _print_state(one)
+    if rebalances:
+        print_table(
+            ("rebalance began", "took", "cause"),
+            [(format_time(held.began_ms), _took(held), held.cause) for held in rebalances],
+        )
+
+
+def _print_state(one: GroupDescription) -> None:
+    is_classic = one.epoch is None
+    print_table(
+        (
+            "group",
+            "type",
+            "state",
+            "protocol",
+            "assignor",
+            "coordinator",
+            "members",
+            *(() if is_classic else ("epoch",)),
+        ),
+        [
+            (
+                one.id,
+                one.type,
+                one.state,
+                one.protocol_type or None,
+                one.assignor or None,
+                str(one.coordinator),
+                len(one.members),
+                *(() if is_classic else (one.epoch,)),
+            )
+        ],
+    )
+    if not one.members:
+        say(f"group {one.id!r} has no members" + ("" if one.state == EMPTY else f", and is {one.state}"))
+        return
+    columns = ("client", "host", "instance", "assigned", *(() if is_classic else ("on its way to", "epoch")), "member")
+    print_table(columns, [_member_row(member, is_classic) for member in one.members])
+    if one.is_active and one.state != "Stable":
+        say(f"group {one.id!r} is rebalancing")
+
+
+def _member_row(member: GroupMember, is_classic: bool) -> tuple[object, ...]:
+    target = member.target if member.target != member.assigned else None
+    return (
+        member.client_id,
+        member.host,
+        member.instance_id,
+        "not readable" if member.assigned is None else name_partitions(member.assigned) or None,
+        *(() if is_classic else (target and name_partitions(target), member.epoch)),
+        member.id,
+    )
+
+
+def describe_as_json(one: GroupDescription, rebalances: Sequence[Rebalance] | None) -> dict[str, Any]:
+    return {
+        "group": one.id,
+        "type": one.type,
+        "state": one.state,
+        "protocol_type": one.protocol_type,
+        "assignor": one.assignor,
+        "coordinator": {"node": one.coordinator.node_id, "address": str(one.coordinator.address)},
+        "epoch": one.epoch,
+        "assignment_epoch": one.assignment_epoch,
+        "members": [
+            {
+                "member": member.id,
+                "instance": member.instance_id,
+                "client": member.client_id,
+                "host": member.host,
+                "rack": member.rack,
+                "epoch": member.epoch,
+                "subscribed": list(member.subscribed),
+                "subscribed_pattern": member.subscribed_pattern,
+                "assigned": _partitions_as_json(member.assigned),
+                "target": _partitions_as_json(member.target),
+            }
+            for member in one.members
+        ],
+        "rebalances": None
+        if rebalances is None
+        else [{"cause": held.cause, "began_ms": held.began_ms, "ended_ms": held.ended_ms} for held in rebalances],
+    }
+
+
+def _partitions_as_json(partitions: Iterable[TopicPartition] | None) -> list[dict[str, Any]] | None:
+    if partitions is None:
+        return None
+    return [{"topic": one.topic, "partition": one.partition} for one in partitions]
+
+
+def _took(held: Rebalance) -> str | None:
+    return None if held.ended_ms is None else format_span(held.ended_ms - held.began_ms)

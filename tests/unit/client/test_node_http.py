@@ -1,0 +1,136 @@
+"""What nodes tell over HTTP, and all that may answer there instead."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.client.address import Address
+from odradek.client.admin import DESCRIBE_CONFIGS
+from odradek.client.cluster import Cluster
+from odradek.client.connection import milliseconds
+from odradek.client.coordinators import Coordinator
+from odradek.client.node_http import HTTP_ADDRESS, NoEndpoint, ask_node
+from odradek.client.rebalances import Rebalance, last_rebalances
+from odradek.protocol.schemas import Message, Schema
+from tests.node_process import free_ports
+from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
+
+CLUSTER_ID = "scripted"
+REBALANCE = {"cause": "it came", "began_ms": 5, "ended_ms": None}
+ANSWER = {"node": 1, "cluster": CLUSTER_ID, "groups": [{"group": "g", "state": "Stable", "rebalances": [REBALANCE]}]}
+
+
+@contextmanager
+def endpoint(body: bytes, status: int = 200) -> Iterator[int]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def broker_with(http_address: str | None) -> Iterator[Cluster]:
+    def configs(request: Message, chosen: Schema) -> Message:
+        config = chosen.new(
+            "DescribeConfigsResourceResult",
+            name=HTTP_ADDRESS,
+            value=http_address,
+            read_only=True,
+            config_source=4,
+            is_sensitive=False,
+            synonyms=(),
+            config_type=2,
+            documentation=None,
+        )
+        result = chosen.new(
+            "DescribeConfigsResult",
+            error_code=ErrorCode.none,
+            error_message=None,
+            resource_type=4,
+            resource_name="1",
+            configs=() if http_address is None else (config,),
+        )
+        return chosen.new("DescribeConfigsResponse", throttle_time=milliseconds(0), results=(result,))
+
+    with ScriptedBroker({DESCRIBE_CONFIGS: configs}, {METADATA: (0, 12), DESCRIBE_CONFIGS: (1, 4)}) as broker:
+        broker.answers[METADATA] = broker.metadata({})
+        with Cluster([broker.address], timeout_s=5.0) as cluster:
+            yield cluster
+
+
+def ask(cluster: Cluster) -> Any:
+    return ask_node(cluster, CLUSTER_ID, 1, "127.0.0.1", "/v1/rebalances", timeout_s=5.0)
+
+
+@pytest.mark.parametrize("form", ["{port}", "127.0.0.1:{port}", ":{port}", "0.0.0.0:{port}", "[::]:{port}"])
+def test_the_address_as_it_may_be_written(form: str) -> None:
+    with endpoint(json.dumps(ANSWER).encode()) as port, broker_with(form.format(port=port)) as cluster:
+        assert ask(cluster) == ANSWER
+
+
+@pytest.mark.parametrize("text", [None, "", "0", "127.0.0.1:0", "nonsense", "127.0.0.1:99999999"])
+def test_a_broker_without_an_address_that_others_can_know(text: str | None) -> None:
+    with broker_with(text) as cluster, pytest.raises(NoEndpoint):
+        ask(cluster)
+
+
+def test_nobody_listens() -> None:
+    with broker_with(str(free_ports(1)[0])) as cluster, pytest.raises(NoEndpoint, match="does not answer from here"):
+        ask(cluster)
+
+
+HOSTILE = {
+    "nothing": b"",
+    "no JSON": b"<html>",
+    "a list": b"[]",
+    "deep": b"[" * 100_000,
+    "no text": b"\xff\xfe",
+    "without a node": b"{}",
+    "another node": json.dumps({**ANSWER, "node": 2}).encode(),
+    "another cluster": json.dumps({**ANSWER, "cluster": "other"}).encode(),
+    "no groups": json.dumps({"node": 1, "cluster": CLUSTER_ID}).encode(),
+    "odd groups": json.dumps({**ANSWER, "groups": 5}).encode(),
+    "odd times": json.dumps({**ANSWER, "groups": [{"group": "g", "rebalances": [{"cause": "x"}]}]}).encode(),
+}
+
+
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_who_does_not_tell_is_left_out(body: bytes) -> None:
+    with endpoint(body) as port, broker_with(str(port)) as cluster:
+        assert last_rebalances(cluster, [Coordinator(1, Address("127.0.0.1", 1))], timeout_s=5.0) == {}
+
+
+def test_what_went_wrong_there_is_no_answer() -> None:
+    with (
+        endpoint(json.dumps(ANSWER).encode(), 500) as port,
+        broker_with(str(port)) as cluster,
+        pytest.raises(NoEndpoint, match="answers 500"),
+    ):
+        ask(cluster)
+
+
+def test_rebalances_by_group() -> None:
+    coordinator = Coordinator(1, Address("127.0.0.1", 1))
+    with endpoint(json.dumps(ANSWER).encode()) as port, broker_with(str(port)) as cluster:
+        found = last_rebalances(cluster, [coordinator, coordinator], timeout_s=5.0)
+    assert found == {coordinator: {"g": [Rebalance(cause="it came", began_ms=5, ended_ms=None)]}}
