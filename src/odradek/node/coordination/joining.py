@@ -23,7 +23,7 @@ from odradek.metadata.image import ClusterImage
 from odradek.metadata.topic_names import TRANSACTION_STATE
 from odradek.net.peer import NotServed, PeerError
 from odradek.node.coordination.broker_lanes import BrokerLanes, BrokerPeers
-from odradek.protocol.schemas import Message, Schema
+from odradek.protocol.schemas import Message, Schema, SerialError
 from odradek.waiting.pending_answer import PendingAnswer
 
 logger = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class Joining:
             for asked in by_name.values():
                 asked.refuse(ErrorCode.none)
             return
-        except PeerError as error:
+        except (PeerError, SerialError, ValueError) as error:
             logger.info("the transaction coordinator on broker %d could not be asked: %s", broker_id, error)
             for asked in by_name.values():
                 asked.refuse(ErrorCode.network_exception)

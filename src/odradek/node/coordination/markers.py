@@ -119,10 +119,16 @@ class MarkerSender:
         wanted = [one for one in sendings if one.is_wanted()]
         if not wanted:
             return
-        if broker_id == self._node_id:
-            answers = await asyncio.gather(*(self._write_here(one.markers) for one in wanted))
-        else:
-            answers = await self._ask(broker_id, wanted)
+        answers: Sequence[Mapping[TopicPartition, ErrorCode]]
+        try:
+            if broker_id == self._node_id:
+                answers = await asyncio.gather(*(self._write_here(one.markers) for one in wanted))
+            else:
+                answers = await self._ask(broker_id, wanted)
+        except Exception:
+            # A fault of ours: no transaction may stay open for it.
+            logger.exception("broker %d could not be told how transactions end", broker_id)
+            answers = [{} for _ in wanted]
         for sending, errors in zip(wanted, answers, strict=True):
             self._answered(sending, errors)
 
