@@ -142,6 +142,17 @@ def until(happens: Callable[[], bool], within_s: float = 5.0, *, what: str = "")
         time.sleep(0.02)
 
 
+def until_coordinated(connection: RawConnection) -> None:
+    """Until groups have a coordinator, and it has loaded."""
+
+    def is_loaded() -> bool:
+        (found,) = connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": ["any"]}).coordinators
+        (state,) = connection.ask(Api.DESCRIBE_GROUPS, 5, {"groups": ["any"]}).groups
+        return found.error_code is ErrorCode.none and state.error_code is ErrorCode.none
+
+    until(is_loaded, 30, what="a coordinator")
+
+
 def filled_values(count: int, size: int = 1000) -> Sequence[bytes]:
     """Values that all differ, each `size` bytes long."""
     return [(b"%d-" % number).ljust(size, b".") for number in range(count)]

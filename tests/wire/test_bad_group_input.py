@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from tests.apis import Api
 from tests.node_process import NodeProcess
 from tests.raw_wire import RawConnection
-from tests.wire.plain_requests import create_topic, until
+from tests.wire.plain_requests import create_topic, until_coordinated
 from tests.wire.stall_watch import StallWatch
 
 TOPIC = "bad-group-input"
@@ -33,13 +33,7 @@ def coordinated(broker: NodeProcess) -> NodeProcess:
     """With a topic, and a coordinator that has loaded."""
     with RawConnection(broker.port) as connection:
         assert create_topic(connection, TOPIC, partitions=3) is ErrorCode.none
-
-        def is_loaded() -> bool:
-            (found,) = connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": ["any"]}).coordinators
-            (state,) = connection.ask(Api.DESCRIBE_GROUPS, 5, {"groups": ["any"]}).groups
-            return found.error_code is ErrorCode.none and state.error_code is ErrorCode.none
-
-        until(is_loaded, 30, what="a coordinator")
+        until_coordinated(connection)
     return broker
 
 
