@@ -58,32 +58,51 @@ class RequestKind:
 
 
 class RequestCount:
-    """The requests of one kind that came in one version."""
+    """The requests of one kind that came in one version. Whoever takes one up counts it off:
 
-    __slots__ = ("_measured", "count", "kind", "stride")
+    `left -= 1`, and where nothing is left, `begin_again()` and, when it is answered, `measured(…)`.
+    """
+
+    __slots__ = ("_counted", "_measured", "_stride", "kind", "left")
 
     def __init__(self, kind: RequestKind) -> None:
         self.kind: Final = kind
-        self.count = 0
-        self.stride = 1
-        """The time is taken of those whose number is a multiple of this."""
+        self._counted = 0
         self._measured = 0
+        # Of so many requests one is measured.
+        self._stride = 1
+        self.left = 1
+        """How many are counted off until the next is measured, that one included."""
+
+    @property
+    def count(self) -> int:
+        return self._counted + self._stride - self.left
+
+    def correct(self, number: int) -> None:
+        """So many more there were, or fewer."""
+        self._counted += number
+
+    def begin_again(self) -> None:
+        self._counted += self._stride
+        self._measured += 1
+        if self._measured >= MEASURED_MAX:
+            self._measured = 0
+            self._stride = min(STRIDE_MAX, 2 * self._stride)
+        self.left = self._stride
 
     def measured(self, arrived: float, started: float, handled: float, answered: float) -> None:
-        stride, kind = self.stride, self.kind
+        stride, kind = self._stride, self.kind
         kind.queue.observe(started - arrived, stride)
         kind.local.observe(handled - started, stride)
         kind.remote.observe(answered - handled, stride)
         kind.total.observe(answered - arrived, stride)
-        self._measured += 1
-        if self._measured >= MEASURED_MAX:
-            self._measured = 0
-            self.stride = min(STRIDE_MAX, 2 * stride)
 
     def calm_down(self) -> None:
         """Now and then: there may be fewer of them by now."""
+        self._counted = self.count
         self._measured = 0
-        self.stride = max(1, self.stride // 2)
+        self._stride = max(1, self._stride // 2)
+        self.left = self._stride
 
 
 class RequestMeter:
@@ -100,8 +119,8 @@ class RequestMeter:
         followers = self._followers
         if followers is not None and followers is not self.requests:
             # The one that is being handled was counted before anybody had looked into it.
-            self.requests.count -= 1
-            followers.count += 1
+            self.requests.correct(-1)
+            followers.correct(1)
             self.requests = followers
 
     def failed(self, codes: Iterable[ErrorName]) -> None:

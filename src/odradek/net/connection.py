@@ -229,7 +229,10 @@ class ClientConnection(asyncio.Protocol):
             self._handle(frames[0], now)
         elif frames:
             self._waiting.extend(frames)
-            self._arrivals.extend([now] * len(frames))
+            if len(frames) == 1:
+                self._arrivals.append(now)
+            else:
+                self._arrivals.extend([now] * len(frames))
             self._waiting_bytes += sum(map(len, frames))
             self._work_off()
         if self._reader.failure is not None:
@@ -309,7 +312,7 @@ class ClientConnection(asyncio.Protocol):
                 handled += 1
                 frame = waiting.popleft()
                 self._waiting_bytes -= len(frame)
-                self._handle(frame, self._arrivals.popleft(), has_waited=True)
+                self._handle(frame, self._arrivals.popleft(), True)
         finally:
             self._held_back = None
             if held_back:
@@ -360,8 +363,9 @@ class ClientConnection(asyncio.Protocol):
                 # Hardly anybody sends tagged fields in a header.
                 body = body + 1 if frame.startswith(b"\0", body) else skip_tagged_fields(frame, body)
             requests = context.meter.requests
-            requests.count += 1
-            if requests.count % requests.stride == 0:
+            requests.left -= 1
+            if not requests.left:
+                requests.begin_again()
                 started = self._monotonic() if has_waited else arrived
             answer = self._dispatcher.dispatch(frame, body, context)
         except SerialError as error:
