@@ -63,6 +63,23 @@ def ask_coordinators(
     return cluster.retry(what, attempt)
 
 
+def ask_every_broker(
+    cluster: Cluster, what: str, ask: Callable[[int], Sequence[T]], on_answer: Callable[[int], None]
+) -> list[T]:
+    """What each broker says of what it coordinates. If one goes, or loads, all are asked anew: what it had may be with
+    one that was asked before.
+    """
+
+    def attempt() -> list[T]:
+        found: list[T] = []
+        for node_id in sorted(cluster.layout().brokers):
+            found += ask(node_id)
+            on_answer(1)
+        return found
+
+    return cluster.retry(what, attempt)
+
+
 def raise_if_refused(answer: T | KafkaError) -> T:
     if isinstance(answer, KafkaError):
         raise answer

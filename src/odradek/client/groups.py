@@ -16,6 +16,7 @@ from odradek.client.coordinators import (
     CoordinatorType,
     answer_of,
     ask_coordinators,
+    ask_every_broker,
     raise_if_refused,
     require_part,
 )
@@ -103,13 +104,12 @@ class Groups:
         on_answer: Callable[[int], None] = lambda amount: None,
     ) -> list[GroupListing]:
         """Of all brokers, in the order of their names; of the given states and types, or of any."""
-        found: dict[str, GroupListing] = {}
-        brokers = self._cluster.retry("listing brokers", self._cluster.layout).brokers
-        for node_id in sorted(brokers):
-            ask = partial(self._list_at, node_id, tuple(states), tuple(types))
-            # A group that moves meanwhile may be seen twice.
-            found |= {one.id: one for one in self._cluster.retry(f"listing the groups of broker {node_id}", ask)}
-            on_answer(1)
+
+        def ask(node_id: int) -> Sequence[GroupListing]:
+            return self._list_at(node_id, tuple(states), tuple(types))
+
+        # A group that moves meanwhile may be seen twice.
+        found = {one.id: one for one in ask_every_broker(self._cluster, "listing groups", ask, on_answer)}
         return [found[group_id] for group_id in sorted(found)]
 
     def describe(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:

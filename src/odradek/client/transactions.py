@@ -17,6 +17,7 @@ from odradek.client.coordinators import (
     CoordinatorType,
     answer_of,
     ask_coordinators,
+    ask_every_broker,
     raise_if_refused,
 )
 from odradek.client.errors import UnknownPartition
@@ -114,12 +115,8 @@ class Transactions:
                 for one in response.transaction_states
             ]
 
-        found: dict[str, TransactionListing] = {}
-        brokers = self._cluster.retry("listing brokers", self._cluster.layout).brokers
-        for node_id in sorted(brokers):
-            what = f"listing the transactions of broker {node_id}"
-            found |= {one.transactional_id: one for one in self._cluster.retry(what, partial(ask, node_id))}
-            on_answer(1)
+        listed = ask_every_broker(self._cluster, "listing transactions", ask, on_answer)
+        found = {one.transactional_id: one for one in listed}
         return [found[transactional_id] for transactional_id in sorted(found)]
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | KafkaError]:
