@@ -279,6 +279,15 @@ def test_what_is_committed_stays() -> None:
     assert broken(told(5, "node1", "node2"), DiskSeen(node="node2", seconds=2.0, end_offset=4)) == {STAYS}
 
 
+def test_what_others_have_in_its_place_is_not_what_is_committed() -> None:
+    """Voters change, and the last one of another epoch ends at the same offset."""
+    other = batch(4, epoch=0)
+    held = replace(told(5, "node1", "node2"), voters=frozenset({"node1", "node3"}))
+    held = replace(held, holders={**held.holders, "node3": other})
+    assert not broken(held, DiskSeen(node="node3", seconds=2.0, end_offset=3))
+    assert broken(replace(held, former_voters=held.voters)) == {ON_A_MAJORITY}
+
+
 def test_a_leader_that_nobody_follows_writes_nothing() -> None:
     late = Appended(node="node1", batch=batch(1), seconds=5.0)
     assert broken(leads(1, 1, 1.0), late) == {RESIGNS}

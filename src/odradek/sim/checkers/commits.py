@@ -64,10 +64,13 @@ def check_told(history: QuorumHistory) -> Iterator[Violation]:
 
 
 def _best_held(told: HighWatermarkTold) -> frozenset[str]:
-    """The nodes that have the same at the end of it; of several, those that are most."""
+    """The nodes that have the same at the end of it as the leader. As long as its own disk has not got it, those that
+    have the same as most do."""
     having: dict[LogBatch, set[str]] = defaultdict(set)
     for name, batch in told.holders.items():
         having[batch].add(name)
+    if told.leader in told.holders:
+        return frozenset(having[told.holders[told.leader]])
     most = max(having.values(), key=lambda names: (len(names & told.voters), sorted(names)), default=set[str]())
     return frozenset(most)
 
