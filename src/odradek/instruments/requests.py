@@ -14,7 +14,7 @@ from odradek.instruments.histogram import Histogram
 FETCH: Final = "Fetch"
 FROM_CONSUMERS: Final = "FetchConsumer"
 FROM_FOLLOWERS: Final = "FetchFollower"
-MEASURED_MAX: Final = 1000
+MEASURED_MAX: Final = 200
 """Requests whose time is taken before that is done for half of them only, from then on."""
 STRIDE_MAX: Final = 64
 
