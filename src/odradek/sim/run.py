@@ -9,6 +9,7 @@ from odradek.sim.checkers.metadata import check_metadata
 from odradek.sim.checkers.quorum import check_quorum
 from odradek.sim.checkers.records import check_records
 from odradek.sim.checkers.replicas import check_replicas
+from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.evidence import Evidence, settings_of
 from odradek.sim.faults import Fault, draw
@@ -96,6 +97,7 @@ class _Run:
             log_dirs,
             replication_factor,
             has_records=scenario.has_records,
+            has_transactions=scenario.has_transactions,
             admin_seconds=scenario.admin_seconds,
             changes_voters=scenario.changes_voters,
         )
@@ -145,6 +147,7 @@ class _Run:
         ]
         if self._replicas is not None:
             found += check_replicas(self._replicas.history, self.workload.history)
+        found += check_transactions(self.workload.transactions, VERIFIER if self._is_verified else None)
         found += check_metadata(self.workload.history)
         settings = settings_of(self._nodes)
         found += check_quorum(

@@ -39,6 +39,8 @@ class Scenario:
     """Replication factors of topics with min.insync.replicas, of which one is drawn. None: topics have one replica."""
     node_properties: Sequence[tuple[str, Sequence[str]]] = ()
     """Of all nodes, one value of each is drawn."""
+    has_transactions: bool = False
+    """Whether there are transactional producers, and readers of what they commit."""
     spares_a_copy: bool = False
     """Whether a node dies only while another one that lives has everything that was committed."""
 
@@ -187,12 +189,30 @@ REPLICAS_APART: Final = replace(
     layout=THREE_CONTROLLERS_THREE_BROKERS,
     replication=((3, 2), (2, 2), (2, 2), (3, 3), (2, 1)),
 )
+TRANSACTIONS: Final = replace(
+    REPLICAS_CRASH,
+    name="transactions",
+    promise="9 to 13: any of three brokers die, coordinators among them, while transactions run",
+    has_records=False,
+    has_transactions=True,
+    replication=((3, 2),),
+    node_properties=(
+        *_REPLICA_PROPERTIES,
+        ("transaction.state.log.replication.factor", ("3",)),
+        ("transaction.state.log.min.isr", ("2",)),
+        ("transaction.state.log.num.partitions", ("2",)),
+        ("offsets.topic.replication.factor", ("3",)),
+        ("offsets.topic.num.partitions", ("2",)),
+        ("transaction.abort.timed.out.transaction.cleanup.interval.ms", ("300", "1000")),
+    ),
+)
 REPLICA_SCENARIOS: Final = (REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART)
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     one.name: one
     for one in (
         *(PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, VOTERS_CHANGE),
         *REPLICA_SCENARIOS,
+        TRANSACTIONS,
     )
 }
 # One after the other, where a seed is to choose.

@@ -8,6 +8,7 @@ from odradek.base.ids import TopicPartition
 from odradek.sim.clients.admin import Admin
 from odradek.sim.clients.chatter import Chatter
 from odradek.sim.clients.cluster_client import LOWEST_VERSION, LOWEST_VERSION_WITH_EPOCHS, ClusterClient
+from odradek.sim.clients.committed_reader import CommittedReader
 from odradek.sim.clients.deleter import Deleter
 from odradek.sim.clients.electorate import Electorate
 from odradek.sim.clients.inspector import Inspector
@@ -17,14 +18,17 @@ from odradek.sim.clients.producer import IN_FLIGHT_MAX, Producer
 from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.rearranger import Rearranger
 from odradek.sim.clients.spoiler import Spoiler
+from odradek.sim.clients.transactor import Transactor
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.clients.witness import Witness
 from odradek.sim.history import History
 from odradek.sim.layout import CLIENT_PORT, Plan
 from odradek.sim.machine import Ports
+from odradek.sim.transaction_history import TransactionHistory
 from odradek.sim.world import World
 
 VERIFIER: Final = "verifier"
+ACCOUNTS: Final = "accounts"
 INSPECTOR: Final = "inspector"
 _ADMIN_TOPICS: Final = {"admin1": ("alpha", "beta"), "admin2": ("gamma", "delta")}
 ADMIN_TOPICS: Final = tuple(chain.from_iterable(_ADMIN_TOPICS.values()))
@@ -48,6 +52,7 @@ class Workload:
         replication_factor: int = 1,
         *,
         has_records: bool = True,
+        has_transactions: bool = False,
         admin_seconds: Sequence[float] = (0.2, 1.0),
         changes_voters: bool = False,
     ) -> None:
@@ -72,8 +77,14 @@ class Workload:
         # Clients that come to an end, and have not yet.
         self._busy: Final[set[str]] = set()
         self._works: Final[dict[str, Work]] = {}
+        self.transactions: Final = TransactionHistory()
+        self.transactional_partitions: Final[list[TopicPartition]] = []
+        self._transactors: Final[list[Transactor]] = []
         if has_records:
             self._add_users_of_records(log_dirs)
+        if has_transactions:
+            self._add_users_of_transactions()
+            return
         if self.is_replicated:
             self._add_users_of_replicas()
             return
@@ -102,6 +113,16 @@ class Workload:
         if self._random.random() < 0.5:
             self._works["deleter"] = self._now_and_then(Deleter, self._random.choice(self.partitions), 1.0)
 
+    def _add_users_of_transactions(self) -> None:
+        self.transactional_partitions.extend(TopicPartition(ACCOUNTS, index) for index in range(3))
+        for number in range(self._random.choice((1, 2, 3))):
+            patience_seconds = self._random.choice((0.3, 1.0))
+            for copy in range(self._random.choice((1, 2))):
+                self._works[f"transactor{number}{'ab'[copy]}"] = self._transactor(f"id{number}", patience_seconds)
+        for partition in self.transactional_partitions:
+            self._works[f"reader{partition.partition}"] = self._committed_reader(partition)
+        self._works["rearranger"] = self._rearranger(self.transactional_partitions)
+
     @property
     def is_replicated(self) -> bool:
         return self._replication_factor > 1
@@ -118,12 +139,15 @@ class Workload:
             for topic in dict.fromkeys(partition.topic for partition in self.partitions):
                 count = sum(partition.topic == topic for partition in self.partitions)
                 await admin.create(topic, count, self._topic_configs, self._replication_factor)
+            if self.transactional_partitions:
+                count = len(self.transactional_partitions)
+                await admin.create(ACCOUNTS, count, self._topic_configs, self._replication_factor)
 
         self._run("setup", work, ends=True)
 
     def begin(self) -> None:
         for name, work in self._works.items():
-            self._run(name, work, ends=name.startswith(("producer", "admin", "rearranger")))
+            self._run(name, work, ends=name.startswith(("producer", "transactor", "admin", "rearranger")))
 
     def finish(self) -> None:
         """Nobody begins anything new; what was begun is brought to its end."""
@@ -164,6 +188,11 @@ class Workload:
         """Reads everything once more, and looks at every topic."""
 
         async def work(client: ClusterClient) -> None:
+            for partition in self.transactional_partitions:
+                await _insist(client, CommittedReader(client, self.transactions, partition).read_all)
+            for transactor in self._transactors:
+                name = transactor.instance
+                self.transactions.group_offsets[name] = await transactor.group_offset(client)
             for partition in self.partitions:
                 await _insist(client, Reader(client, self.history, partition, uses_session=False).read_all)
             onlooker = Onlooker(client, self.history, sees_the_present=True)
@@ -230,12 +259,36 @@ class Workload:
 
         return work
 
-    def _rearranger(self) -> Work:
+    def _transactor(self, transactional_id: str, patience_seconds: float) -> Work:
+        epochs_rise = self._random.random() < 0.6
+
+        async def work(client: ClusterClient) -> None:
+            transactor = Transactor(
+                client,
+                self.transactions,
+                transactional_id,
+                self.transactional_partitions,
+                epochs_rise=epochs_rise,
+                patience_seconds=patience_seconds,
+            )
+            self._transactors.append(transactor)
+            self._finishing.append(transactor)
+            await transactor.run()
+
+        return work
+
+    def _committed_reader(self, partition: TopicPartition) -> Work:
+        async def work(client: ClusterClient) -> None:
+            await CommittedReader(client, self.transactions, partition).follow()
+
+        return work
+
+    def _rearranger(self, partitions: Sequence[TopicPartition] = ()) -> Work:
         interval_seconds = self._random.choice((0.3, 1.0, 3.0))
         broker_ids = [node.node_id for node in self._plan.brokers]
 
         async def work(client: ClusterClient) -> None:
-            rearranger = Rearranger(client, self.partitions, broker_ids, self._replication_factor)
+            rearranger = Rearranger(client, partitions or self.partitions, broker_ids, self._replication_factor)
             self._finishing.append(rearranger)
             await rearranger.run(interval_seconds)
 
