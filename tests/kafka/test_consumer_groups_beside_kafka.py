@@ -92,9 +92,13 @@ class ConsumerHistory(History):
         )
         kafka.start(settings, START_MS)
         self.cluster = Cluster()
-        self.configs = GroupConfigs(settings)
+        self.configs: dict[str, dict[str, str]] = {}
         self.ours = Host(
-            settings, new_uuid=lambda: self.next_uuid, now_ms=START_MS, topics=self.cluster, configs=self.configs
+            settings,
+            new_uuid=lambda: self.next_uuid,
+            now_ms=START_MS,
+            topics=self.cluster,
+            configs=GroupConfigs(settings, lambda group_id: self.configs.get(group_id, {})),
         )
         # Between two that as many members want, Kafka's choice depends on the history of its tables.
         self.assignor = rng.choice(["uniform", "range"])
@@ -388,7 +392,7 @@ class ConsumerHistory(History):
             ]
         )
         self.kafka.change_configs(group_id, configs)
-        self.configs.change(group_id, configs)
+        self.configs[group_id] = configs
         self.story.append(f"configs of {group_id}: {configs}")
 
     def some_offsets(self) -> list[TopicOffsets]:

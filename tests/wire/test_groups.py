@@ -47,14 +47,15 @@ class Reader:
 
     def __init__(self, broker: NodeProcess, group: str, topic: str, **settings: Any) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
+        if given.get("group.protocol") != "consumer":
+            # Otherwise the coordinator decides upon them.
+            given = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 300, **given}
         self.consumer = Consumer(
             {
                 "bootstrap.servers": broker.bootstrap,
                 "group.id": group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
-                "session.timeout.ms": 10_000,
-                "heartbeat.interval.ms": 300,
                 **given,
             }
         )

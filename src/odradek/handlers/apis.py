@@ -70,6 +70,8 @@ BROKER_APIS: Final[Mapping[int, Api]] = {
         _api(64, 0, 0, "broker.forwarded"),
         _api(65, 0, 0, "broker.describe_transactions"),
         _api(66, 0, 2, "broker.list_transactions"),
+        _api(68, 0, 1, "broker.consumer_group_heartbeat"),
+        _api(69, 0, 1, "broker.consumer_group_describe"),
         _api(74, 0, 1, "broker.list_config_resources"),
         _api(75, 0, 0, "broker.describe_topic_partitions"),
         _api(80, 0, 1, "broker.forwarded"),

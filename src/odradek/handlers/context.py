@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import Any, Final, NamedTuple, Protocol
 
 from odradek.base.errors import ErrorCode
-from odradek.base.group_commands import DescribedGroup, ListedGroup
+from odradek.base.group_commands import DescribedConsumerGroup, DescribedGroup, ListedGroup
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Client, Clock, ControllerPort, Executor, ForwardingPort, Random
 from odradek.base.transaction_commands import DescribedTransaction, ListedTransaction
@@ -125,6 +125,8 @@ class GroupsPort(Protocol):
         """For commands that concern several groups of one partition."""
 
     def describe(self, group_ids: Sequence[str], version: int) -> Sequence[DescribedGroup]: ...
+
+    def describe_consumers(self, group_ids: Sequence[str]) -> Sequence[DescribedConsumerGroup]: ...
 
     def list(self, states: Collection[str], kinds: Collection[str]) -> tuple[ErrorCode, Sequence[ListedGroup]]:
         """Of those that are coordinated here."""

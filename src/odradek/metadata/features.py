@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
+GROUP_VERSION: Final = "group.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 
 
@@ -51,7 +52,7 @@ class VersionRange(NamedTuple):
 
 
 SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = {
-    "group.version": VersionRange(0, 1),
+    GROUP_VERSION: VersionRange(0, 1),
     KRAFT_VERSION: VersionRange(0, 1),
     METADATA_VERSION: VersionRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
     "share.version": VersionRange(0, 1),
@@ -66,7 +67,7 @@ REQUIRED_METADATA_VERSION: Final[Mapping[tuple[str, int], int]] = {
 
 _DEFAULT_SINCE: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     ELIGIBLE_LEADER_REPLICAS: ((26, 1),),
-    "group.version": ((22, 1),),
+    GROUP_VERSION: ((22, 1),),
     "share.version": ((28, 1),),
     "streams.version": ((29, 1),),
     "transaction.version": ((24, 2),),

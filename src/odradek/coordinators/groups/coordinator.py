@@ -8,8 +8,9 @@ When the partition's leadership comes, the host makes a new coordinator, calls `
 replays the log and calls `loaded`; when it goes, `unload` says who has to be told.
 
 Consumer groups depend on the cluster beside the log. The host gives `topics` and `configs`, one of each for all
-coordinators of a broker, keeps them as the cluster is, and calls `topics_changed` of each coordinator when topics were
-created, got more partitions or other replicas, or were deleted (`topics_deleted` then takes their offsets away).
+coordinators of a broker, which show the cluster as it is at present. It calls `topics_changed` of each coordinator when
+topics were created, got more partitions or other replicas, or were deleted; `topics_deleted` then takes their offsets
+away.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -236,9 +237,10 @@ class GroupCoordinator:
 
     # ---- what happens in the cluster
 
-    def topics_changed(self, names: Collection[str], *, any_created: bool) -> None:
+    def topics_changed(self, names: Collection[str], *, any_created: bool) -> Outcome:
         """Those created, grown, moved or deleted; `topics` has them already as they are now."""
         self._consumers.topics_changed(names, any_created=any_created)
+        return Outcome()
 
     def topics_deleted(self, topics: Mapping[str, UUID]) -> Outcome:
         return self._offsets.topics_deleted(topics)

@@ -1,10 +1,10 @@
 """Settings that a group has of its own (`kafka-configs --entity-type groups`), shared by all coordinators of a broker.
 
-The host tells of every change. What lies outside of the broker's bounds, because these were drawn in later, counts as
-the nearest bound.
+They are looked up as they are at present. What lies outside of the broker's bounds, because these were drawn in later,
+counts as the nearest bound.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from .settings import Bounds, GroupSettings
@@ -12,21 +12,16 @@ from .settings import Bounds, GroupSettings
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
-_KNOWN: Final = (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
+_NONE: Final[Mapping[str, str]] = {}
 
 
 class GroupConfigs:
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(
+        self, settings: GroupSettings, configs_of: Callable[[str], Mapping[str, str]] = lambda _: _NONE
+    ) -> None:
+        """`configs_of` gives those that are set of a group, whose values the controller has checked."""
         self._settings = settings
-        self._of_groups: dict[str, Mapping[str, int]] = {}
-
-    def change(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """All that are set; none, if they have been taken away. The controller takes none that is no number."""
-        known = {name: int(value) for name, value in configs.items() if name in _KNOWN and value.strip().isdecimal()}
-        if known:
-            self._of_groups[group_id] = known
-        else:
-            self._of_groups.pop(group_id, None)
+        self._configs_of = configs_of
 
     def session_timeout_ms(self, group_id: str) -> int:
         return self._value(group_id, SESSION_TIMEOUT, self._settings.consumer_session_timeout)
@@ -38,5 +33,5 @@ class GroupConfigs:
         return self._value(group_id, ASSIGNMENT_INTERVAL, self._settings.consumer_assignment_interval)
 
     def _value(self, group_id: str, name: str, bounds: Bounds) -> int:
-        own = self._of_groups.get(group_id, {}).get(name)
-        return bounds.default if own is None else min(max(own, bounds.least), bounds.most)
+        own = self._configs_of(group_id).get(name)
+        return bounds.default if own is None else min(max(int(own), bounds.least), bounds.most)

@@ -6,9 +6,12 @@ from typing import Final, Self
 
 from odradek.config.node_config import NodeConfig
 
+from .assignors import ASSIGNORS
+
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 """How long who is new may wait for its first rebalance without a heartbeat. Kafka has no setting for it either."""
 UNBOUNDED: Final = 2**31 - 1
+DEFAULT_ASSIGNORS: Final = ("uniform", "range")
 
 
 class MigrationPolicy(Enum):
@@ -61,7 +64,7 @@ class GroupSettings:
     consumer_heartbeat_interval: Bounds = Bounds(5_000, 5_000, 15_000)
     consumer_assignment_interval: Bounds = Bounds(1_000, 0, 15_000)
     """How long an assignment stands at least, so that members who come at once are assigned at once."""
-    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
     """`group.consumer.assignors`; the first is for those who want none in particular."""
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     """`group.consumer.migration.policy`"""
@@ -72,15 +75,10 @@ class GroupSettings:
     def of(cls, config: NodeConfig) -> Self:
         number = config.effective_number
 
-        def bounds(name: str) -> Bounds:
-            return Bounds(
-                number(f"group.consumer.{name}.ms"),
-                number(f"group.consumer.min.{name}.ms"),
-                number(f"group.consumer.max.{name}.ms"),
-            )
-
         assignors = config.effective("group.consumer.assignors")
         assert isinstance(assignors, tuple)
+        # Kafka would look for a class of its own by any other name.
+        known = tuple(name for name in assignors if name in ASSIGNORS)
         return cls(
             classic_group_max_size=number("group.max.size"),
             initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
@@ -90,9 +88,22 @@ class GroupSettings:
             offsets_retention_ms=number("offsets.retention.minutes") * 60_000,
             offsets_retention_check_interval_ms=number("offsets.retention.check.interval.ms"),
             consumer_group_max_size=number("group.consumer.max.size"),
-            consumer_session_timeout=bounds("session.timeout"),
-            consumer_heartbeat_interval=bounds("heartbeat.interval"),
-            consumer_assignment_interval=bounds("assignment.interval"),
-            consumer_assignors=assignors,
+            consumer_session_timeout=Bounds(
+                number("group.consumer.session.timeout.ms"),
+                number("group.consumer.min.session.timeout.ms"),
+                number("group.consumer.max.session.timeout.ms"),
+            ),
+            consumer_heartbeat_interval=Bounds(
+                number("group.consumer.heartbeat.interval.ms"),
+                number("group.consumer.min.heartbeat.interval.ms"),
+                number("group.consumer.max.heartbeat.interval.ms"),
+            ),
+            consumer_assignment_interval=Bounds(
+                number("group.consumer.assignment.interval.ms"),
+                number("group.consumer.min.assignment.interval.ms"),
+                number("group.consumer.max.assignment.interval.ms"),
+            ),
+            consumer_assignors=known or DEFAULT_ASSIGNORS,
+            consumer_regex_refresh_interval_ms=number("group.consumer.regex.refresh.interval.ms"),
             consumer_migration_policy=MigrationPolicy(str(config.effective("group.consumer.migration.policy")).lower()),
         )

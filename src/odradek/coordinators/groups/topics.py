@@ -5,7 +5,7 @@ One view serves the coordinators of all partitions of a broker. Whoever changes 
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -60,29 +60,29 @@ class NoTopics:
 
 
 class ImageTopics:
-    """As an image of the cluster has them; the host puts the next one in its place."""
+    """As the present image of the cluster has them."""
 
-    def __init__(self, image: ClusterImage) -> None:
-        self.image = image
+    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+        self._image = image
 
     @property
     def version(self) -> int:
-        return self.image.offset
+        return self._image().offset
 
     def by_name(self, name: str) -> Topic | None:
-        found = self.image.topics_by_name.get(name)
+        found = self._image().topics_by_name.get(name)
         return None if found is None else Topic(found.name, found.id, len(found.partitions))
 
     def by_id(self, topic_id: UUID) -> Topic | None:
-        found = self.image.topics_by_id.get(topic_id)
+        found = self._image().topics_by_id.get(topic_id)
         return None if found is None else Topic(found.name, found.id, len(found.partitions))
 
     def names(self) -> Iterable[str]:
-        return self.image.topics_by_name.keys()
+        return self._image().topics_by_name.keys()
 
     def racks(self, topic: Topic) -> Sequence[Sequence[str]]:
-        partitions = self.image.topics_by_name[topic.name].partitions
-        brokers = self.image.brokers
+        image = self._image()
+        partitions, brokers = image.topics_by_name[topic.name].partitions, image.brokers
         return [
             [
                 broker.rack

@@ -8,6 +8,7 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import (
     NO_LEADER_EPOCH,
+    NO_MEMBER_EPOCH,
     NO_OFFSET,
     FetchAnswer,
     FetchedPartition,
@@ -34,7 +35,8 @@ class _Question:
         self._broker: Final = broker
         self._refused: Final[list[FetchedTopic]] = []
         topics = None if asked.topics is None else [*self._known(asked.topics)]
-        self.command: Final = FetchOffsets(asked.group_id, topics, stable)
+        member_id, member_epoch = getattr(asked, "member_id", None), getattr(asked, "member_epoch", NO_MEMBER_EPOCH)
+        self.command: Final = FetchOffsets(asked.group_id, topics, stable, member_id, member_epoch)
 
     def _known(self, topics: Iterable[Message]) -> Iterable[TopicPartitions]:
         for topic in topics:

@@ -5,52 +5,32 @@ from typing import Any, Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.group_commands import Answer, DescribedGroup, ListedGroup
+from odradek.base.group_commands import Answer, DescribedConsumerGroup, DescribedGroup, ListedGroup
 from odradek.base.java_hash import partition_of
 from odradek.base.ports import Clock, Executor
 from odradek.config.node_config import NodeConfig
 from odradek.coordinators.groups.coordinator import Command, GroupCoordinator
+from odradek.coordinators.groups.group_configs import GroupConfigs
 from odradek.coordinators.groups.outcome import Outcome
-from odradek.coordinators.groups.records import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    GroupRecord,
-    UnknownKind,
-    decode,
-    encode_key,
-    encode_value,
-)
+from odradek.coordinators.groups.records import GroupRecord, UnknownKind, decode, encode_key, encode_value
 from odradek.coordinators.groups.refusals import refuse
 from odradek.coordinators.groups.settings import GroupSettings
+from odradek.coordinators.groups.topics import ImageTopics, Topics
 from odradek.metadata.apply import ImageDelta
-from odradek.metadata.image import ClusterImage
+from odradek.metadata.image import RESOURCE_GROUP, ClusterImage, TopicImage
 from odradek.metadata.topic_names import CONSUMER_OFFSETS
-from odradek.node.coordination.machine import HostSettings, UnservedRecord
+from odradek.node.coordination.machine import HostSettings
 from odradek.node.coordination.registry import Coordinators
 from odradek.records.control import EndTransactionMarker
-
-# Kinds of records that groups of the new protocol live in, which no coordinator here keeps yet.
-_UNSERVED: Final = (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupPartitionMetadataKey,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
-)
 
 
 class GroupMachine(GroupCoordinator):
     """The coordinator of one partition, which looks for what has expired by itself."""
 
-    def __init__(self, settings: GroupSettings, new_uuid: Callable[[], UUID]) -> None:
-        super().__init__(settings, new_uuid)
+    def __init__(
+        self, settings: GroupSettings, new_uuid: Callable[[], UUID], topics: Topics, configs: GroupConfigs
+    ) -> None:
+        super().__init__(settings, new_uuid, topics, configs)
         self._expiry_interval_ms: Final = settings.offsets_retention_check_interval_ms
         self._next_expiry_ms: int | None = None
 
@@ -73,16 +53,20 @@ class GroupMachine(GroupCoordinator):
 class GroupKind:
     topic: Final = CONSUMER_OFFSETS
 
-    def __init__(self, config: NodeConfig, new_uuid: Callable[[], UUID]) -> None:
+    def __init__(self, config: NodeConfig, new_uuid: Callable[[], UUID], image: Callable[[], ClusterImage]) -> None:
         self._settings: Final = GroupSettings.of(config)
         self._new_uuid: Final = new_uuid
+        self._topics: Final = ImageTopics(image)
+        self._configs: Final = GroupConfigs(
+            self._settings, lambda group_id: image().configs.get((RESOURCE_GROUP, group_id), {})
+        )
         self.settings: Final = HostSettings(
             config.effective_number("offsets.commit.timeout.ms"),
             config.effective_number("offsets.topic.compression.codec"),
         )
 
     def new_machine(self, partition: int, leader_epoch: int) -> GroupMachine:
-        return GroupMachine(self._settings, self._new_uuid)
+        return GroupMachine(self._settings, self._new_uuid, self._topics, self._configs)
 
     def refuse(self, command: Command, error: ErrorCode) -> Answer:
         return refuse(command, error)
@@ -92,12 +76,9 @@ class GroupKind:
 
     def decode(self, key: bytes | None, value: bytes | None) -> GroupRecord | None:
         try:
-            record = decode(key, value)
+            return decode(key, value)
         except UnknownKind:
             return None
-        if record.value is not None and isinstance(record.key, _UNSERVED):
-            raise UnservedRecord("it holds groups of the consumer protocol, which this release does not serve")
-        return record
 
 
 class GroupService:
@@ -116,7 +97,7 @@ class GroupService:
         self._image: Final = image
         self._default_partitions: Final = config.effective_number("offsets.topic.num.partitions")
         self.coordinators: Final = Coordinators[Command, Answer, GroupRecord](
-            GroupKind(config, new_uuid), clock=clock, executor=executor, disk_failed=disk_failed
+            GroupKind(config, new_uuid, image), clock=clock, executor=executor, disk_failed=disk_failed
         )
 
     def partition_of(self, group_id: str) -> int:
@@ -138,6 +119,19 @@ class GroupService:
                 described.append(DescribedGroup(group_id, code, None, ""))
             else:
                 described += _looked_at(host.machine).describe_groups((group_id,), version)
+        return described
+
+    def describe_consumers(self, group_ids: Sequence[str]) -> list[DescribedConsumerGroup]:
+        described: list[DescribedConsumerGroup] = []
+        for group_id in group_ids:
+            host = self.coordinators.host(self.partition_of(group_id))
+            if not group_id:
+                described.append(DescribedConsumerGroup(group_id, ErrorCode.invalid_group_id))
+            elif host is None or not host.is_active:
+                code = ErrorCode.not_coordinator if host is None else host.refusal
+                described.append(DescribedConsumerGroup(group_id, code))
+            else:
+                described += _looked_at(host.machine).describe_consumer_groups((group_id,))
         return described
 
     def list(self, states: Collection[str], kinds: Collection[str]) -> tuple[ErrorCode, list[ListedGroup]]:
@@ -163,9 +157,25 @@ class GroupService:
         await host.end_transaction(producer_id, producer_epoch, marker, transaction_version)
 
     def image_changed(self, delta: ImageDelta) -> None:
+        created = [topic.name for topic in delta.topics_created]
+        grown = (topic.name for topic in delta.topics_changed if _has_other_replicas(topic, delta))
+        names = {*created, *grown, *(topic.name for topic in delta.topics_deleted)}
+        if names:
+            self.coordinators.everywhere(
+                lambda machine, _: _looked_at(machine).topics_changed(names, any_created=bool(created))
+            )
         deleted = {topic.name: topic.id for topic in delta.topics_deleted}
         if deleted:
             self.coordinators.everywhere(lambda machine, _: _looked_at(machine).topics_deleted(deleted))
+
+
+def _has_other_replicas(topic: TopicImage, delta: ImageDelta) -> bool:
+    """Or more partitions. Who leads them is nothing to groups."""
+    former = delta.previous.topics_by_id[topic.id].partitions
+    return any(
+        index not in former or former[index].replicas != topic.partitions[index].replicas
+        for index in delta.partitions_changed.get(topic.id, ())
+    )
 
 
 def _looked_at(machine: object) -> GroupMachine:

@@ -2,6 +2,7 @@
 
 from tests.kafka.side_by_side.scenarios import (
     configs,
+    consumer_groups,
     disks_and_features,
     fetch,
     group_offsets,
@@ -19,6 +20,7 @@ from tests.kafka.side_by_side.scenarios import (
 
 __all__ = [
     "configs",
+    "consumer_groups",
     "disks_and_features",
     "fetch",
     "group_offsets",

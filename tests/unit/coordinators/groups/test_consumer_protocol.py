@@ -247,8 +247,8 @@ def test_members_who_come_at_once_are_assigned_at_once(cluster: Cluster) -> None
 
 
 def test_a_group_may_have_settings_of_its_own(cluster: Cluster) -> None:
-    configs = GroupConfigs(AT_ONCE)
-    configs.change("g", {"consumer.heartbeat.interval.ms": "7000", "consumer.session.timeout.ms": "1000000"})
+    own = {"g": {"consumer.heartbeat.interval.ms": "7000", "consumer.session.timeout.ms": "1000000"}}
+    configs = GroupConfigs(AT_ONCE, lambda group_id: own.get(group_id, {}))
     host = Host(AT_ONCE, now_ms=START_MS, topics=cluster, configs=configs)
     assert Consumer(host, "m1").join().heartbeat_interval_ms == 7_000
     assert Consumer(host, "m1", group_id="other").join().heartbeat_interval_ms == 5_000

@@ -1,0 +1,62 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe, as they are on the wire; what they do is compared elsewhere."""
+
+from typing import Any
+
+from tests.apis import Api, versions
+from tests.kafka.side_by_side.conversation import Conversation, scenario
+from tests.kafka.side_by_side.scenarios.groups import until_coordinated
+
+MEMBER = "a-member-of-its-own-making"
+JOINING = {
+    "group_id": "consumers",
+    "member_id": MEMBER,
+    "member_epoch": 0,
+    "rebalance_timeout": 30_000,
+    "subscribed_topic_names": ["read-by-consumers"],
+    "topic_partitions": [],
+}
+
+
+def beat(talk: Conversation, what: str, version: int = 1, **others: Any) -> Any:
+    return talk.ask(what, Api.CONSUMER_GROUP_HEARTBEAT, {**JOINING, **others}, version=version)
+
+
+@scenario
+def consumer_group_of_one(talk: Conversation) -> None:
+    until_coordinated(talk)
+    talk.create_topic("read-by-consumers", partitions=2)
+    for version in versions(Api.CONSUMER_GROUP_HEARTBEAT):
+        group_id = f"consumers-{version}"
+        beat(talk, "joins", version, group_id=group_id)
+        again = {"group_id": group_id, "member_epoch": 2, "rebalance_timeout": -1}
+        beat(talk, "says nothing new", version, **again, subscribed_topic_names=None, topic_partitions=None)
+        beat(talk, "comes again without anything", version, group_id=group_id)
+        for describing in versions(Api.CONSUMER_GROUP_DESCRIBE):
+            asked = {"group_ids": [group_id], "include_authorized_operations": True}
+            talk.ask("the group", Api.CONSUMER_GROUP_DESCRIBE, asked, version=describing)
+        beat(talk, "leaves", version, **{**again, "member_epoch": -1}, subscribed_topic_names=None)
+        talk.ask("the group that it has left", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": [group_id]})
+    talk.ask("both, by kind", Api.LIST_GROUPS, {"types_filter": ["Consumer"]})
+    talk.ask("groups that are not there", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": ["nobody", "", "nobody"]})
+    talk.ask("none", Api.CONSUMER_GROUP_DESCRIBE, {"group_ids": []})
+    talk.ask("as a classic group", Api.DESCRIBE_GROUPS, {"groups": ["consumers-1"]})
+    talk.ask("in the end", Api.DELETE_GROUPS, {"groups_names": ["consumers-0", "consumers-1"]})
+
+
+@scenario
+def consumer_heartbeats_refused(talk: Conversation) -> None:
+    until_coordinated(talk)
+    for version in versions(Api.CONSUMER_GROUP_HEARTBEAT):
+        beat(talk, "of nobody", version, member_id="", member_epoch=1)
+        beat(talk, "of no group", version, group_id="")
+        beat(talk, "without a timeout", version, rebalance_timeout=-1)
+        beat(talk, "with partitions from before", version, topic_partitions=None)
+        beat(talk, "that wants nothing", version, subscribed_topic_names=None)
+        beat(talk, "in an epoch that cannot be", version, member_epoch=-3)
+        beat(talk, "of who leaves for a while, and is not static", version, member_epoch=-2)
+        beat(talk, "of a member of a group that is not there", version, member_epoch=4)
+        beat(talk, "of who leaves a group that is not there", version, member_epoch=-1)
+        beat(talk, "with an assignor that is not there", version, server_assignor="mine")
+        beat(talk, "in an empty place", version, rack_id="")
+    beat(talk, "without an id", member_id="")
+    beat(talk, "with an expression that is none", subscribed_topic_names=None, subscribed_topic_regex="(a")
