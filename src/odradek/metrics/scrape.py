@@ -122,9 +122,10 @@ async def _read_partitions(broker: BrokerView) -> list[PartitionReading]:
 
 
 def _read_broker(broker: BrokerView) -> list[Family]:
-    total, topics = broker.traffic.sums(
-        (partition.name.topic, partition.traffic) for partition in broker.partitions().values()
-    )
+    partitions = broker.partitions().values()
+    for partition in partitions:
+        partition.count_messages()
+    total, topics = broker.traffic.sums((partition.name.topic, partition.traffic) for partition in partitions)
     sessions = list(broker.fetch_sessions)
     return [
         *traffic_families(total, topics),

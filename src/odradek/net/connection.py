@@ -363,8 +363,8 @@ class ClientConnection(asyncio.Protocol):
                 # Hardly anybody sends tagged fields in a header.
                 body = body + 1 if frame.startswith(b"\0", body) else skip_tagged_fields(frame, body)
             requests = context.meter.requests
-            requests.left -= 1
-            if not requests.left:
+            requests.left = left = requests.left - 1
+            if not left:
                 requests.begin_again()
                 started = self._monotonic() if has_waited else arrived
             answer = self._dispatcher.dispatch(frame, body, context)

@@ -361,9 +361,9 @@ class Broker:
         self._offline.discard(name)
         partition = self._partitions.pop(name, None)
         if partition is not None:
-            self.traffic.retire(name.topic, partition.traffic)
             self._roles.leave(partition)
             partition.withdraw(reason)
+            self.traffic.retire(name.topic, partition.traffic)
             await self._delete(partition)
 
     async def _delete(self, partition: Partition) -> None:

@@ -115,11 +115,15 @@ class Partition:
         self._background: Final[set[asyncio.Task[None]]] = set()
         self._last_sync_ms = clock.wall_ms()
         self.traffic: Final = Traffic()
+        # Up to here `traffic` has the messages that were written while this broker led.
+        self._counted_to = end_offset
 
     # roles
 
     def become_leader(self, leader_id: int, leader_epoch: int, replication: LeaderState | None = None) -> None:
         """Of a new epoch. `replication` is for the followers, if there are any."""
+        self.count_messages()
+        self._counted_to = self.log.log_end_offset
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.is_leader = True
@@ -141,7 +145,15 @@ class Partition:
         self._leave_leadership(NO_LEADER, leader_epoch)
         self.following = None
 
+    def count_messages(self) -> None:
+        """Brings `traffic` up to date: a leader's log grows by nothing but what is written to it."""
+        if self.is_leader:
+            end_offset = self.log.log_end_offset
+            self.traffic.messages_in += end_offset - self._counted_to
+            self._counted_to = end_offset
+
     def _leave_leadership(self, leader_id: int, leader_epoch: int) -> None:
+        self.count_messages()
         was_leader = self.is_leader
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
@@ -301,7 +313,6 @@ class Partition:
             return
         end_offset = appended.last_offset + 1
         traffic.bytes_in += len(data)
-        traffic.messages_in += end_offset - appended.first_offset
         if appended.rolled_at >= 0:
             self._sync_in_background(end_offset)
         if self.log.config.flush_messages > 1:
@@ -566,6 +577,7 @@ class Partition:
 
     def withdraw(self, reason: ErrorCode) -> None:
         """From now on every request hears `reason`: the partition is deleted, or its disk failed."""
+        self.count_messages()
         self.unavailable = reason
         self.is_leader = False
         self.replication = None

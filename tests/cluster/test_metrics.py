@@ -1,0 +1,147 @@
+"""Three brokers and what they tell of each other's absence; `odradek cluster balance` asks them all."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster.real_cluster import COMBINED, RealCluster, real_cluster, wait_for
+from tests.metrics_scrape import Scrape, scrape
+from tests.node_process import free_ports
+from tests.wire.up_process import call
+
+QUICK = {
+    "replica.lag.time.max.ms": "2000",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "offsets.topic.replication.factor": "1",
+}
+TOPIC = "watched"
+REPLICAS = "kafka_server_replicamanager"
+CONTROLLER = "kafka_controller_kafkacontroller"
+
+
+class Observed:
+    def __init__(self, cluster: RealCluster, ports: dict[int, int]) -> None:
+        self.cluster = cluster
+        self.ports = ports
+
+    def scrapes(self, *node_ids: int) -> dict[int, Scrape]:
+        return {node_id: scrape(self.ports[node_id]) for node_id in node_ids or self.ports}
+
+    def sum(self, name: str, *node_ids: int, **labels: str) -> float:
+        return sum(one(name, **labels) for one in self.scrapes(*node_ids).values())
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
+    # The third has no endpoint.
+    ports = dict(zip((1, 2), free_ports(2), strict=True))
+    with real_cluster(
+        tmp_path_factory.mktemp("metrics"),
+        dict.fromkeys((1, 2, 3), COMBINED),
+        properties=QUICK,
+        properties_of={node_id: {"http.address": f"127.0.0.1:{port}"} for node_id, port in ports.items()},
+    ) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        assignment = [[1, 2, 3], [2, 3, 1], [1, 3, 2]]
+        admin.create_topics([NewTopic(TOPIC, 3, replica_assignment=assignment)])[TOPIC].result(20)
+        yield Observed(cluster, ports)
+
+
+def write(cluster: RealCluster, count: int, partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 5, "log_level": 0})
+    for _ in range(count):
+        producer.produce(TOPIC, b"x" * 1000, partition=partition)
+    assert producer.flush(30) == 0
+
+
+def balance(cluster: RealCluster) -> dict[str, Any]:
+    finished = call("cluster", "balance", "-b", cluster.bootstrap, "--format", "json")
+    assert finished.returncode == 0, finished
+    described: dict[str, Any] = json.loads(finished.stdout)
+    return described
+
+
+def test_every_byte_is_told_by_who_took_it_and_by_who_copied_it(observed: Observed) -> None:
+    write(observed.cluster, 1000)
+    leader, follower = (observed.scrapes()[node_id] for node_id in (1, 2))
+    name = "kafka_server_brokertopicmetrics"
+    written = leader(f"{name}_bytesin_total", topic=TOPIC)
+    assert written > 1_000_000
+    assert leader(f"{name}_messagesin_total", topic=TOPIC) == 1000
+    assert leader(f"{name}_replicationbytesout_total") == 2 * written
+    assert leader(f"{name}_bytesout_total") == 0
+    assert follower(f"{name}_replicationbytesin_total") == written
+    assert follower(f"{name}_bytesin_total", topic=TOPIC) == 0
+    assert leader("kafka_network_requestmetrics_requests_total", request="FetchFollower", version="17") > 0
+    assert leader("kafka_cluster_partition_insyncreplicascount", topic=TOPIC, partition="0") == 3
+    assert observed.sum(f"{CONTROLLER}_globalpartitioncount", 1) == 3
+
+
+def test_balance_tells_rates_and_names_who_has_none(observed: Observed) -> None:
+    stop = threading.Event()
+
+    def keep_writing() -> None:
+        while not stop.is_set():
+            write(observed.cluster, 300)
+
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    try:
+        wait_for("rates", lambda: bool(balance(observed.cluster)["hottest"]))
+        described = balance(observed.cluster)
+    finally:
+        stop.set()
+        writer.join()
+    first, second, third = described["brokers"]
+    assert first["bytes_in_per_second"] > 10_000
+    assert second["bytes_in_per_second"] == 0
+    assert second["replication_bytes_in_per_second"] > 10_000
+    assert third["bytes_in_per_second"] is None
+    assert described["skew"]["bytes_in_per_second"] == first["bytes_in_per_second"]
+    hottest = described["hottest"][0]
+    assert (hottest["topic"], hottest["partition"], hottest["leader"]) == (TOPIC, 0, 1)
+    assert described["without_traffic"] == [{"broker": 3, "reason": "it has no http.address"}]
+    shown = call("cluster", "balance", "-b", observed.cluster.bootstrap)
+    assert "/s" in shown.stdout
+    assert "broker 3 tells nothing of its traffic: it has no http.address" in shown.stderr
+
+
+def test_a_broker_that_is_gone_is_missed_and_welcomed_back(observed: Observed) -> None:
+    cluster = observed.cluster
+    before = observed.scrapes()
+    assert sum(one(f"{REPLICAS}_underreplicatedpartitions") for one in before.values()) == 0
+    cluster.nodes[3].kill()
+    wait_for("the leaders to miss it", lambda: observed.sum(f"{REPLICAS}_underreplicatedpartitions") == 3)
+    during = observed.scrapes()
+    assert sum(one(f"{REPLICAS}_atminisrpartitioncount") for one in during.values()) == 0
+    assert {one(f"{CONTROLLER}_fencedbrokercount") for one in during.values()} == {1}
+    assert {one(f"{CONTROLLER}_brokerregistrationstate", broker="3") for one in during.values()} == {10}
+    assert observed.sum(f"{CONTROLLER}_offlinepartitionscount") == 0
+    assert {one["broker"]: one["state"] for one in balance(cluster)["brokers"]}[3] == "fenced"
+    cluster.start_the_dead()
+    wait_for("nobody to be missed", lambda: observed.sum(f"{REPLICAS}_underreplicatedpartitions") == 0)
+    after = observed.scrapes()
+    grown = sum(
+        after[one](f"{REPLICAS}_isrexpands_total") - before[one](f"{REPLICAS}_isrexpands_total") for one in (1, 2)
+    )
+    assert grown == 3
+
+
+def test_leaders_that_change_are_counted(observed: Observed) -> None:
+    cluster = observed.cluster
+    before = scrape(observed.ports[2])("odradek_leader_elections_total")
+    led = scrape(observed.ports[2])(f"{REPLICAS}_leadercount")
+    cluster.nodes[1].kill()
+    wait_for("another leader", lambda: scrape(observed.ports[2])("odradek_leader_elections_total") >= before + 2)
+    wait_for("it to lead", lambda: scrape(observed.ports[2])(f"{REPLICAS}_leadercount") > led)
+    found = scrape(observed.ports[2])
+    assert found("kafka_controller_controllerstats_uncleanleaderelections_total") == 0
+    assert found(f"{CONTROLLER}_preferredreplicaimbalancecount") >= 2
+    cluster.start_the_dead()
+    cluster.wait_until_whole()
