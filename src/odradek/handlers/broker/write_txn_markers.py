@@ -5,7 +5,7 @@ group coordinator, which has to know of them. Since version 2 a marker says by w
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import groupby
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -49,7 +49,7 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
 
 async def write_markers(markers: Markers, broker: BrokerPort) -> Errors:
     """Into the partitions of one transaction, all at once; returns when each is committed, or refused."""
-    partitions = list(markers.partitions)
+    partitions = sorted(markers.partitions)
     codes = await asyncio.gather(*(_write(partition, markers, broker) for partition in partitions))
     return dict(zip(partitions, codes, strict=True))
 
@@ -130,9 +130,5 @@ def _topics(errors: Errors, context: RequestContext) -> tuple[Message, ...]:
                 for name in names
             ),
         )
-        for topic, names in groupby(_sorted(errors), key=lambda name: name.topic)
+        for topic, names in groupby(sorted(errors), key=lambda name: name.topic)
     )
-
-
-def _sorted(errors: Errors) -> Iterable[TopicPartition]:
-    return sorted(errors)

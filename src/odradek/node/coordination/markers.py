@@ -87,7 +87,7 @@ class MarkerSender:
             return
         by_leader: dict[int, set[TopicPartition]] = {}
         gone: set[TopicPartition] = set()
-        for name in sending.markers.partitions:
+        for name in sorted(sending.markers.partitions):
             topic = self._image().topics_by_name.get(name.topic)
             partition = None if topic is None else topic.partitions.get(name.partition)
             if partition is None:
