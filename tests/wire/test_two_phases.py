@@ -1,0 +1,97 @@
+"""Transactions in two phases (KIP-939): what is prepared waits for its coordinator elsewhere, across restarts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from tests.apis import Api
+from tests.kafka.side_by_side.conversation import Conversation
+from tests.kafka.side_by_side.transactor import Transactor, state_of, until_coordinated
+from tests.odradek_process import OdradekProcess
+
+PROPERTIES = {
+    "transaction.two.phase.commit.enable": "true",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transaction.max.timeout.ms": "1000",
+}
+FOR_EVER_MS = 2**31 - 1
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[OdradekProcess]:
+    node = OdradekProcess(tmp_path, properties=PROPERTIES)
+    try:
+        yield node.start()
+    finally:
+        node.remove()
+
+
+def init(talk: Conversation, *, keeps: bool, in_two_phases: bool = True) -> Any:
+    fields = {
+        "transactional_id": "sink",
+        "transaction_timeout": 1_000,
+        "enable2_pc": in_two_phases,
+        "keep_prepared_txn": keeps,
+    }
+    return talk.ask_quietly(Api.INIT_PRODUCER_ID, fields, version=6)
+
+
+def end(talk: Conversation, producer: tuple[int, int], *, commits: bool) -> Any:
+    fields = {
+        "transactional_id": "sink",
+        "producer_id": producer[0],
+        "producer_epoch": producer[1],
+        "committed": commits,
+    }
+    return talk.ask_quietly(Api.END_TXN, fields, version=5)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_what_is_prepared_is_ended_by_the_next_life(node: OdradekProcess, commits: bool) -> None:
+    talk = Conversation(node)
+    until_coordinated(talk)
+    talk.create_topic("data")
+    first = Transactor(talk, "sink")
+    answer = init(talk, keeps=False)
+    first.become(answer.producer_id, answer.producer_epoch)
+    first.send("is prepared", "data")
+    (described,) = talk.ask_quietly(Api.DESCRIBE_TRANSACTIONS, {"transactional_ids": ["sink"]}).transaction_states
+    assert described.transaction_timeout.total_seconds() * 1000 == FOR_EVER_MS
+    node.kill()
+    node.start()
+    talk = Conversation(node)
+    until_coordinated_again(talk)
+    kept = init(talk, keeps=True)
+    assert kept.error_code is ErrorCode.none
+    assert (kept.ongoing_txn_producer_id, kept.ongoing_txn_producer_epoch) == (first.producer_id, first.epoch)
+    fenced = end(talk, (first.producer_id, first.epoch), commits=True)
+    assert fenced.error_code is ErrorCode.producer_fenced
+    ended = end(talk, (kept.producer_id, kept.producer_epoch), commits=commits)
+    assert ended.error_code is ErrorCode.none
+    talk.until(lambda: state_of(talk, "sink") == ("CompleteCommit" if commits else "CompleteAbort"))
+    assert end(talk, (kept.producer_id, kept.producer_epoch), commits=commits).error_code is ErrorCode.none
+    second = Transactor(talk, "sink")
+    second.become(ended.producer_id, ended.producer_epoch)
+    second.send("goes on", "data")
+    second.end("commits", commits=True)
+    talk.until(lambda: state_of(talk, "sink") == "CompleteCommit")
+
+
+def until_coordinated_again(talk: Conversation) -> None:
+    talk.until(lambda: state_of(talk, "sink") == "Ongoing")
+
+
+def test_who_does_not_keep_what_is_prepared_aborts_it(node: OdradekProcess) -> None:
+    talk = Conversation(node)
+    until_coordinated(talk)
+    talk.create_topic("data")
+    first = Transactor(talk, "sink")
+    answer = init(talk, keeps=False)
+    first.become(answer.producer_id, answer.producer_epoch)
+    first.send("is prepared", "data")
+    assert init(talk, keeps=False).error_code is ErrorCode.concurrent_transactions
+    talk.until(lambda: state_of(talk, "sink") == "CompleteAbort")
+    assert init(talk, keeps=True).error_code is ErrorCode.none
