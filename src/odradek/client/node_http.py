@@ -4,6 +4,7 @@ A broker says where its endpoint is by its config `http.address`. Apache Kafka's
 """
 
 import json
+from contextlib import closing
 from typing import Any, Final
 
 from odradek.client.address import Address, parse_address
@@ -57,17 +58,15 @@ def _get(address: Address, path: str, timeout_s: float) -> bytes:
     # For few commands: others need not wait for its import.
     import http.client
 
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=timeout_s)
     try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        body = response.read(ANSWER_BYTES_MAX + 1)
+        with closing(http.client.HTTPConnection(address.host, address.port, timeout=timeout_s)) as connection:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            body = response.read(ANSWER_BYTES_MAX + 1)
     except OSError as error:
         raise NoEndpoint(f"{address} does not answer from here: {error.strerror or error}") from None
     except http.client.HTTPException as error:
         raise NoEndpoint(f"{address} does not speak HTTP: {type(error).__name__}") from None
-    finally:
-        connection.close()
     if response.status != http.client.OK or len(body) > ANSWER_BYTES_MAX:
         raise NoEndpoint(f"{address}{path} answers {response.status} with {len(body)} bytes")
     return body

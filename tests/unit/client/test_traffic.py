@@ -1,0 +1,120 @@
+"""Brokers' endpoints as a client meets them: absent, wrong, strange, another node's, and as they should be."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from odradek.base.ids import TopicPartition
+from odradek.client import node_http as module
+from odradek.client.address import Address
+from odradek.client.membership import Member
+from odradek.client.traffic import Rates, Traffic, traffic
+
+MEMBER = Member(id=1, address=Address("127.0.0.1", 9092), rack=None, is_fenced=False)
+PARTITION = {
+    "topic": "t",
+    "partition": 3,
+    "is_leader": True,
+    "bytes_in_per_second": 10.5,
+    "bytes_out_per_second": 2,
+    "replication_bytes_in_per_second": 0,
+    "replication_bytes_out_per_second": 21.0,
+}
+
+
+@contextmanager
+def endpoint(body: bytes, status: int = 200) -> Iterator[int]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/v1/traffic" else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Nobody listens."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, address: str | None) -> Traffic:
+    class Config:
+        name = "http.address"
+        value = address
+
+    class FakeAdmin:
+        def __init__(self, cluster: Any) -> None:
+            """There is no cluster."""
+
+        def configs(self, resource: Any, names: list[str]) -> list[Config]:
+            assert (resource.name, names) == ("1", ["http.address"])
+            return [] if address is None else [Config()]
+
+    monkeypatch.setattr(module, "Admin", FakeAdmin)
+    return traffic(None, "cluster", {1: MEMBER}, timeout_s=2.0)  # type: ignore[arg-type]
+
+
+def told(**changes: Any) -> bytes:
+    return json.dumps({"node": 1, "cluster": "cluster", "partitions": [PARTITION], **changes}).encode()
+
+
+@pytest.mark.parametrize("form", ["127.0.0.1:{}", "{}", "0.0.0.0:{}", ":{}", "[::]:{}"])
+def test_rates_of_partitions(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    with endpoint(told()) as port:
+        found = ask(monkeypatch, form.format(port))
+    expected = Rates(bytes_in=10.5, bytes_out=2.0, replication_bytes_in=0.0, replication_bytes_out=21.0)
+    assert found == Traffic(rates={1: {TopicPartition("t", 3): expected}}, silent={})
+    assert (expected + expected).bytes_in == 21.0
+
+
+@pytest.mark.parametrize("address", [None, ""])
+def test_a_broker_without_an_endpoint(monkeypatch: pytest.MonkeyPatch, address: str | None) -> None:
+    assert ask(monkeypatch, address).silent == {1: "it has no http.address"}
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "127.0.0.1:x", "a b:1"])
+def test_an_address_that_is_none_for_others(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    assert ask(monkeypatch, address).rates == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (told(node=2), "another node"),
+        (told(cluster="other"), "another node"),
+        (b"hello", "cannot be read"),
+        (b"[]", "cannot be read"),
+        (told(partitions=[{"topic": "t"}]), "cannot be read"),
+        (told(partitions=7), "cannot be read"),
+    ],
+)
+def test_an_answer_of_somebody_else(monkeypatch: pytest.MonkeyPatch, body: bytes, reason: str) -> None:
+    with endpoint(body) as port:
+        found = ask(monkeypatch, f"127.0.0.1:{port}")
+    assert found.rates == {}
+    assert reason in found.silent[1]
+
+
+def test_an_endpoint_that_refuses_or_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with endpoint(b"no", status=503) as port:
+        assert "answers 503" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
+    assert "does not answer from here" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
+
+
+def test_an_endpoint_that_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ANSWER_BYTES_MAX", 10)
+    with endpoint(told()) as port:
+        assert "with 11 bytes" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
