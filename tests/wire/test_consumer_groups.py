@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from kio.schema.errors import ErrorCode
 
+from tests.apis import Api
 from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
 from tests.kafka.java_program import JavaProgram
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
+from tests.raw_wire import RawConnection
+from tests.wire.plain_requests import create_topic, until
 from tests.wire.test_groups import PARTITIONS, RECORDS, Reader, poll_until, write
 
+TOPIC = "goes-from-one-to-the-other"
+GROUP = "stays-what-it-is"
 QUICK = {"group.consumer.min.heartbeat.interval.ms": "200", "group.consumer.heartbeat.interval.ms": "200"}
 
 
@@ -135,3 +141,89 @@ class TestJava:
         told = tools.consumer_groups("--describe", "--group", filled, "--state", "--verbose")
         assert filled in told and "Stable" in told and "uniform" in told
         reader.consumer.close()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("first", ["odradek", "kafka"])
+def test_each_reads_what_the_other_has_written(tmp_path: Path, apache_kafka_libs: Path, first: str) -> None:
+    """A group of two goes from one broker's coordinator to the other's and back, and nobody has to join again."""
+    brokers: list[NodeProcess] = [OdradekProcess(tmp_path), ApacheKafka(apache_kafka_libs, tmp_path)]
+    if first == "kafka":
+        brokers.reverse()
+    writer, reader = brokers
+    try:
+        with RawConnection(writer.start().port) as connection:
+            create_topic(connection, TOPIC, partitions=4)
+            until(lambda: is_coordinated(connection), 30, what="a coordinator")
+            members = [RawMember("one"), RawMember("two", regex=f"{TOPIC[:-1]}.")]
+            settle(connection, members)
+            before = described(connection)
+        writer.stop()
+        reader.port, reader.controller_port = writer.port, writer.controller_port
+        for broker in (reader, writer):
+            with RawConnection(broker.start().port) as connection:
+                until(lambda: is_coordinated(connection), 30, what="a coordinator")
+                assert described(connection) == before
+                for member in members:
+                    assert member.beat(connection).assignment is None
+            broker.stop()
+    finally:
+        for broker in brokers:
+            broker.remove()
+
+
+class RawMember:
+    def __init__(self, member_id: str, regex: str | None = None) -> None:
+        self._member_id = member_id
+        self._regex = regex
+        self._epoch = 0
+        self._owned: list[Any] = []
+
+    def beat(self, connection: RawConnection) -> Any:
+        is_joining = self._epoch == 0
+        answer = connection.ask(
+            Api.CONSUMER_GROUP_HEARTBEAT,
+            1,
+            {
+                "group_id": GROUP,
+                "member_id": self._member_id,
+                "member_epoch": self._epoch,
+                "rebalance_timeout": 30_000 if is_joining else -1,
+                "subscribed_topic_names": [TOPIC] if is_joining and self._regex is None else None,
+                "subscribed_topic_regex": self._regex if is_joining else None,
+                "topic_partitions": self._owned,
+            },
+        )
+        assert answer.error_code is ErrorCode.none, answer.error_message
+        self._epoch = answer.member_epoch
+        if answer.assignment is not None:
+            self._owned = [
+                {"topic_id": one.topic_id, "partitions": list(one.partitions)}
+                for one in answer.assignment.topic_partitions
+            ]
+        return answer
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(one["partitions"]) for one in self._owned)
+
+
+def settle(connection: RawConnection, members: list[RawMember]) -> None:
+    def is_settled() -> bool:
+        answers = [member.beat(connection) for member in members]
+        is_shared = all(member.partition_count == 2 for member in members)
+        return is_shared and all(answer.assignment is None for answer in answers)
+
+    until(is_settled, 30, what="both to have two partitions")
+
+
+def described(connection: RawConnection) -> Any:
+    (group,) = connection.ask(Api.CONSUMER_GROUP_DESCRIBE, 1, {"group_ids": [GROUP]}).groups
+    assert group.group_state == "Stable"
+    return group.group_epoch, group.assignment_epoch, sorted(map(repr, group.members))
+
+
+def is_coordinated(connection: RawConnection) -> bool:
+    (found,) = connection.ask(Api.FIND_COORDINATOR, 6, {"coordinator_keys": [GROUP]}).coordinators
+    (state,) = connection.ask(Api.DESCRIBE_GROUPS, 5, {"groups": [GROUP]}).groups
+    return found.error_code is ErrorCode.none and state.error_code is ErrorCode.none

@@ -246,6 +246,19 @@ def test_members_who_come_at_once_are_assigned_at_once(cluster: Cluster) -> None
     assert (described.state, described.assignment_epoch) == ("Stable", 5)
 
 
+def test_five_hundred_members_are_assigned_within_three_heartbeats() -> None:
+    host = Host(now_ms=START_MS, topics=Cluster(a=1_000))
+    members = [Consumer(host, f"m{number}") for number in range(500)]
+    for member in members:
+        member.join()
+    for _ in range(2):
+        host.pass_time(5_000)
+        for member in members:
+            member.beat()
+    assert [len(member.partitions) for member in members] == [2] * 500
+    assert len({partition for member in members for partition in member.partitions}) == 1_000
+
+
 def test_a_group_may_have_settings_of_its_own(cluster: Cluster) -> None:
     own = {"g": {"consumer.heartbeat.interval.ms": "7000", "consumer.session.timeout.ms": "1000000"}}
     configs = GroupConfigs(AT_ONCE, lambda group_id: own.get(group_id, {}))
