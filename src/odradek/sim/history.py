@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final
 
 from odradek.base.ids import TopicPartition
+from odradek.sim.group_history import GroupHistory
 from odradek.sim.quorum_history import QuorumHistory
 
 UNKNOWN_EPOCH: Final = -1
@@ -182,6 +183,7 @@ class History:
     changes: Final[list[Change | View]] = field(default_factory=list)
     producer_ids: Final[list[tuple[str, int]]] = field(default_factory=list)
     quorum: Final[QuorumHistory] = field(default_factory=QuorumHistory)
+    groups: Final[GroupHistory] = field(default_factory=GroupHistory)
 
     def may_be_deleted(self, partition: TopicPartition) -> int:
         """What lies below this offset may be gone, and rightly so."""

@@ -1,7 +1,7 @@
 """Bugs switched on by name: a checker is worth what it catches.
 
 They are put in from here: the node knows nothing of them. Those of consensus: see `planted_quorum`, those of the
-controller: see `planted_brokers`.
+controller: see `planted_brokers`, those of coordinators: see `planted_groups`.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from odradek.protocol.framing import FrameReader
 from odradek.sim.disk_port import VirtualDiskPort
 from odradek.sim.planted_brokers import BROKER_BUGS
 from odradek.sim.planted_bug import PlantedBug, always
+from odradek.sim.planted_groups import GROUP_BUGS
 from odradek.sim.planted_quorum import QUORUM_BUGS
 from odradek.sim.planted_replication import REPLICATION_BUGS
 from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES
@@ -261,6 +262,7 @@ BUGS: Final = {
         ),
         *QUORUM_BUGS,
         *BROKER_BUGS,
+        *GROUP_BUGS,
         *REPLICATION_BUGS,
     )
 }

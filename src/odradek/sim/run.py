@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from odradek.sim.checkers.committed_metadata import check_committed_metadata
+from odradek.sim.checkers.groups import check_groups
 from odradek.sim.checkers.metadata import check_metadata
 from odradek.sim.checkers.quorum import check_quorum
 from odradek.sim.checkers.records import check_records
@@ -100,6 +101,7 @@ class _Run:
             has_transactions=scenario.has_transactions,
             admin_seconds=scenario.admin_seconds,
             changes_voters=scenario.changes_voters,
+            has_groups=scenario.has_groups,
         )
         moments = Moments()
         self._evidence: Final = Evidence(world, self._nodes, self.workload.history, moments)
@@ -149,6 +151,7 @@ class _Run:
             found += check_replicas(self._replicas.history, self.workload.history)
         found += check_transactions(self.workload.transactions, VERIFIER if self._is_verified else None)
         found += check_metadata(self.workload.history)
+        found += check_groups(self.workload.history.groups)
         settings = settings_of(self._nodes)
         found += check_quorum(
             self.workload.history.quorum, settings, ended_seconds=self._world.now, is_whole=self._is_verified

@@ -41,6 +41,8 @@ class Scenario:
     """Of all nodes, one value of each is drawn."""
     has_transactions: bool = False
     """Whether there are transactional producers, and readers of what they commit."""
+    has_groups: bool = False
+    """Whether there are groups, which commit offsets."""
     spares_a_copy: bool = False
     """Whether a node dies only while another one that lives has everything that was committed."""
 
@@ -206,6 +208,24 @@ TRANSACTIONS: Final = replace(
         ("transaction.abort.timed.out.transaction.cleanup.interval.ms", ("300", "1000")),
     ),
 )
+GROUPS: Final = replace(
+    REPLICAS_CRASH,
+    name="groups",
+    promise="14 and 15: groups go on, whoever of three brokers dies, and what they have committed stays",
+    fault_kinds=(*_PARTITIONS, *_PROCESS, *_PROCESS, "restart-in-turn", "slow-disk", "clock-jump"),
+    replication=((3, 2),),
+    has_groups=True,
+    node_properties=(
+        *_REPLICA_PROPERTIES,
+        ("group.initial.rebalance.delay.ms", ("0", "300")),
+        ("group.min.session.timeout.ms", ("1000",)),
+        ("min.insync.replicas", ("2",)),
+        ("offsets.commit.timeout.ms", ("500", "5000")),
+        ("offsets.topic.num.partitions", ("1", "2")),
+        ("offsets.topic.replication.factor", ("3",)),
+        ("offsets.topic.segment.bytes", ("1048576",)),
+    ),
+)
 REPLICA_SCENARIOS: Final = (REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART)
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     one.name: one
@@ -213,6 +233,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         *(PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, VOTERS_CHANGE),
         *REPLICA_SCENARIOS,
         TRANSACTIONS,
+        GROUPS,
     )
 }
 # One after the other, where a seed is to choose.

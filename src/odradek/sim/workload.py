@@ -9,9 +9,12 @@ from odradek.sim.clients.admin import Admin
 from odradek.sim.clients.chatter import Chatter
 from odradek.sim.clients.cluster_client import LOWEST_VERSION, LOWEST_VERSION_WITH_EPOCHS, ClusterClient
 from odradek.sim.clients.committed_reader import CommittedReader
+from odradek.sim.clients.committer import Committer
 from odradek.sim.clients.deleter import Deleter
 from odradek.sim.clients.electorate import Electorate
+from odradek.sim.clients.group_client import GroupClient
 from odradek.sim.clients.inspector import Inspector
+from odradek.sim.clients.member import Member
 from odradek.sim.clients.mover import Mover
 from odradek.sim.clients.onlooker import Onlooker
 from odradek.sim.clients.producer import IN_FLIGHT_MAX, Producer
@@ -32,6 +35,9 @@ ACCOUNTS: Final = "accounts"
 INSPECTOR: Final = "inspector"
 _ADMIN_TOPICS: Final = {"admin1": ("alpha", "beta"), "admin2": ("gamma", "delta")}
 ADMIN_TOPICS: Final = tuple(chain.from_iterable(_ADMIN_TOPICS.values()))
+
+# Who comes to an end once he is told to finish, by the beginning of his name.
+_ENDING: Final = ("producer", "transactor", "admin", "rearranger", "committer", "member")
 
 Work = Callable[[ClusterClient], Awaitable[None]]
 
@@ -55,6 +61,7 @@ class Workload:
         has_transactions: bool = False,
         admin_seconds: Sequence[float] = (0.2, 1.0),
         changes_voters: bool = False,
+        has_groups: bool = False,
     ) -> None:
         """`log_dirs` by the name of the broker; `has_records`: whether anybody writes and reads."""
         self._world: Final = world
@@ -82,6 +89,9 @@ class Workload:
         self._transactors: Final[list[Transactor]] = []
         if has_records:
             self._add_users_of_records(log_dirs)
+        self._groups: Final[list[str]] = []
+        if has_groups:
+            self._add_groups()
         if has_transactions:
             self._add_users_of_transactions()
             return
@@ -103,6 +113,14 @@ class Workload:
             self._works["spoiler"] = self._now_and_then(Spoiler, self._random.choice(self.partitions), 1.0)
         if any(len(dirs) > 1 for dirs in log_dirs.values()):
             self._works["mover"] = self._mover(log_dirs)
+
+    def _add_groups(self) -> None:
+        for number in range(2):
+            self._groups.append(f"simple{number}")
+            self._works[f"committer{number}"] = self._committer(self._groups[-1])
+        self._groups.append("team")
+        for number in range(self._random.choice((2, 3))):
+            self._works[f"member{number}"] = self._member("team")
 
     def _add_users_of_replicas(self) -> None:
         self._works["rearranger"] = self._rearranger()
@@ -147,7 +165,7 @@ class Workload:
 
     def begin(self) -> None:
         for name, work in self._works.items():
-            self._run(name, work, ends=name.startswith(("producer", "transactor", "admin", "rearranger")))
+            self._run(name, work, ends=name.startswith(_ENDING))
 
     def finish(self) -> None:
         """Nobody begins anything new; what was begun is brought to its end."""
@@ -195,6 +213,10 @@ class Workload:
                 self.transactions.group_offsets[name] = await transactor.group_offset(client)
             for partition in self.partitions:
                 await _insist(client, Reader(client, self.history, partition, uses_session=False).read_all)
+            for group in self._groups:
+                groups = GroupClient(client, self.history, group)
+                for partition in self.partitions:
+                    await _insist(client, lambda groups=groups, partition=partition: groups.look(partition))  # type: ignore[misc]
             onlooker = Onlooker(client, self.history, sees_the_present=True)
             for topic in () if self.is_replicated else ADMIN_TOPICS:
                 await _insist(client, lambda topic=topic: onlooker.look(topic))  # type: ignore[misc]
@@ -294,6 +316,25 @@ class Workload:
 
         return work
 
+    def _committer(self, group: str) -> Work:
+        partition = self._random.choice(self.partitions)
+        interval_seconds = self._random.choice((0.05, 0.2))
+
+        async def work(client: ClusterClient) -> None:
+            committer = Committer(client, self.history, group, partition)
+            self._finishing.append(committer)
+            await committer.run(interval_seconds)
+
+        return work
+
+    def _member(self, group: str) -> Work:
+        async def work(client: ClusterClient) -> None:
+            member = Member(client, self.history, group, self.partitions)
+            self._finishing.append(member)
+            await member.run()
+
+        return work
+
     def _electorate(self) -> Work:
         async def work(client: ClusterClient) -> None:
             electorate = Electorate(client, self._plan.initial_controllers)
@@ -314,10 +355,11 @@ class Workload:
         return work
 
 
-async def _insist(client: ClusterClient, work: Callable[[], Awaitable[None]]) -> None:
+async def _insist(client: ClusterClient, work: Callable[[], Awaitable[object]]) -> None:
     while True:
         try:
-            return await work()
+            await work()
+            return
         except ConnectionLost as lost:
             client.note(f"tries again: {lost}")
             await client.back_off()

@@ -163,7 +163,7 @@ class PartitionHost(Generic[C, A, R]):
     def begin(self) -> None:
         self._machine.advance(self.partition.high_watermark)
         if self.partition.log.log_start_offset == self._end_offset:
-            self._activate()
+            self._activate_when_committed()
         else:
             self._task = asyncio.ensure_future(self._load())
 
@@ -211,13 +211,23 @@ class PartitionHost(Generic[C, A, R]):
         else:
             seconds = self._clock.monotonic() - began
             logger.info("loaded %d records of %s in epoch %d in %.1f s", count, name, self.leader_epoch, seconds)
-            self._activate()
+            self._activate_when_committed()
 
     def _fail_to_load(self, error: Exception) -> None:
         self._state = State.FAILED
         logger.error("%s could not be read: its coordinator is not served: %s", self.partition.name, error)
 
+    def _activate_when_committed(self) -> None:
+        """A new leader may not know yet that the last of what it has was committed, and told to clients."""
+
+        def activate(code: ErrorCode) -> None:
+            if self._state is State.LOADING and code in (ErrorCode.none, ErrorCode.not_enough_replicas_after_append):
+                self._activate()
+
+        self.partition.when_committed(self._end_offset, self.leader_epoch, activate)
+
     def _activate(self) -> None:
+        self._machine.advance(self.partition.high_watermark)
         self._state = State.ACTIVE
         # Before what was to be done as soon as it is loaded.
         for step in reversed(self._machine.loaded(self._time.now_ms())):

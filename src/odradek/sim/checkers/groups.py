@@ -1,0 +1,67 @@
+"""Groups: one owner of each part of the work, no word from who was replaced, and commits that stay.
+
+A commit that was not answered may take effect at any time, even after others: it may lie in a queue. One that was
+answered is overwritten only by another that began after its answer, or was under way at the same time.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.sim.checkers.violation import Violation
+from odradek.sim.group_history import NO_OFFSET, Commit, CommitView, GroupHistory
+
+ONE_OWNER: Final = "14 one owner in each generation"
+STALE: Final = "14 a stale member cannot commit"
+COMMITS_STAY: Final = "15 an acknowledged commit stays"
+
+
+def check_groups(history: GroupHistory) -> Iterator[Violation]:
+    yield from _one_owner(history)
+    yield from _nobody_stale(history)
+    commits: dict[tuple[str, TopicPartition], list[Commit]] = defaultdict(list)
+    for commit in history.commits:
+        commits[commit.group, commit.partition].append(commit)
+    for view in history.views:
+        yield from _explained(view, commits[view.group, view.partition])
+
+
+def _one_owner(history: GroupHistory) -> Iterator[Violation]:
+    owners: dict[tuple[str, int, int], str] = {}
+    for share in history.shares:
+        for place in share.share:
+            owner = owners.setdefault((share.group, share.generation, place), share.member)
+            if owner != share.member:
+                what = f"{owner} and {share.member} both have part {place} of {share.group} in {share.generation}"
+                yield Violation(ONE_OWNER, what, share.ended)
+
+
+def _nobody_stale(history: GroupHistory) -> Iterator[Violation]:
+    """A generation is known to its coordinators for good once somebody was given a share in it."""
+    for commit in history.commits:
+        if commit.ended is None or commit.generation < 0:
+            continue
+        for share in history.shares:
+            if share.group == commit.group and share.generation > commit.generation and share.ended < commit.began:
+                what = f"{commit}, though {share.member} was given its share in {share.generation} before"
+                yield Violation(STALE, what, commit.ended)
+                break
+
+
+def _explained(view: CommitView, commits: Sequence[Commit]) -> Iterator[Violation]:
+    before = [one for one in commits if one.ended is not None and one.ended < view.began]
+    if view.offset == NO_OFFSET:
+        if before:
+            yield Violation(COMMITS_STAY, f"nothing is committed, after {before[-1]}", view.ended)
+        return
+    found = next((one for one in commits if one.offset == view.offset), None)
+    if found is None or found.is_refused or found.began > view.ended:
+        yield Violation(COMMITS_STAY, f"{view.offset} of {view.group} was never committed", view.ended)
+        return
+    if found.ended is None:
+        return
+    for later in before:
+        if later.began > found.ended:
+            yield Violation(COMMITS_STAY, f"{found} is there again, after {later}", view.ended)
+            return

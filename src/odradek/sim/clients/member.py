@@ -1,0 +1,147 @@
+"""A member of a classic group: joins, assigns where it leads, lives, and commits what it was given."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.protocol.schemas import Message, Schema
+from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.group_client import GroupClient
+from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.group_history import NO_GENERATION, Share
+from odradek.sim.history import History
+
+JOIN_GROUP: Final = 11
+HEARTBEAT: Final = 12
+SYNC_GROUP: Final = 14
+_SESSION_MS: Final = 1500
+_REBALANCE_MS: Final = 2000
+_BEAT_SECONDS: Final = 0.2
+# Where it was; the others end the membership, or only this generation.
+_ELSEWHERE: Final = frozenset(
+    (
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    )
+)
+
+
+class Member:
+    def __init__(
+        self, client: ClusterClient, history: History, group: str, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """They share `partitions`, by their places in it."""
+        self._groups: Final = GroupClient(client, history, group)
+        self._client: Final = client
+        self._history: Final = history
+        self._partitions: Final = tuple(partitions)
+        self._member_id = ""
+        self._generation = NO_GENERATION
+        self._has_finished = False
+        self.is_finishing = False
+
+    async def run(self) -> None:
+        """Ends once it has a share again, or is known to get none, when nothing new is to be begun."""
+        while not self._has_finished:
+            try:
+                share = await self._join()
+                await self._work(share)
+            except ConnectionLost as lost:
+                self._client.note(f"is no member: {lost}")
+                self._groups.forget_coordinator()
+                await self._client.back_off()
+
+    async def _join(self) -> tuple[int, ...]:
+        answer = await self._ask(JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
+        if answer.error_code is ErrorCode.member_id_required:
+            self._member_id = answer.member_id
+            answer = await self._ask(JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
+        self._check(answer.error_code)
+        self._member_id, self._generation = answer.member_id, answer.generation_id
+        shares: dict[str, list[int]] = {member.member_id: [] for member in answer.members}
+        for place in range(len(self._partitions)) if shares else ():
+            shares[sorted(shares)[place % len(shares)]].append(place)
+        answer = await self._ask(SYNC_GROUP, lambda chosen: self._sync_request(chosen, shares), _REBALANCE_MS / 1000)
+        self._check(answer.error_code)
+        share = tuple(int(place) for place in answer.assignment.split(b",") if place)
+        self._history.groups.shares.append(
+            Share(
+                group=self._groups.group,
+                member=self._member_id,
+                generation=self._generation,
+                share=share,
+                ended=self._client.now,
+            )
+        )
+        self._client.note(f"has {share} in generation {self._generation}")
+        return share
+
+    async def _work(self, share: tuple[int, ...]) -> None:
+        """Until the generation is over."""
+        random = self._client.random
+        while True:
+            is_last = self.is_finishing
+            if random.random() < 0.5 and share:
+                place = random.choice(share)
+                code = await self._groups.commit(self._partitions[place], self._member_id, self._generation)
+            else:
+                answer = await self._ask(HEARTBEAT, self._beat)
+                code = answer.error_code
+            if code is ErrorCode.rebalance_in_progress:
+                return
+            self._check(code)
+            if is_last:
+                self._has_finished = True
+                return
+            await asyncio.sleep(random.expovariate(1 / _BEAT_SECONDS))
+
+    def _check(self, code: ErrorCode) -> None:
+        if code is ErrorCode.none:
+            return
+        if code not in _ELSEWHERE and code is not ErrorCode.rebalance_in_progress:
+            self._member_id, self._generation = "", NO_GENERATION
+        raise ConnectionLost(code.name)
+
+    # ---- asking
+
+    async def _ask(self, api_key: int, build: Callable[[Schema], Message], extra_seconds: float = 0.0) -> Message:
+        wire = await self._groups.coordinator()
+        return await self._client.ask(wire, api_key, build, extra_seconds=extra_seconds)
+
+    def _join_request(self, chosen: Schema) -> Message:
+        return chosen.new(
+            "JoinGroupRequest",
+            group_id=self._groups.group,
+            session_timeout=milliseconds(_SESSION_MS),
+            rebalance_timeout=milliseconds(_REBALANCE_MS),
+            member_id=self._member_id,
+            protocol_type="sim",
+            protocols=(chosen.new("JoinGroupRequestProtocol", name="in turn", metadata=b""),),
+        )
+
+    def _sync_request(self, chosen: Schema, shares: dict[str, list[int]]) -> Message:
+        return chosen.new(
+            "SyncGroupRequest",
+            group_id=self._groups.group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            protocol_type="sim",
+            protocol_name="in turn",
+            assignments=tuple(
+                chosen.new(
+                    "SyncGroupRequestAssignment", member_id=member, assignment=",".join(map(str, share)).encode()
+                )
+                for member, share in shares.items()
+            ),
+        )
+
+    def _beat(self, chosen: Schema) -> Message:
+        return chosen.new(
+            "HeartbeatRequest",
+            group_id=self._groups.group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+        )

@@ -1,0 +1,71 @@
+"""Bugs of coordinators: when they answer, what they load, and whom they believe."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from odradek.base.errors import ErrorCode
+from odradek.coordinators.groups.classic_group import ClassicGroup
+from odradek.node.coordination import host
+from odradek.node.coordination.host import PartitionHost
+from odradek.sim.planted_bug import always, plant
+from odradek.sim.scenarios import GROUPS
+
+_FORGOTTEN_RECORDS: Final = 3
+
+
+def _answer_at_once(sound: Any) -> Any:
+    def when_committed(self: PartitionHost[Any, Any, Any], told: Callable[[ErrorCode], None], code: ErrorCode) -> None:
+        told(code)
+
+    return when_committed
+
+
+def _serve_at_once(sound: Any) -> Any:
+    def activate_when_committed(self: PartitionHost[Any, Any, Any]) -> None:
+        self._activate()
+
+    return activate_when_committed
+
+
+def _forget_the_end(sound: Any) -> Any:
+    async def replay_log(log: Any, end_offset: int, machine: Any, **how: Any) -> int:
+        count: int = await sound(log, max(log.log_start_offset, end_offset - _FORGOTTEN_RECORDS), machine, **how)
+        return count
+
+    return replay_log
+
+
+GROUP_BUGS: Final = (
+    plant(
+        "commit-acknowledged-before-the-replicas",
+        "a coordinator answers when a commit is in its own log",
+        PartitionHost,
+        "_when_committed",
+        _answer_at_once,
+        scenario=GROUPS,
+    ),
+    plant(
+        "coordinator-serves-too-early",
+        "a new coordinator shows what it knows to be committed, which may be less than its predecessor has told",
+        PartitionHost,
+        "_activate_when_committed",
+        _serve_at_once,
+        scenario=GROUPS,
+    ),
+    plant(
+        "coordinator-forgets-the-end",
+        "the last records are not loaded when a coordinator takes over",
+        host,
+        "replay_log",
+        _forget_the_end,
+        scenario=GROUPS,
+    ),
+    plant(
+        "stale-generation-commits",
+        "a commit is taken from whoever was a member once",
+        ClassicGroup,
+        "check_offset_commit",
+        always(None),
+        scenario=GROUPS,
+    ),
+)

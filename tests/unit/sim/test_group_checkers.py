@@ -1,0 +1,87 @@
+"""What the checker of groups objects to, and what it lets pass."""
+
+import pytest
+
+from odradek.base.ids import TopicPartition
+from odradek.sim.checkers.groups import COMMITS_STAY, ONE_OWNER, STALE, check_groups
+from odradek.sim.group_history import NO_GENERATION, NO_OFFSET, Commit, CommitView, GroupHistory, Share
+
+PARTITION = TopicPartition("orders", 0)
+
+
+def commit(offset: int, began: float, ended: float | None, *, generation: int = NO_GENERATION) -> Commit:
+    return Commit(
+        group="team",
+        member=f"member of {generation}",
+        generation=generation,
+        partition=PARTITION,
+        offset=offset,
+        began=began,
+        ended=ended,
+    )
+
+
+def view(offset: int, began: float) -> CommitView:
+    return CommitView(group="team", partition=PARTITION, offset=offset, began=began, ended=began + 0.5)
+
+
+def share(generation: int, ended: float, *places: int, member: str = "") -> Share:
+    return Share(
+        group="team", member=member or f"member of {generation}", generation=generation, share=places, ended=ended
+    )
+
+
+def rules(history: GroupHistory) -> list[str]:
+    return [violation.rule for violation in check_groups(history)]
+
+
+@pytest.mark.parametrize(
+    ("commits", "seen", "at"),
+    [
+        ([commit(1, 0, 1), commit(2, 2, 3)], 2, 4),
+        # Under way while it was looked at.
+        ([commit(1, 0, 1), commit(2, 2, 5)], 1, 3),
+        ([commit(1, 0, 1), commit(2, 2, 5)], 2, 3),
+        # Both were under way at the same time: nobody knows which was later.
+        ([commit(1, 0, 3), commit(2, 1, 2)], 1, 4),
+        # Never answered: it may come after others.
+        ([commit(1, 0, None), commit(2, 2, 3)], 1, 9),
+        ([commit(1, 0, None)], NO_OFFSET, 9),
+        ([], NO_OFFSET, 9),
+        ([commit(1, 0, 4)], NO_OFFSET, 3),
+    ],
+)
+def test_what_can_be_explained(commits: list[Commit], seen: int, at: float) -> None:
+    assert rules(GroupHistory(commits, [view(seen, at)])) == []
+
+
+@pytest.mark.parametrize(
+    ("commits", "seen", "at"),
+    [
+        ([commit(1, 0, 1), commit(2, 2, 3)], 1, 4),
+        ([commit(1, 0, 1)], NO_OFFSET, 2),
+        ([commit(1, 0, 1)], 7, 2),
+        ([commit(1, 0, 1), commit(2, 5, 6)], 2, 3),
+    ],
+)
+def test_commits_that_are_lost_or_invented(commits: list[Commit], seen: int, at: float) -> None:
+    assert rules(GroupHistory(commits, [view(seen, at)])) == [COMMITS_STAY]
+
+
+def test_what_was_refused_is_not_there() -> None:
+    refused = commit(1, 0, None)
+    refused.is_refused = True
+    assert rules(GroupHistory([refused], [view(1, 2)])) == [COMMITS_STAY]
+
+
+def test_one_owner() -> None:
+    assert rules(GroupHistory([], [], [share(1, 1, 0, 1), share(1, 2, 2, member="other"), share(2, 3, 0, 1)])) == []
+    assert rules(GroupHistory([], [], [share(1, 1, 0, 1), share(1, 2, 1, member="other")])) == [ONE_OWNER]
+
+
+def test_nobody_commits_for_a_generation_that_is_over() -> None:
+    shares = [share(1, 1.0, 0), share(2, 5.0, 0)]
+    assert rules(GroupHistory([commit(1, 4.5, 6, generation=1)], [], shares)) == []
+    assert rules(GroupHistory([commit(1, 5.5, None, generation=1)], [], shares)) == []
+    assert rules(GroupHistory([commit(1, 5.5, 6, generation=2)], [], shares)) == []
+    assert rules(GroupHistory([commit(1, 5.5, 6, generation=1)], [], shares)) == [STALE]
