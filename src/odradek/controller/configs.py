@@ -4,11 +4,12 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, altered_broker_configs, altered_topic_configs, check_topic_configs
+from odradek.config.group_config import check_group_configs
 from odradek.config.levels import describe_topic
 from odradek.metadata.commands import ConfigEntry
 from odradek.metadata.decision import BoundedRecords, Decision
 from odradek.metadata.features import IV_4_3_CORDONED_DIRECTORIES
-from odradek.metadata.image import NO_CONFIG, RESOURCE_BROKER, RESOURCE_TOPIC, ConfigResource
+from odradek.metadata.image import NO_CONFIG, RESOURCE_BROKER, RESOURCE_GROUP, RESOURCE_TOPIC, ConfigResource
 from odradek.metadata.records import ClearElrRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord
 
 from .resource_names import check_resource_name
@@ -113,6 +114,8 @@ class Configs:
         check_resource_name(resource)
         if resource[0] == RESOURCE_TOPIC:
             check_topic_configs(settings, self._state.config.topic_defaults)
+        elif resource[0] == RESOURCE_GROUP:
+            check_group_configs(settings, self._state.config)
         if not is_new:
             self._check_existence(resource)
 

@@ -28,10 +28,12 @@ def check_resource_name(resource: ConfigResource) -> None:
             raise _invalid_request("Unable to parse broker name as a base 10 number.")
         if name.startswith("-"):
             raise _invalid_request("Invalid negative broker ID.")
-    elif resource_type in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS):
+    elif resource_type == RESOURCE_GROUP:
+        if not name:
+            raise _invalid_request("Default group resources are not allowed.")
+    elif resource_type == RESOURCE_CLIENT_METRICS:
         # Kafka takes them; here nobody would act on them yet.
-        kind = "groups" if resource_type == RESOURCE_GROUP else "client metrics"
-        raise KafkaError(ErrorCode.invalid_config, f"Configs of {kind} are not supported yet.")
+        raise KafkaError(ErrorCode.invalid_config, "Configs of client metrics are not supported yet.")
     else:
         raise _invalid_request(f"Unknown resource type {resource_type}")
 

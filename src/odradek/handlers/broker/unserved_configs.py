@@ -1,8 +1,9 @@
-"""The configs of groups and client metrics: kept and described for the tools that ask, honoured by nothing yet."""
+"""The configs of groups, of which those of consumer groups are honoured, and of client metrics, of which none is."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from odradek.config import group_config
 from odradek.config.levels import ConfigSource, DescribedConfig, LevelValue, describe_broker
 from odradek.config.node_config import NodeConfig
 from odradek.config.values import ConfigType
@@ -19,23 +20,6 @@ _CLIENT_METRICS: Final = {
     "metrics": _Default(ConfigType.LIST, ""),
 }
 
-# Each has its default from the broker config of the same name with `group.` in front.
-_GROUP_OF_BROKER: Final = (
-    "consumer.assignment.interval.ms",
-    "consumer.heartbeat.interval.ms",
-    "consumer.session.timeout.ms",
-    "share.assignment.interval.ms",
-    "share.delivery.count.limit",
-    "share.heartbeat.interval.ms",
-    "share.partition.max.record.locks",
-    "share.record.lock.duration.ms",
-    "share.session.timeout.ms",
-    "streams.assignment.interval.ms",
-    "streams.heartbeat.interval.ms",
-    "streams.initial.rebalance.delay.ms",
-    "streams.num.standby.replicas",
-    "streams.session.timeout.ms",
-)
 _GROUP_OWN: Final = {
     "share.auto.offset.reset": _Default(ConfigType.STRING, "latest"),
     "share.isolation.level": _Default(ConfigType.STRING, "read_uncommitted"),
@@ -52,7 +36,7 @@ def describe_client_metrics(stored: Mapping[str, str], names: Collection[str] | 
 def describe_group(
     config: NodeConfig, stored: Mapping[str, str], names: Collection[str] | None
 ) -> Iterator[DescribedConfig]:
-    wanted = {f"group.{name}": name for name in _GROUP_OF_BROKER if names is None or name in names}
+    wanted = {f"group.{name}": name for name in group_config.OF_BROKER if names is None or name in names}
     for broker_config in describe_broker(config, wanted):
         default = _Default(broker_config.type, broker_config.value or "")
         name = wanted[broker_config.name]

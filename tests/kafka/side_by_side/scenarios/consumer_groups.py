@@ -7,6 +7,9 @@ from tests.kafka.side_by_side.conversation import Conversation, scenario
 from tests.kafka.side_by_side.scenarios.groups import until_coordinated
 
 MEMBER = "a-member-of-its-own-making"
+GROUP_RESOURCE = 32
+SET, DELETE = 0, 1
+HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 JOINING = {
     "group_id": "consumers",
     "member_id": MEMBER,
@@ -60,3 +63,41 @@ def consumer_heartbeats_refused(talk: Conversation) -> None:
         beat(talk, "in an empty place", version, rack_id="")
     beat(talk, "without an id", member_id="")
     beat(talk, "with an expression that is none", subscribed_topic_names=None, subscribed_topic_regex="(a")
+
+
+@scenario
+def configs_of_consumer_groups(talk: Conversation) -> None:
+    until_coordinated(talk)
+    for name, value in (
+        ("consumer.session.timeout.ms", "1000"),
+        ("consumer.session.timeout.ms", "60001"),
+        ("consumer.session.timeout.ms", "50000"),
+        ("consumer.heartbeat.interval.ms", "4999"),
+        ("consumer.heartbeat.interval.ms", "x"),
+        ("consumer.heartbeat.interval.ms", "6000"),
+        ("consumer.assignment.interval.ms", "15001"),
+        ("consumer.assignment.interval.ms", "-1"),
+        ("nothing.ms", "1"),
+    ):
+        set_config(talk, name, value)
+    set_config(talk, "consumer.heartbeat.interval.ms", "6000", group_id="")
+    talk.until(lambda: beat_quietly(talk).heartbeat_interval.total_seconds() == 6)
+    beat(talk, "of a group with configs of its own")
+    asked = {"resource_type": GROUP_RESOURCE, "resource_name": "consumers", "configuration_keys": [HEARTBEAT_INTERVAL]}
+    talk.ask("one of them", Api.DESCRIBE_CONFIGS, {"resources": [asked], "include_synonyms": True})
+    for name in ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"):
+        set_config(talk, name, None)
+    talk.until(lambda: beat_quietly(talk).heartbeat_interval.total_seconds() == 5)
+    beat(talk, "of who goes", member_epoch=-1)
+    talk.ask("in the end", Api.DELETE_GROUPS, {"groups_names": ["consumers"]})
+
+
+def beat_quietly(talk: Conversation) -> Any:
+    return talk.ask_quietly(Api.CONSUMER_GROUP_HEARTBEAT, JOINING)
+
+
+def set_config(talk: Conversation, name: str, value: str | None, group_id: str = "consumers") -> None:
+    operation = {"name": name, "config_operation": SET if value is not None else DELETE, "value": value}
+    resource = {"resource_type": GROUP_RESOURCE, "resource_name": group_id, "configs": [operation]}
+    asked = {"resources": [resource], "validate_only": False}
+    talk.ask(f"{name} of {group_id or 'all'} to {value}", Api.INCREMENTAL_ALTER_CONFIGS, asked)
