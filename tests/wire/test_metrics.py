@@ -125,7 +125,6 @@ def test_refusals_are_told_by_kafkas_names(node: Observed, wire: RawConnection, 
     for request, error in (
         ("Produce", "MESSAGE_TOO_LARGE"),
         ("Produce", "UNKNOWN_TOPIC_OR_PARTITION"),
-        ("FetchConsumer", "OFFSET_OUT_OF_RANGE"),
         ("Fetch", "OFFSET_OUT_OF_RANGE"),
         ("CreateTopics", "TOPIC_ALREADY_EXISTS"),
     ):

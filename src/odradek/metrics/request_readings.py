@@ -40,6 +40,8 @@ def request_families(meters: RequestMeters) -> list[Family]:
             (
                 ({"request": name, "error": error}, count)
                 for name, some in kinds.items()
+                # And their errors under the one.
+                if name not in (FROM_CONSUMERS, FROM_FOLLOWERS)
                 for error, count in sorted(_errors(some).items())
             ),
         ),
