@@ -9,6 +9,7 @@ from typing import Any
 
 from odradek.config import replica_selectors
 from odradek.config.given import Given
+from odradek.config.group_checks import check_consumer_groups
 from odradek.config.listener_checks import derive_listeners
 from odradek.config.listeners import AddressError, parse_addresses, parse_http_address, parse_voters
 from odradek.config.problems import Problems
@@ -51,6 +52,7 @@ def derive(texts: Texts, typed: Mapping[str, ConfigValue], problems: Problems) -
     _check_limits(given)
     _check_replica_selector(given)
     _check_offsets_codec(given)
+    check_consumer_groups(given)
     return fields
 
 

@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Self
 
+from odradek.config.group_checks import ASSIGNORS
 from odradek.config.node_config import NodeConfig
-
-from .assignors import ASSIGNORS
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 """How long who is new may wait for its first rebalance without a heartbeat. Kafka has no setting for it either."""
 UNBOUNDED: Final = 2**31 - 1
-DEFAULT_ASSIGNORS: Final = ("uniform", "range")
 
 
 class MigrationPolicy(Enum):
@@ -64,7 +62,7 @@ class GroupSettings:
     consumer_heartbeat_interval: Bounds = Bounds(5_000, 5_000, 15_000)
     consumer_assignment_interval: Bounds = Bounds(1_000, 0, 15_000)
     """How long an assignment stands at least, so that members who come at once are assigned at once."""
-    consumer_assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
+    consumer_assignors: tuple[str, ...] = ASSIGNORS
     """`group.consumer.assignors`; the first is for those who want none in particular."""
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     """`group.consumer.migration.policy`"""
@@ -77,8 +75,6 @@ class GroupSettings:
 
         assignors = config.effective("group.consumer.assignors")
         assert isinstance(assignors, tuple)
-        # Kafka would look for a class of its own by any other name.
-        known = tuple(name for name in assignors if name in ASSIGNORS)
         return cls(
             classic_group_max_size=number("group.max.size"),
             initial_rebalance_delay_ms=number("group.initial.rebalance.delay.ms"),
@@ -103,7 +99,7 @@ class GroupSettings:
                 number("group.consumer.min.assignment.interval.ms"),
                 number("group.consumer.max.assignment.interval.ms"),
             ),
-            consumer_assignors=known or DEFAULT_ASSIGNORS,
+            consumer_assignors=assignors,
             consumer_regex_refresh_interval_ms=number("group.consumer.regex.refresh.interval.ms"),
             consumer_migration_policy=MigrationPolicy(str(config.effective("group.consumer.migration.policy")).lower()),
         )

@@ -1,0 +1,53 @@
+"""Brokers' configs of consumer groups that contradict each other are refused at start, as by Apache Kafka."""
+
+import pytest
+
+from odradek.config.node_config import NodeConfig
+from odradek.config.problems import ConfigErrors
+
+BASE = """process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:9093
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "refusal"),
+    [
+        ("group.consumer.heartbeat.interval.ms=5000", None),
+        ("group.consumer.assignors=range", None),
+        (
+            "group.consumer.heartbeat.interval.ms=4999",
+            "group.consumer.heartbeat.interval.ms must be greater than or equal to "
+            "group.consumer.min.heartbeat.interval.ms",
+        ),
+        (
+            "group.consumer.max.session.timeout.ms=45000\ngroup.consumer.session.timeout.ms=45001",
+            "group.consumer.session.timeout.ms must be less than or equal to group.consumer.max.session.timeout.ms",
+        ),
+        (
+            "group.consumer.max.session.timeout.ms=40000",
+            "group.consumer.max.session.timeout.ms must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms",
+        ),
+        (
+            "group.consumer.min.session.timeout.ms=1000\ngroup.consumer.session.timeout.ms=5000",
+            "group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms",
+        ),
+        (
+            "group.consumer.assignors=org.mine.Assignor",
+            "group.consumer.assignors: org.mine.Assignor is a Java class that cannot be loaded here; "
+            "write uniform or range",
+        ),
+    ],
+)
+def test_contradictions(lines: str, refusal: str | None) -> None:
+    if refusal is None:
+        NodeConfig.load(BASE + lines, "server.properties")
+        return
+    with pytest.raises(ConfigErrors) as refused:
+        NodeConfig.load(BASE + lines, "server.properties")
+    (message,) = refused.value.errors
+    assert message.endswith(refusal)
