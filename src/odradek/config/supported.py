@@ -214,6 +214,7 @@ _TOPIC = {
 }
 
 _FIXED_AT_START = {
+    "group.consumer.assignment.interval.ms": "set consumer.assignment.interval.ms of a group, or restart the node",
     "listener.security.protocol.map": "listeners are opened at start; change them in the file and restart the node",
     "listeners": "listeners are opened at start; change them in the file and restart the node",
 }
