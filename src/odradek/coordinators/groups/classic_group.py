@@ -5,7 +5,6 @@ It decides nothing about time and writes nothing; `classic_rebalance` moves it f
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -14,9 +13,8 @@ from odradek.base.group_commands import JoinedMember, MemberProtocol
 
 from .classic_member import ClassicMember
 from .hash_order import first_in_hash_order, names_in_hash_order, table_size_for
+from .rebalances import REBALANCES_KEPT, Rebalance
 from .subscription import CONSUMER_PROTOCOL_TYPE, UnreadableSubscription, subscribed_topics
-
-_REBALANCES_KEPT: Final = 10
 
 
 class State(Enum):
@@ -36,15 +34,6 @@ _STATES_BEFORE: Final = {
     State.STABLE: {State.COMPLETING_REBALANCE},
     State.DEAD: set(State),
 }
-
-
-@dataclass(slots=True)
-class Rebalance:
-    """Why members were called together, and how long it kept them."""
-
-    cause: str
-    began_ms: int
-    ended_ms: int | None = None
 
 
 class ClassicGroup:
@@ -72,7 +61,7 @@ class ClassicGroup:
         """During the first rebalance: the present delay, and what may still be added to it."""
         self.new_member_added = False
         """During the first rebalance, since its present delay began."""
-        self.rebalances: deque[Rebalance] = deque(maxlen=_REBALANCES_KEPT)
+        self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES_KEPT)
         self._members_at_once = 0
         self._support: Counter[str] = Counter()
         """How many members know a protocol."""

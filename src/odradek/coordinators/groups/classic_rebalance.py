@@ -8,11 +8,12 @@ others to come. Then the leader's assignment is waited for, as long again.
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import UNKNOWN_MEMBER_ID, JoinAnswer, SyncAnswer
 
-from .classic_group import ClassicGroup, Rebalance, State
+from .classic_group import ClassicGroup, State
 from .classic_member import EMPTY_ASSIGNMENT, ClassicMember
 from .classic_records import record_of
 from .groups import JOIN, SESSION, SYNC, Groups
 from .outcome import Outcome
+from .rebalances import Rebalance
 from .settings import GroupSettings
 
 

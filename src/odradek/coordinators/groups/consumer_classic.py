@@ -27,7 +27,7 @@ from odradek.base.ids import uuid_to_text
 
 from .classic_join import MEMBER_ID_REQUIRED_SINCE
 from .consumer_deadlines import ConsumerDeadlines
-from .consumer_fencing import ConsumerFencing
+from .consumer_fencing import LEFT, ConsumerFencing
 from .consumer_group import ConsumerGroup
 from .consumer_member import ConsumerMember, MemberState
 from .consumer_membership import check_instance, check_room, check_static, replace_static
@@ -212,7 +212,7 @@ class ClassicMembers:
             except KafkaError as refusal:
                 error = refusal.code
             left.append(LeftMember(one.member_id, one.instance_id, error))
-        self._fencing.fence(group, list(gone.values()), now_ms, out)
+        self._fencing.fence(group, list(gone.values()), LEFT, now_ms, out)
         out.answers_when_committed.append((token, LeaveAnswer(ErrorCode.none, tuple(left))))
         return out
 

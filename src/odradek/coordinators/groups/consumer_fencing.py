@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
 from odradek.base.group_commands import LEAVING_FOR_A_WHILE_EPOCH
 
@@ -11,9 +12,19 @@ from .consumer_member import NO_PARTITIONS, ConsumerMember
 from .consumer_migration import Migration
 from .consumer_records import current_record, epoch_record, member_tombstones, regex_tombstone
 from .consumer_subscriptions import regex_of
-from .groups import CONSUMER_REBALANCE, DeadlineKey, Groups
+from .groups import (
+    CONSUMER_JOIN,
+    CONSUMER_REBALANCE,
+    CONSUMER_SESSION,
+    CONSUMER_SYNC,
+    DeadlineKey,
+    Groups,
+)
 from .outcome import Outcome
+from .rebalances import Rebalance
 from .topics import TopicHashes
+
+LEFT: Final = "has left"
 
 
 class ConsumerFencing:
@@ -23,7 +34,9 @@ class ConsumerFencing:
         self._migration = migration
         self._deadlines = deadlines
 
-    def fence(self, group: ConsumerGroup, members: Collection[ConsumerMember], now_ms: int, out: Outcome) -> None:
+    def fence(
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], why: str, now_ms: int, out: Outcome
+    ) -> None:
         """What they held is free at once, and given to others with the next assignment."""
         if not members:
             return
@@ -46,6 +59,9 @@ class ConsumerFencing:
                     subscriptions.unmatch(group.resolved[regex].topics)
         metadata_hash = self._hashes.of(subscriptions.topics())
         out.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
+        names = ", ".join(member.member_id for member in members)
+        ended_ms = now_ms if len(members) == len(group.members) else None
+        group.rebalances.append(Rebalance(f"member {names} {why}", now_ms, ended_ms))
         for member in members:
             self._deadlines.cancel_all(group.group_id, member.member_id)
 
@@ -69,4 +85,12 @@ class ConsumerFencing:
             return
         if kind == CONSUMER_REBALANCE and member.epoch != left_epoch:
             return
-        self.fence(group, [member], now_ms, out)
+        self.fence(group, [member], _TOO_LATE[kind], now_ms, out)
+
+
+_TOO_LATE: Final = {
+    CONSUMER_SESSION: "was not heard of any more",
+    CONSUMER_REBALANCE: "did not give up partitions in time",
+    CONSUMER_JOIN: "did not join again in time",
+    CONSUMER_SYNC: "did not ask for its assignment in time",
+}

@@ -2,10 +2,11 @@
 
 Three epochs tell how far the group has come. The group's own is raised by whatever calls for another assignment; the
 assignment's is the group's epoch it was made for; a member's is that of the assignment it has reached. All of it comes
-from records: nothing here is decided, and nothing but `metadata_refresh` is changed except by their replay.
+from records: nothing here is decided, and nothing but `metadata_refresh` and `rebalances` is changed except by their
+replay.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from enum import Enum
@@ -17,6 +18,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from .consumer_member import NO_PARTITIONS, ConsumerMember, MemberState, Partitions
 from .consumer_subscriptions import ResolvedRegex, Subscriptions, change_count, regex_of
 from .hash_order import in_timeline_order
+from .rebalances import REBALANCES_KEPT, Rebalance
 from .subscription import CONSUMER_PROTOCOL_TYPE
 
 EPOCHS_IN_COMMITS_SINCE: Final = 9
@@ -60,6 +62,8 @@ class ConsumerGroup:
         """A record of an earlier release is there, to be deleted at the next occasion."""
         self.metadata_refresh: tuple[int, int] = (0, 0)
         """When the topics are to be looked at again, unless the group's epoch is an earlier one."""
+        self.rebalances: deque[Rebalance] = deque(maxlen=REBALANCES_KEPT)
+        """Since this coordinator has had the group: records do not tell."""
         self._assignors: dict[str, int] = {}
         """How many members want an assignor."""
         self._held: dict[UUID, dict[int, int]] = {}
@@ -95,6 +99,14 @@ class ConsumerGroup:
     def member_ids_in_order(self) -> list[str]:
         """In which Kafka meets them."""
         return in_timeline_order(self.members, self._table_size)
+
+    def end_rebalances(self, last: ConsumerMember, epoch: int, now_ms: int) -> None:
+        """If all have come to the assignment of this epoch, `last`, as it is from now on, among them."""
+        if self.rebalances and self.rebalances[-1].ended_ms is None and last.is_reconciled_to(epoch):
+            others = (one for one in self.members.values() if one.member_id != last.member_id)
+            if all(one.is_reconciled_to(epoch) for one in others):
+                for rebalance in self.rebalances:
+                    rebalance.ended_ms = now_ms if rebalance.ended_ms is None else rebalance.ended_ms
 
     # ---- members
 

@@ -22,6 +22,7 @@ from .consumer_regexes import ConsumerRegexes, RegexChange
 from .consumer_subscriptions import regex_of, topics_of
 from .consumer_target import ConsumerTarget
 from .outcome import Outcome
+from .rebalances import Rebalance
 from .settings import UNBOUNDED
 from .topics import TopicHashes
 
@@ -88,6 +89,7 @@ class ConsumerProgress:
         if calls_for_epoch or metadata_hash != group.metadata_hash:
             epoch += 1
             out.records.append(epoch_record(group.group_id, epoch, metadata_hash))
+            group.rebalances.append(Rebalance(_cause(group, updated, member_changed=calls_for_epoch), now_ms))
         group.metadata_refresh = (now_ms + UNBOUNDED, epoch)
         if group.has_partition_metadata:
             out.records.append(partition_metadata_tombstone(group.group_id))
@@ -137,4 +139,12 @@ class ConsumerProgress:
                     self._deadlines.revocation(group.group_id, reached, now_ms)
                 else:
                     self._deadlines.revoked(group.group_id, reached.member_id)
+            group.end_rebalances(reached, subscribed.epoch, now_ms)
         return reached
+
+
+def _cause(group: ConsumerGroup, member: ConsumerMember, *, member_changed: bool) -> str:
+    if not member_changed:
+        return "topics that are read have changed"
+    deed = "wants other topics" if member.member_id in group.members else "has come"
+    return f"member {member.member_id} {deed}"

@@ -27,7 +27,7 @@ from odradek.base.ids import uuid_to_text
 from .classic_group import State
 from .classic_records import tombstone_of
 from .consumer_deadlines import ConsumerDeadlines
-from .consumer_fencing import ConsumerFencing
+from .consumer_fencing import LEFT, ConsumerFencing
 from .consumer_group import ConsumerGroup
 from .consumer_member import ConsumerMember, Partitions
 from .consumer_membership import check_instance, check_room, check_static, replace_static
@@ -155,7 +155,7 @@ class ConsumerProtocol:
         if command.member_epoch == LEAVING_FOR_A_WHILE_EPOCH:
             self._fencing.leave_for_a_while(group, member, out)
         else:
-            self._fencing.fence(group, [member], now_ms, out)
+            self._fencing.fence(group, [member], LEFT, now_ms, out)
         return ConsumerGroupHeartbeatAnswer(ErrorCode.none, None, command.member_id, command.member_epoch)
 
 

@@ -18,6 +18,7 @@ from .consumer_records import epoch_record, regex_record, regex_tombstone
 from .consumer_subscriptions import ResolvedRegex, change_count, regex_of
 from .groups import CONSUMER_REGEXES, Groups
 from .outcome import Outcome
+from .rebalances import Rebalance
 from .regular_expressions import matcher
 from .settings import UNBOUNDED, GroupSettings
 from .topics import TopicHashes, Topics
@@ -148,4 +149,5 @@ class ConsumerRegexes:
         metadata_hash = self._hashes.of(subscriptions.topics())
         if has_changed or metadata_hash != group.metadata_hash:
             out.records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
+            group.rebalances.append(Rebalance("regular expressions match other topics", now_ms))
             group.metadata_refresh = (now_ms + UNBOUNDED, group.epoch + 1)

@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 from typing import Any, Final
 
-from odradek.coordinators.groups.classic_group import ClassicGroup
 from odradek.metrics.families import NO_LABELS, Family, Kind, attribute, gauge, own
 from odradek.node.coordination.coordination import Coordination
 from odradek.node.coordination.groups import GroupMachine, GroupService
@@ -72,7 +71,7 @@ async def _transaction_families(transactions: TransactionService) -> list[Family
 
 
 async def last_rebalances(coordination: Coordination) -> list[dict[str, Any]]:
-    """Of classic groups: why, when, and how long. Those of consumer groups are not moments."""
+    """Why, when, and until all members had come to the new assignment."""
     groups, _ = coordination.begun
     found: list[dict[str, Any]] = []
     for host in () if groups is None else groups.coordinators.hosts():
@@ -80,7 +79,7 @@ async def last_rebalances(coordination: Coordination) -> list[dict[str, Any]]:
             continue
         for listed in host.machine.list_groups():
             group = host.machine.group(listed.group_id)
-            if isinstance(group, ClassicGroup) and group.rebalances:
+            if group is not None and group.rebalances:
                 rebalances = [
                     {"cause": one.cause, "began_ms": one.began_ms, "ended_ms": one.ended_ms} for one in group.rebalances
                 ]

@@ -246,6 +246,33 @@ def test_members_who_come_at_once_are_assigned_at_once(cluster: Cluster) -> None
     assert (described.state, described.assignment_epoch) == ("Stable", 5)
 
 
+def test_why_members_were_interrupted_is_remembered(host: Host, cluster: Cluster) -> None:
+    first, second = Consumer(host, "m1"), Consumer(host, "m2")
+    first.join()
+    second.join()
+    host.pass_time(1)
+    settle(first, second)
+    group = host.coordinator.group("g")
+    assert group is not None
+    (came,) = group.rebalances
+    assert (came.cause, came.began_ms, came.ended_ms) == ("member m2 has come", START_MS, START_MS + 1)
+    second.subscribe("b")
+    cluster.create("a", 7)
+    host.coordinator.topics_changed(["a"], any_created=False)
+    first.beat()
+    second.leave()
+    assert [one.cause for one in group.rebalances][1:] == [
+        "member m2 wants other topics",
+        "topics that are read have changed",
+        "member m2 has left",
+    ]
+    assert group.rebalances[-1].ended_ms is None
+    settle(first)
+    assert all(one.ended_ms is not None for one in group.rebalances)
+    host.pass_time(45_000)
+    assert group.rebalances[-1].cause == "member m1 was not heard of any more"
+
+
 def test_five_hundred_members_are_assigned_within_three_heartbeats() -> None:
     host = Host(now_ms=START_MS, topics=Cluster(a=1_000))
     members = [Consumer(host, f"m{number}") for number in range(500)]
