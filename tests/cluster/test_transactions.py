@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.base.errors import ErrorCode
@@ -74,49 +74,54 @@ def coordinator(cluster: RealCluster, name: str) -> Member:
     return cluster.nodes[found[0]]
 
 
-def ends(cluster: RealCluster, partitions: list[TopicPartition]) -> list[int]:
-    """Where the partitions end, as soon as each has a leader."""
-    found: list[int] = []
-
-    def are_known() -> bool:
-        # A new one each time: librdkafka remembers who had no leader.
-        reader = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "ends", "log_level": 0})
-        try:
-            found[:] = [reader.get_watermark_offsets(one, 10)[1] for one in partitions]
-        except KafkaException:
-            return False
-        finally:
-            reader.close()
-        return True
-
-    wait_for("the ends of all partitions", are_known, SECONDS_MAX)
-    return found
+def ends(cluster: RealCluster, partitions: list[TopicPartition], isolation: str) -> list[int] | None:
+    """Where the partitions end, or what is committed in them; None while one has no leader."""
+    # A new one each time: librdkafka remembers who had no leader.
+    reader = Consumer(
+        {"bootstrap.servers": cluster.bootstrap, "group.id": "ends", "isolation.level": isolation, "log_level": 0}
+    )
+    try:
+        return [reader.get_watermark_offsets(one, 10)[1] for one in partitions]
+    except KafkaException:
+        return None
+    finally:
+        reader.close()
 
 
 def committed(cluster: RealCluster, topic: str) -> list[list[bytes]]:
-    """Of each partition, up to its end: so it returns only if no transaction is left open."""
+    """Of each partition, as soon as no transaction is left open."""
+    partitions = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
+
+    def is_nothing_open() -> bool:
+        stable = ends(cluster, partitions, "read_committed")
+        return stable is not None and stable == ends(cluster, partitions, "read_uncommitted")
+
+    wait_for(f"the ends of all transactions in {topic}", is_nothing_open, SECONDS_MAX)
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
             "group.id": "committed",
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "log_level": 0,
         }
     )
     try:
         found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
-        partitions = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
+        ended: set[int] = set()
         consumer.assign(partitions)
-
-        wanted = ends(cluster, partitions)
 
         def are_read() -> bool:
             message = consumer.poll(0.2)
-            if message is not None and message.error() is None:
+            if message is None:
+                return False
+            error = message.error()
+            if error is None:
                 found[message.partition()].append(message.value())
-            reached = [one.offset for one in consumer.position(partitions)]
-            return all(offset >= end_offset for offset, end_offset in zip(reached, wanted, strict=True))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+            return len(ended) == PARTITIONS
 
         wait_for(f"the end of {topic}", are_read, SECONDS_MAX)
         return found
