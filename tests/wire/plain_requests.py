@@ -1,6 +1,8 @@
 """The requests that tests of a broker's behaviour make over and over, on a raw connection, nothing retried."""
 
+import dataclasses
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -151,6 +153,22 @@ def until_coordinated(connection: RawConnection) -> None:
         return found.error_code is ErrorCode.none and state.error_code is ErrorCode.none
 
     until(is_loaded, 30, what="a coordinator")
+
+
+def codes(response: Any) -> Counter[ErrorCode]:
+    """How often each error code is in a response, wherever it may be."""
+    found: Counter[ErrorCode] = Counter()
+    if dataclasses.is_dataclass(response):
+        for field in dataclasses.fields(response):
+            value = getattr(response, field.name)
+            if isinstance(value, ErrorCode):
+                found[value] += 1
+            else:
+                found += codes(value)
+    elif isinstance(response, tuple):
+        for item in response:
+            found += codes(item)
+    return found
 
 
 def filled_values(count: int, size: int = 1000) -> Sequence[bytes]:

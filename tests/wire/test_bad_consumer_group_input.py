@@ -16,11 +16,6 @@ from tests.raw_wire import RawConnection
 from tests.wire.plain_requests import create_topic, until, until_coordinated
 from tests.wire.stall_watch import StallWatch
 
-# Consumer groups are not served by Odradek yet.
-pytestmark = pytest.mark.parametrize(
-    "broker", [pytest.param("kafka", marks=pytest.mark.kafka)], indirect=True, scope="session"
-)
-
 CONSUMER_GROUP_HEARTBEAT = 68
 CONSUMER_GROUP_DESCRIBE = 69
 TOPIC = "bad-consumer-group-input"

@@ -4,9 +4,7 @@ What is refused in every version is compared answer by answer in `tests/kafka/si
 crowds, and a group that must not notice.
 """
 
-import dataclasses
 import struct
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from tests.apis import Api
 from tests.node_process import NodeProcess
 from tests.raw_wire import RawConnection
-from tests.wire.plain_requests import create_topic, until_coordinated
+from tests.wire.plain_requests import codes, create_topic, until_coordinated
 from tests.wire.stall_watch import StallWatch
 
 TOPIC = "bad-group-input"
@@ -60,22 +58,6 @@ def neighbour(coordinated: NodeProcess, topic: str) -> Iterator[None]:
         assert (state.group_state, [member.member_assignment for member in state.members]) == ("Stable", [b"share"])
         assert committed(own, group_id) == {0: 17}
         own.ask(Api.LEAVE_GROUP, 5, {"group_id": group_id, "members": [{"member_id": joined.member_id}]})
-
-
-def codes(response: Any) -> Counter[ErrorCode]:
-    """How often each error code is in a response, wherever it may be."""
-    found: Counter[ErrorCode] = Counter()
-    if dataclasses.is_dataclass(response):
-        for field in dataclasses.fields(response):
-            value = getattr(response, field.name)
-            if field.name == "error_code":
-                found[ErrorCode(value)] += 1
-            else:
-                found += codes(value)
-    elif isinstance(response, tuple):
-        for item in response:
-            found += codes(item)
-    return found
 
 
 def join_fields(group_id: str, member_id: str = "", **others: Any) -> Fields:

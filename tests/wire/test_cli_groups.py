@@ -79,8 +79,6 @@ def rows(printed: str, first: str) -> list[dict[str, str]]:
 def test_who_reads_and_how_far_they_are(
     broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str, protocol: str
 ) -> None:
-    if protocol == "consumer" and broker.name == "odradek":
-        pytest.skip("consumer groups are not served yet")
     with members(
         broker.bootstrap, group, [orders], partitions=PARTITIONS, settings={"group.protocol": protocol}
     ) as joined:

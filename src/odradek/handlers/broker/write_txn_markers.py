@@ -7,6 +7,7 @@ group coordinator, which has to know of them. Since version 2 a marker says by w
 import asyncio
 from collections.abc import Mapping
 from itertools import groupby
+from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
@@ -20,6 +21,8 @@ from odradek.records.batch import parse_batches
 from odradek.records.control import EndTransactionMarker, build_end_transaction
 
 Errors = Mapping[TopicPartition, ErrorCode]
+
+_IN_ONE_GO_MAX: Final = 500
 
 # Of a group coordinator that is not there, or not yet. A transaction coordinator expects to hear it of a partition.
 _NOT_READY = frozenset(
@@ -50,8 +53,17 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
 async def write_markers(markers: Markers, broker: BrokerPort) -> Errors:
     """Into the partitions of one transaction, all at once; returns when each is committed, or refused."""
     partitions = sorted(markers.partitions)
-    codes = await asyncio.gather(*(_write(partition, markers, broker) for partition in partitions))
-    return dict(zip(partitions, codes, strict=True))
+    if len(partitions) <= _IN_ONE_GO_MAX:
+        codes = await asyncio.gather(*(_write(partition, markers, broker) for partition in partitions))
+        return dict(zip(partitions, codes, strict=True))
+    # Thousands of partitions: other connections have their turn while they are begun.
+    writes: dict[TopicPartition, asyncio.Task[ErrorCode]] = {}
+    async with asyncio.TaskGroup() as group:
+        for number, partition in enumerate(partitions, 1):
+            writes[partition] = group.create_task(_write(partition, markers, broker))
+            if number % _IN_ONE_GO_MAX == 0:
+                await asyncio.sleep(0)
+    return {partition: write.result() for partition, write in writes.items()}
 
 
 async def _write(name: TopicPartition, markers: Markers, broker: BrokerPort) -> ErrorCode:

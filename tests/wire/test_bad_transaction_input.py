@@ -1,0 +1,191 @@
+"""Transactions that are asked about too much, or claimed by the wrong ones: Kafka's error, and nobody is disturbed."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.apis import Api
+from tests.node_process import NodeProcess
+from tests.raw_wire import RawConnection
+from tests.wire.plain_requests import codes, create_topic, until
+from tests.wire.stall_watch import StallWatch
+
+TOPIC = "bad-transaction-input"
+NEIGHBOUR = "a" * 60 + "!"
+MANY = 15_000
+
+Fields = dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def coordinated(broker: NodeProcess) -> NodeProcess:
+    with RawConnection(broker.port) as connection:
+        assert create_topic(connection, TOPIC, partitions=2) is ErrorCode.none
+    return broker
+
+
+@pytest.fixture
+def connection(coordinated: NodeProcess) -> Iterator[RawConnection]:
+    with RawConnection(coordinated.port) as opened:
+        yield opened
+
+
+def begin(connection: RawConnection, transactional_id: str) -> Any:
+    """A producer id with its epoch, once the coordinator gives one."""
+    answers: list[Any] = []
+
+    def is_given() -> bool:
+        fields = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
+        answers.append(connection.ask(Api.INIT_PRODUCER_ID, 4, fields))
+        return answers[-1].error_code is ErrorCode.none
+
+    connection.ask(Api.FIND_COORDINATOR, 6, {"key_type": 1, "coordinator_keys": [transactional_id]})
+    until(is_given, 30, what="a producer id")
+    return answers[-1]
+
+
+def add(connection: RawConnection, transactional_id: str, producer: Any, **others: Any) -> Counter[ErrorCode]:
+    fields = {
+        "v3_and_below_transactional_id": transactional_id,
+        "v3_and_below_producer_id": producer.producer_id,
+        "v3_and_below_producer_epoch": producer.producer_epoch,
+        "v3_and_below_topics": [{"name": TOPIC, "partitions": [0]}],
+        **others,
+    }
+    return codes(connection.ask(Api.ADD_PARTITIONS_TO_TXN, 3, fields))
+
+
+def state_of(connection: RawConnection, transactional_id: str) -> str:
+    listed = connection.ask(Api.LIST_TRANSACTIONS, 2, {"transactional_id_pattern": None, "duration_filter": -1})
+    (state,) = (one for one in listed.transaction_states if one.transactional_id == transactional_id)
+    return str(state.transaction_state)
+
+
+@pytest.fixture(autouse=True)
+def neighbour(coordinated: NodeProcess) -> Iterator[Any]:
+    """Somebody in the middle of a transaction, which in the end can be committed."""
+    with RawConnection(coordinated.port) as own:
+        producer = begin(own, NEIGHBOUR)
+        until(lambda: add(own, NEIGHBOUR, producer) == {ErrorCode.none: 1}, 30, what="a transaction")
+        yield producer
+        assert state_of(own, NEIGHBOUR) == "Ongoing"
+        who = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+        ended = own.ask(Api.END_TXN, 3, {"transactional_id": NEIGHBOUR, **who, "committed": True})
+        assert ended.error_code is ErrorCode.none
+        until(lambda: state_of(own, NEIGHBOUR) == "CompleteCommit", 30)
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"v3_and_below_producer_epoch": 99}, ErrorCode.producer_fenced),
+        ({"v3_and_below_producer_id": 987_654}, ErrorCode.invalid_producer_id_mapping),
+        ({"v3_and_below_transactional_id": "nobody"}, ErrorCode.invalid_producer_id_mapping),
+        ({"v3_and_below_transactional_id": ""}, ErrorCode.invalid_request),
+        ({"v3_and_below_producer_epoch": -1}, ErrorCode.producer_fenced),
+    ],
+)
+def test_partitions_of_who_is_not_who_it_says(
+    connection: RawConnection, neighbour: Any, others: Fields, expected: ErrorCode
+) -> None:
+    assert add(connection, NEIGHBOUR, neighbour, **others) == {expected: 1}
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"producer_epoch": 99}, ErrorCode.producer_fenced),
+        ({"producer_id": 987_654}, ErrorCode.invalid_producer_id_mapping),
+        ({"transactional_id": "nobody"}, ErrorCode.invalid_producer_id_mapping),
+        ({"transactional_id": ""}, ErrorCode.invalid_request),
+    ],
+)
+def test_an_end_of_who_is_not_who_it_says(
+    connection: RawConnection, neighbour: Any, others: Fields, expected: ErrorCode
+) -> None:
+    who = {"producer_id": neighbour.producer_id, "producer_epoch": neighbour.producer_epoch}
+    fields = {"transactional_id": NEIGHBOUR, **who, "committed": False, **others}
+    assert connection.ask(Api.END_TXN, 3, fields).error_code is expected
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "((a|aa)*)*b", "(a*)*(a*)*(a*)*!x"])
+def test_patterns_that_explode(coordinated: NodeProcess, connection: RawConnection, pattern: str) -> None:
+    fields = {"transactional_id_pattern": pattern, "duration_filter": -1}
+    if coordinated.name == "kafka":
+        assert connection.ask(Api.LIST_TRANSACTIONS, 2, fields).error_code is ErrorCode.none
+        return
+    with StallWatch(coordinated):
+        listed = connection.ask(Api.LIST_TRANSACTIONS, 2, fields)
+    assert (listed.error_code, listed.transaction_states) == (ErrorCode.none, ())
+
+
+NAMES = [f"crowd-{number}" for number in range(MANY)]
+CROWDS: dict[str, tuple[Api, int, Fields, dict[ErrorCode, int]]] = {
+    "ids are looked at": (
+        Api.DESCRIBE_TRANSACTIONS,
+        0,
+        {"transactional_ids": NAMES},
+        {ErrorCode.transactional_id_not_found: MANY},
+    ),
+    "filters": (
+        Api.LIST_TRANSACTIONS,
+        2,
+        {"state_filters": ["x" * 100] * 5000, "producer_id_filters": list(range(MANY)), "duration_filter": -1},
+        {ErrorCode.none: 1},
+    ),
+    "partitions that are not there": (
+        Api.ADD_PARTITIONS_TO_TXN,
+        3,
+        {
+            "v3_and_below_transactional_id": "crowd",
+            "v3_and_below_topics": [{"name": TOPIC, "partitions": list(range(10, 10 + MANY))}],
+        },
+        {ErrorCode.unknown_topic_or_partition: MANY},
+    ),
+    "offsets of who has no transaction": (
+        Api.TXN_OFFSET_COMMIT,
+        3,
+        {
+            "transactional_id": "crowd",
+            "group_id": "crowd",
+            "generation_id": -1,
+            "topics": [
+                {"name": "no-such-topic", "partitions": [{"partition_index": one} for one in range(MANY)]},
+            ],
+        },
+        {ErrorCode.unknown_topic_or_partition: MANY},
+    ),
+    "markers for partitions that are not there": (
+        Api.WRITE_TXN_MARKERS,
+        1,
+        {
+            "markers": [
+                {
+                    "producer_id": 1,
+                    "producer_epoch": 0,
+                    "topics": [{"name": TOPIC, "partition_indexes": list(range(10, 10 + MANY))}],
+                }
+            ]
+        },
+        {ErrorCode.unknown_topic_or_partition: MANY},
+    ),
+}
+
+
+@pytest.mark.parametrize(("api", "version", "fields", "expected"), CROWDS.values(), ids=CROWDS)
+def test_crowds(
+    coordinated: NodeProcess,
+    connection: RawConnection,
+    api: Api,
+    version: int,
+    fields: Fields,
+    expected: dict[ErrorCode, int],
+) -> None:
+    if coordinated.name == "kafka":
+        assert codes(connection.ask(api, version, fields)) == expected
+        return
+    with StallWatch(coordinated):
+        assert codes(connection.ask(api, version, fields)) == expected
