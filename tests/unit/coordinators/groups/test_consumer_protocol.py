@@ -163,6 +163,23 @@ def test_regular_expressions_are_resolved_and_follow_new_topics(host: Host, clus
     assert (cluster.id_of("orders-us"), 0) in member.partitions
 
 
+def test_expressions_are_resolved_a_slice_at_a_time(host: Host, cluster: Cluster) -> None:
+    for number in range(12_000):
+        cluster.create(f"topic-{number}", 1)
+    member = Consumer(host, "m1", topics=(), regex="topic-119.*")
+    member.join()
+    steps = 0
+    while host.coordinator.next_deadline_ms() == host.now_ms:
+        outcome = host.coordinator.pass_deadline(host.now_ms)
+        assert outcome is not None
+        steps += 1
+        host.take(outcome)
+    host.commit()
+    assert steps == 3
+    member.beat()
+    assert len(member.partitions) == 111
+
+
 def test_an_expression_that_is_none_is_refused(host: Host) -> None:
     answer = Consumer(host, "m1", topics=None, regex="[a").join()
     assert answer.error is ErrorCode.invalid_regular_expression
