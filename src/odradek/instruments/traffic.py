@@ -50,8 +50,17 @@ class Traffic:
         self.replication_bytes_out = 0
 
     def add(self, other: "Traffic") -> None:
-        for name in COUNTERS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.bytes_in += other.bytes_in
+        self.messages_in += other.messages_in
+        self.appends += other.appends
+        self.refused_appends += other.refused_appends
+        self.failed_appends += other.failed_appends
+        self.bytes_rejected += other.bytes_rejected
+        self.bytes_out += other.bytes_out
+        self.fetches += other.fetches
+        self.failed_fetches += other.failed_fetches
+        self.replication_bytes_in += other.replication_bytes_in
+        self.replication_bytes_out += other.replication_bytes_out
 
 
 class BrokerTraffic:
@@ -65,11 +74,8 @@ class BrokerTraffic:
         """A partition has left."""
         self._of_topics.setdefault(topic, Traffic()).add(traffic)
 
-    def sums(self, partitions: Iterable[tuple[str, Traffic]]) -> tuple[Traffic, Mapping[str, Traffic]]:
-        """Of the broker, and of the topics of these partitions, which are all that are here."""
-        topics: dict[str, Traffic] = {}
-        for topic, traffic in partitions:
-            topics.setdefault(topic, Traffic()).add(traffic)
+    def with_the_gone(self, topics: Mapping[str, Traffic]) -> tuple[Traffic, Mapping[str, Traffic]]:
+        """Of the broker, and of the topics. Given are the sums over the partitions that are here, and all of them."""
         for topic in [one for one in self._of_topics if one not in topics]:
             self._gone.add(self._of_topics.pop(topic))
         for topic, retired in self._of_topics.items():

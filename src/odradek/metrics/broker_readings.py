@@ -4,11 +4,10 @@ Partitions change while they are looked at: `PartitionReading` is what one of th
 loop; everything else here is made of these, in whatever thread.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from odradek.base.ids import TopicPartition
 from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import Traffic
 from odradek.metrics.families import Family, Labels, gauge, meter, value
@@ -35,7 +34,7 @@ _OF_BROKERS: Final[Mapping[str, Callable[[Traffic], int]]] = {
 
 
 class PartitionReading(NamedTuple):
-    name: TopicPartition
+    labels: Labels
     is_leader: bool
     replicas: int
     in_sync: int
@@ -64,10 +63,6 @@ class PartitionReading(NamedTuple):
     def is_at_min_in_sync(self) -> bool:
         return self.is_leader and self.in_sync == self.min_in_sync
 
-    @property
-    def labels(self) -> Labels:
-        return {"topic": self.name.topic, "partition": str(self.name.partition)}
-
 
 def read_partition(partition: Partition) -> PartitionReading:
     log, replication, following = partition.log, partition.replication, partition.following
@@ -76,7 +71,8 @@ def read_partition(partition: Partition) -> PartitionReading:
     replicas = 1 if replication is None else len(replication.followers) + 1
     lag = 0 if following is None else max(0, following.leader_high_watermark - end)
     return PartitionReading(
-        name=partition.name,
+        # One for all of its figures: there are thousands of partitions.
+        labels={"topic": partition.name.topic, "partition": str(partition.name.partition)},
         is_leader=partition.is_leader,
         replicas=replicas if partition.is_leader else 0,
         in_sync=0 if not partition.is_leader else 1 if replication is None else len(replication.isr),
@@ -108,31 +104,31 @@ def traffic_families(total: Traffic, topics: Mapping[str, Traffic]) -> list[Fami
     return families + [meter(_SERVER, _TOPICS, name, [({}, read(total))]) for name, read in _OF_BROKERS.items()]
 
 
-def partition_families(readings: Sequence[PartitionReading]) -> list[Family]:
-    """Of each, what it is to its replicas and to its disk."""
+_OF_PARTITIONS: Final[Mapping[str, Callable[[PartitionReading], float]]] = {
+    "UnderReplicated": attrgetter("is_under_replicated"),
+    "UnderMinIsr": attrgetter("is_under_min_in_sync"),
+    "AtMinIsr": attrgetter("is_at_min_in_sync"),
+    "InSyncReplicasCount": attrgetter("in_sync"),
+    "ReplicasCount": attrgetter("replicas"),
+    "LastStableOffsetLag": attrgetter("last_stable_lag"),
+}
+_OF_LOGS: Final[Mapping[str, Callable[[PartitionReading], float]]] = {
+    "LogStartOffset": attrgetter("start_offset"),
+    "LogEndOffset": attrgetter("end_offset"),
+    "Size": attrgetter("size_bytes"),
+    "NumLogSegments": attrgetter("segments"),
+}
 
-    def each(domain: str, kind: str, name: str, read: Callable[[PartitionReading], float]) -> Family:
-        return gauge(domain, kind, name, ((one.labels, read(one)) for one in readings))
 
-    retained = [one for one in readings if one.retention_bytes > 0]
-    return [
-        each("kafka.cluster", "Partition", "UnderReplicated", lambda one: one.is_under_replicated),
-        each("kafka.cluster", "Partition", "UnderMinIsr", lambda one: one.is_under_min_in_sync),
-        each("kafka.cluster", "Partition", "AtMinIsr", lambda one: one.is_at_min_in_sync),
-        each("kafka.cluster", "Partition", "InSyncReplicasCount", lambda one: one.in_sync),
-        each("kafka.cluster", "Partition", "ReplicasCount", lambda one: one.replicas),
-        each("kafka.cluster", "Partition", "LastStableOffsetLag", lambda one: one.last_stable_lag),
-        each("kafka.log", "Log", "LogStartOffset", lambda one: one.start_offset),
-        each("kafka.log", "Log", "LogEndOffset", lambda one: one.end_offset),
-        each("kafka.log", "Log", "Size", lambda one: one.size_bytes),
-        each("kafka.log", "Log", "NumLogSegments", lambda one: one.segments),
-        gauge(
-            "kafka.log",
-            "Log",
-            "RetentionSizeInPercent",
-            ((one.labels, 100 * one.size_bytes / one.retention_bytes) for one in retained),
-        ),
-    ]
+def partition_families(readings: Sequence[PartitionReading]) -> Iterator[Family]:
+    """Of each, what it is to its replicas and to its disk. One family after the other: each is large."""
+    for name, read in _OF_PARTITIONS.items():
+        yield gauge("kafka.cluster", "Partition", name, ((one.labels, read(one)) for one in readings))
+    for name, read in _OF_LOGS.items():
+        yield gauge("kafka.log", "Log", name, ((one.labels, read(one)) for one in readings))
+    retained = (one for one in readings if one.retention_bytes > 0)
+    used = ((one.labels, 100 * one.size_bytes / one.retention_bytes) for one in retained)
+    yield gauge("kafka.log", "Log", "RetentionSizeInPercent", used)
 
 
 def replica_families(

@@ -33,12 +33,12 @@ class Sample(NamedTuple):
 
 
 class Family(NamedTuple):
-    """All samples of one name; that of a counter is without its `_total`."""
+    """All samples of one name; that of a counter is without its `_total`. They may be read once."""
 
     name: str
     help: str
     kind: Kind
-    samples: list[Sample]
+    samples: Iterable[Sample]
 
 
 def bean_name(domain: str, kind: str, name: str) -> str:
@@ -50,7 +50,7 @@ def gauge(domain: str, kind: str, name: str, samples: Iterable[tuple[Labels, flo
         bean_name(domain, kind, name),
         f"{domain}:type={kind},name={name}",
         Kind.GAUGE,
-        [Sample(labels, value) for labels, value in samples],
+        (Sample(labels, value) for labels, value in samples),
     )
 
 

@@ -1,10 +1,11 @@
 """One scrape: the node is read on its event loop, a few partitions at a time, and the text is made in a thread."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
 
 from odradek.base.ports import Executor
+from odradek.instruments.traffic import Traffic
 from odradek.metadata.image import ClusterImage
 from odradek.metrics.broker_readings import (
     PartitionReading,
@@ -51,28 +52,30 @@ class Scrape:
     async def _make(self) -> bytes:
         node = self._node
         broker = node.broker
-        readings = [] if broker is None else await _read_partitions(broker)
+        readings, traffic = ([], {}) if broker is None else await _read_partitions(broker)
         on_loop = self._read_node()
         for source in self._sources:
             on_loop += await source()
         if broker is not None:
-            on_loop += _read_broker(broker)
+            on_loop += _read_broker(broker, traffic)
         image, node_id, is_active = node.image, node.node_id, node.is_active_controller
         is_controller, elections = node.is_controller, node.elections
         offline, isr = (0, None) if broker is None else (broker.offline_partitions(), broker.isr_counts)
 
+        def families() -> Iterator[Family]:
+            yield from on_loop
+            if isr is not None:
+                reassigning = _reassigning(image, node_id)
+                yield from replica_families(readings, offline=offline, reassigning=reassigning, isr=isr)
+                yield from purgatory_families(readings)
+                yield from partition_families(readings)
+            if is_controller:
+                yield from controller_families(image, elections, is_active=is_active)
+
         def render() -> bytes:
             from odradek.metrics.exposition import render
 
-            families = list(on_loop)
-            if isr is not None:
-                reassigning = _reassigning(image, node_id)
-                families += replica_families(readings, offline=offline, reassigning=reassigning, isr=isr)
-                families += partition_families(readings)
-                families += purgatory_families(readings)
-            if is_controller:
-                families += controller_families(image, elections, is_active=is_active)
-            return render(families)
+            return render(families())
 
         return await self._executor.run(render, lane=LANE)
 
@@ -112,20 +115,23 @@ class Scrape:
         return families
 
 
-async def _read_partitions(broker: BrokerView) -> list[PartitionReading]:
+async def _read_partitions(broker: BrokerView) -> tuple[list[PartitionReading], dict[str, Traffic]]:
+    """What each is, and what the topics carried."""
     readings: list[PartitionReading] = []
-    partitions = [one for one in broker.partitions().values() if one.unavailable is None]
+    topics: dict[str, Traffic] = {}
+    partitions = list(broker.partitions().values())
     for start in range(0, len(partitions), READ_AT_ONCE_MAX):
-        readings += map(read_partition, partitions[start : start + READ_AT_ONCE_MAX])
+        for partition in partitions[start : start + READ_AT_ONCE_MAX]:
+            if partition.unavailable is None:
+                readings.append(read_partition(partition))
+            partition.count_messages()
+            topics.setdefault(partition.name.topic, Traffic()).add(partition.traffic)
         await asyncio.sleep(0)
-    return readings
+    return readings, topics
 
 
-def _read_broker(broker: BrokerView) -> list[Family]:
-    partitions = broker.partitions().values()
-    for partition in partitions:
-        partition.count_messages()
-    total, topics = broker.traffic.sums((partition.name.topic, partition.traffic) for partition in partitions)
+def _read_broker(broker: BrokerView, traffic: dict[str, Traffic]) -> list[Family]:
+    total, topics = broker.traffic.with_the_gone(traffic)
     sessions = list(broker.fetch_sessions)
     return [
         *traffic_families(total, topics),

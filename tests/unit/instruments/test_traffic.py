@@ -1,5 +1,7 @@
 """Sums over partitions never fall, whoever comes and goes; rates follow what happens."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from odradek.instruments.traffic import COUNTERS, BrokerTraffic, Traffic, TrafficRates
@@ -12,9 +14,16 @@ def carrying(**counted: int) -> Traffic:
     return traffic
 
 
+def sums(broker: BrokerTraffic, *partitions: tuple[str, Traffic]) -> tuple[Traffic, Mapping[str, Traffic]]:
+    topics: dict[str, Traffic] = {}
+    for topic, traffic in partitions:
+        topics.setdefault(topic, Traffic()).add(traffic)
+    return broker.with_the_gone(topics)
+
+
 def test_every_counter_is_summed() -> None:
     one = carrying(**{name: number for number, name in enumerate(COUNTERS, 1)})
-    total, topics = BrokerTraffic().sums([("a", one), ("a", one), ("b", one)])
+    total, topics = sums(BrokerTraffic(), ("a", one), ("a", one), ("b", one))
     for number, name in enumerate(COUNTERS, 1):
         assert getattr(total, name) == 3 * number
         assert (getattr(topics["a"], name), getattr(topics["b"], name)) == (2 * number, number)
@@ -24,15 +33,15 @@ def test_what_has_left_stays_in_the_sums() -> None:
     broker = BrokerTraffic()
     stays, leaves, last = carrying(bytes_in=1), carrying(bytes_in=10), carrying(bytes_in=100)
     broker.retire("a", leaves)
-    total, topics = broker.sums([("a", stays), ("b", last)])
+    total, topics = sums(broker, ("a", stays), ("b", last))
     assert (total.bytes_in, topics["a"].bytes_in, topics["b"].bytes_in) == (111, 11, 100)
     broker.retire("b", last)
     for _ in range(2):
-        total, topics = broker.sums([("a", stays)])
+        total, topics = sums(broker, ("a", stays))
         assert (total.bytes_in, topics["a"].bytes_in) == (111, 11)
         assert "b" not in topics
     # A topic of the same name begins anew, and takes nothing from the broker.
-    total, topics = broker.sums([("a", stays), ("b", carrying(bytes_in=5))])
+    total, topics = sums(broker, ("a", stays), ("b", carrying(bytes_in=5)))
     assert (total.bytes_in, topics["b"].bytes_in) == (116, 5)
 
 
