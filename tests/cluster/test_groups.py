@@ -76,7 +76,7 @@ class Reader:
     """One member, and how often its share of the partitions has changed."""
 
     def __init__(self, cluster: RealCluster, group: str, topic: str) -> None:
-        self.consumer = Consumer(
+        self.consumer = self.new_consumer(
             {
                 "bootstrap.servers": cluster.bootstrap,
                 "group.id": group,
@@ -90,6 +90,9 @@ class Reader:
         self.changes = 0
         self.read: list[bytes] = []
         self.consumer.subscribe([topic], on_assign=self._changed, on_revoke=self._changed)
+
+    def new_consumer(self, settings: dict[str, object]) -> Consumer:
+        return Consumer(settings)
 
     def poll(self, seconds: float = 0.05) -> None:
         message = self.consumer.poll(seconds)
