@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 # Deadlines that are passed before others have their turn on the loop.
 DEADLINES_IN_A_ROW: Final = 64
+# After a failure to load that may pass: too many open files, for one.
+RETRY_SECONDS: Final = 1.0
 # By a fault of ours, or of somebody who wrote to its partition: then the log is to be trusted, and the machine is not.
 OUT_OF_STEP: Final = "the coordinator of %s is out of step with its log, and loaded again"
 
@@ -187,11 +189,11 @@ class PartitionHost(Generic[C, A, R]):
                 done.set_result(ErrorCode.not_coordinator)
 
     async def _load(self) -> None:
-        name = self.partition.name
+        name, log = self.partition.name, self.partition.log
         began = self._clock.monotonic()
         try:
             count = await replay_log(
-                self.partition.log,
+                log,
                 self._end_offset,
                 self._machine,
                 decode=self._kind.decode,
@@ -202,9 +204,13 @@ class PartitionHost(Generic[C, A, R]):
             raise
         except OSError as error:
             self._fail_to_load(error)
+            self._try_again()
             self._disk_failed(self.partition.log_dir, error)
         except (KafkaError, CorruptBatch, InvalidRecords, UnreadableRecord, UnservedRecord) as error:
             self._fail_to_load(error)
+            if self.partition.log is not log:
+                # It has moved to another log dir meanwhile.
+                self._try_again()
         except Exception:
             logger.exception("%s could not be read: its coordinator is not served", name)
             self._state = State.FAILED
@@ -216,6 +222,10 @@ class PartitionHost(Generic[C, A, R]):
     def _fail_to_load(self, error: Exception) -> None:
         self._state = State.FAILED
         logger.error("%s could not be read: its coordinator is not served: %s", self.partition.name, error)
+
+    def _try_again(self) -> None:
+        """Unless the disk is given up, or leadership: this host is closed then."""
+        self._alarm = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._out_of_step, self.partition)
 
     def _activate_when_committed(self) -> None:
         """A new leader may not know yet that the last of what it has was committed, and told to clients."""

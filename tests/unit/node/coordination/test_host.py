@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.node.coordination import host
 from odradek.records.batch import parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.control import EndTransactionMarker
@@ -265,6 +266,28 @@ def test_a_log_that_cannot_be_served(tmp_path: Path, key: bytes, caplog: pytest.
     assert "its coordinator is not served" in caplog.text
 
 
+def test_a_load_that_fails_in_passing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        broker = Broker(tmp_path)
+        broker.lead()
+        broker.ask(Count("a"))
+
+        def fail(*_: object, **__: object) -> None:
+            raise OSError(24, "too many open files")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.log, "read", fail)
+            patched.setattr(host, "RETRY_SECONDS", 0.02)
+            broker.lead(2)
+            while not broker.failed:
+                await asyncio.sleep(0.001)
+            assert broker.ask(Ask("a")) == Answer(ErrorCode.not_coordinator)
+        await broker.loaded()
+        assert broker.ask(Ask("a")) == Answer(NONE, 1)
+
+    run(work())
+
+
 def test_somebody_else_writes_to_the_partition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
@@ -323,16 +346,16 @@ def test_a_transaction_ends(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead(alone=False)
-        host = broker.coordinators.host(0)
-        assert host is not None
+        hosted = broker.coordinators.host(0)
+        assert hosted is not None
         marker = EndTransactionMarker(committed=True, coordinator_epoch=3)
-        ending = asyncio.ensure_future(host.end_transaction(5, 0, marker, 0))
+        ending = asyncio.ensure_future(hosted.end_transaction(5, 0, marker, 0))
         await asyncio.sleep(0.01)
         assert not ending.done()
         broker.replicate()
         await ending
         assert broker.machine.markers == [(5, True, 0)]
-        hopeless = asyncio.ensure_future(host.end_transaction(5, 0, marker, 0))
+        hopeless = asyncio.ensure_future(hosted.end_transaction(5, 0, marker, 0))
         await asyncio.sleep(0)
         broker.follow(2)
         with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
