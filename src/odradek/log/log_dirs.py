@@ -213,20 +213,22 @@ class LogDirs:
             marked = names.marked_partition_dir(partition, names.STRAY_DIR_SUFFIX, self._new_id().hex)
             self._disk.rename(directory, log_dir.file(marked))
             return
+        # Nothing is written down of a copy under way: what there is comes from a log of that name that was here before.
+        is_future = found.mark == names.FUTURE_DIR_SUFFIX
         log = PartitionLog.open(
             self._disk,
             directory,
             topic_partition=partition,
             topic_id=topic_id,
             config=config_for(partition.topic),
-            recovery_point=log_dir.recovery_points.get(partition, 0),
-            log_start_offset=log_dir.log_starts.get(partition, 0),
+            recovery_point=0 if is_future else log_dir.recovery_points.get(partition, 0),
+            log_start_offset=0 if is_future else log_dir.log_starts.get(partition, 0),
             had_clean_shutdown=log_dir.had_clean_shutdown,
             now_ms=now_ms,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
             progress=None if progress is None else lambda done, total: progress(LoadProgress(partition, done, total)),
         )
-        logs = log_dir.future_logs if found.mark == names.FUTURE_DIR_SUFFIX else log_dir.logs
+        logs = log_dir.future_logs if is_future else log_dir.logs
         logs[partition] = log
 
     def _holds_records(self, directory: str) -> bool:

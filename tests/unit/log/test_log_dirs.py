@@ -299,6 +299,28 @@ def test_copy_in_another_dir_takes_over(tmp_path: Path) -> None:
         node.dirs.create_future(ORDERS[0], TOPIC_ID, DEFAULTS, "/nowhere", NOW_MS)
 
 
+def test_a_copy_is_not_trusted_for_what_an_earlier_log_here_had_flushed(tmp_path: Path) -> None:
+    """It went to another dir, comes back, and the power fails: the checkpoint still speaks of the one that went."""
+    small = config(segment_bytes=150)
+    node = Node(tmp_path, 2)
+    log = node.create(ORDERS[0], small)
+    fill(log, 3)
+    log.flush(log.log_end_offset)
+    assert node.dirs.checkpoint_recovery_points() == []
+    home = node.dirs.dir_of(log)
+    node.dirs.delete(log, NOW_MS)
+    copy = node.dirs.create_future(ORDERS[0], TOPIC_ID, small, home, NOW_MS)
+    fill(copy, 3)
+    _, second, third = copy.segments
+    assert third.base_offset < log.recovery_point
+    node.kill()
+    torn = Path(copy.directory, f"{second.base_offset:020}.log")
+    torn.write_bytes(torn.read_bytes()[:-5])
+    node.start()
+    assert node.load(small) == []
+    assert node.dirs.online[home].future_logs[ORDERS[0]].log_end_offset == second.base_offset
+
+
 def test_failed_dir_goes_offline_alone(tmp_path: Path) -> None:
     node = Node(tmp_path, 2)
     for name in ORDERS:
