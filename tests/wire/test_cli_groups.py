@@ -150,29 +150,31 @@ def described(cli: Cli, group: str) -> Any:
     return found
 
 
-WISHES = {
-    "earliest": ["--to-earliest"],
-    "latest": ["--to-latest"],
-    "current": ["--to-current"],
-    "offset": ["--to-offset", "7"],
-    "offset beyond the end": ["--to-offset", "1000000"],
-    "back": ["--shift-by", "-3"],
-    "back beyond the beginning": ["--shift-by", "-1000000"],
-    "forward": ["--shift-by", "2"],
-    "time": ["--to-datetime", "2020-09-13T12:31:40.000"],
-    "time in a zone": ["--to-datetime", "2020-09-13T14:31:40.001+02:00"],
-    "time after the last record": ["--to-datetime", "2021-01-01T00:00:00.000"],
-    "duration": ["--by-duration", "P9999DT1H1M1.5S"],
-    "short duration": ["--by-duration", "PT1M"],
+# What is wished for, and where a group that has committed 5 and 15 of 30 records is to go on.
+WISHES: dict[str, tuple[list[str], list[int]]] = {
+    "earliest": (["--to-earliest"], [0, 0]),
+    "latest": (["--to-latest"], [30, 30]),
+    "current": (["--to-current"], [5, 15]),
+    "offset": (["--to-offset", "7"], [7, 7]),
+    "offset beyond the end": (["--to-offset", "1000000"], [30, 30]),
+    "back": (["--shift-by", "-3"], [2, 12]),
+    "back beyond the beginning": (["--shift-by", "-1000000"], [0, 0]),
+    "forward": (["--shift-by", "2"], [7, 17]),
+    "time": (["--to-datetime", "2020-09-13T12:31:40.000"], [5, 5]),
+    "time in a zone": (["--to-datetime", "2020-09-13T14:31:40.001+02:00"], [6, 6]),
+    "time after the last record": (["--to-datetime", "2021-01-01T00:00:00.000"], [30, 30]),
+    "duration": (["--by-duration", "P9999DT1H1M1.5S"], [0, 0]),
+    "short duration": (["--by-duration", "PT1M"], [30, 30]),
 }
+# Kafka's tool is asked for all of them on Kafka: on Odradek, for those that ask the broker in different ways.
+ASKED_OF_BOTH = ("offset", "forward", "time")
 
 
 def test_plans_are_kafkas(broker: NodeProcess, cli: Cli, tools: KafkaTools, orders: str, group: str) -> None:
     before = {0: 5, 1: 15}
     commit(broker.bootstrap, group, orders, before)
-    for name, wish in WISHES.items():
+    for name, (wish, expected) in WISHES.items():
         scope = ["--topic", f"{orders}:0,1"]
-        theirs = rows(tools.consumer_groups("--reset-offsets", "--group", group, *wish, *scope, "--dry-run"), "GROUP")
         ours = cli.ok("group", "reset", group, *wish, *scope, "--format", "json")
         (plan,) = ours.json
         assert plan["executed"] is False
@@ -180,9 +182,11 @@ def test_plans_are_kafkas(broker: NodeProcess, cli: Cli, tools: KafkaTools, orde
             (orders, 0, 5),
             (orders, 1, 15),
         ]
-        assert {str(one["partition"]): str(one["after"]) for one in plan["offsets"]} == {
-            one["PARTITION"]: one["NEW-OFFSET"] for one in theirs
-        }, name
+        assert [one["after"] for one in plan["offsets"]] == expected, name
+        if broker.name == "kafka" or name in ASKED_OF_BOTH:
+            printed = tools.consumer_groups("--reset-offsets", "--group", group, *wish, *scope, "--dry-run")
+            theirs = {int(one["PARTITION"]): int(one["NEW-OFFSET"]) for one in rows(printed, "GROUP")}
+            assert theirs == dict(enumerate(expected)), name
         assert ("beyond" in name) == ("it is reset to there instead of" in ours.remarks)
         assert (name in ("time after the last record", "short duration")) == ("is reset to the end" in ours.remarks)
         assert "nothing has happened yet: --execute does it" in ours.remarks

@@ -100,7 +100,19 @@ def test_the_version_and_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"odradek {__version__}\n"
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
-    for name in ("up", "start", "format", "topic", "produce", "consume", "config", "log", "random-uuid"):
+    for name in (
+        "up",
+        "start",
+        "format",
+        "topic",
+        "produce",
+        "consume",
+        "group",
+        "txn",
+        "config",
+        "log",
+        "random-uuid",
+    ):
         assert name in shown
 
 
