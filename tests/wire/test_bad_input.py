@@ -75,7 +75,7 @@ HOSTILE = {
     "client id beyond the end": framed(struct.pack(">hhih", Api.METADATA, 1, 1, 30_000)),
     "unknown API": framed(header(UNKNOWN_API, 0)),
     "negative API": framed(header(-1, 0)),
-    "API of consumer groups": framed(header(11, 5) + bytes(50)),
+    "API of share groups": framed(header(76, 1) + bytes(50)),
     "API between brokers": framed(header(4, 5) + bytes(50)),
     "version too new": framed(header(Api.METADATA, 99) + bytes(50)),
     "version negative": framed(header(Api.METADATA, -1) + bytes(50)),
