@@ -19,6 +19,7 @@ from odradek.partition.partition import Partition
 from odradek.records.batch import parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
+from odradek.replication.follower import FollowerState
 from odradek.waiting.fetch_wait import FetchWait
 
 T = TypeVar("T")
@@ -163,5 +164,33 @@ def test_work_in_turn_is_done_even_if_nobody_waits_for_it(tmp_path: Path) -> Non
         assert done == [1, 2]
         await asyncio.sleep(0)
         assert fixture.partition.may_append_now
+
+    asyncio.run(scenario())
+
+
+def test_what_is_written_is_counted_while_this_broker_leads(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition, traffic = fixture.partition, fixture.partition.traffic
+        following = FollowerState(leader_id=2, leader_epoch=1, high_watermark=0, backoff_max_seconds=1.0)
+        written = [
+            build_batch([Record(offset=0, timestamp=0, key=None, value=b"x" * size, headers=())]) for size in (1, 9)
+        ]
+        fixture.append(b"x")
+        fixture.append(b"x" * 9)
+        partition.become_leader(1, 0)
+        partition.count_messages()
+        assert (traffic.appends, traffic.messages_in, traffic.bytes_in) == (2, 2, sum(map(len, written)))
+        partition.become_follower(2, 1, following)
+        copied = build_batch(
+            [Record(offset=2, timestamp=0, key=None, value=b"y", headers=())], base_offset=2, leader_epoch=1
+        )
+        assert await partition.replicate(1, copied, parse_batches(copied))
+        partition.count_messages()
+        assert (traffic.appends, traffic.messages_in, traffic.replication_bytes_in) == (2, 2, len(copied))
+        partition.become_leader(1, 2)
+        fixture.append()
+        partition.withdraw(ErrorCode.kafka_storage_error)
+        assert (traffic.appends, traffic.messages_in) == (3, 3)
 
     asyncio.run(scenario())
