@@ -95,7 +95,7 @@ class ConsumerHistory(History):
         self.configs: dict[str, dict[str, str]] = {}
         self.ours = Host(
             settings,
-            new_uuid=lambda: self.next_uuid,
+            new_uuid=self.take_uuid,
             now_ms=START_MS,
             topics=self.cluster,
             configs=GroupConfigs(settings, lambda group_id: self.configs.get(group_id, {})),
@@ -106,6 +106,11 @@ class ConsumerHistory(History):
         self.heartbeats: dict[int, Consumer] = {}
         self.create_topic("a", 4)
         self.create_topic("b", 2)
+
+    def take_uuid(self) -> UUID:
+        """Once: where it cannot be used, as one that would look like an option, another is wanted."""
+        taken, self.next_uuid = self.next_uuid, UUID(int=0)
+        return taken
 
     def new_consumer(self, number: int) -> Consumer:
         rng = self.rng

@@ -23,14 +23,13 @@ from odradek.base.group_commands import (
     SyncGroup,
     TopicIdPartitions,
 )
-from odradek.base.ids import uuid_to_text
 
 from .classic_join import MEMBER_ID_REQUIRED_SINCE
 from .consumer_deadlines import ConsumerDeadlines
 from .consumer_fencing import LEFT, ConsumerFencing
 from .consumer_group import ConsumerGroup
 from .consumer_member import ConsumerMember, MemberState
-from .consumer_membership import check_instance, check_room, check_static, replace_static
+from .consumer_membership import check_instance, check_room, check_static, new_member_id, replace_static
 from .consumer_migration import Migration, classic_metadata, write_partitions
 from .consumer_progress import ConsumerProgress
 from .consumer_reconciliation import Wanted
@@ -80,7 +79,7 @@ class ClassicMembers:
         if self._settings.consumer_migration_policy is MigrationPolicy.DISABLED:
             raise KafkaError(ErrorCode.inconsistent_group_protocol)
         is_unknown = command.member_id == UNKNOWN_MEMBER_ID
-        member_id = uuid_to_text(self._new_uuid()) if is_unknown else command.member_id
+        member_id = new_member_id(self._new_uuid) if is_unknown else command.member_id
         check_room(group, member_id, self._settings.consumer_group_max_size)
         names = [protocol.name for protocol in command.protocols]
         if not group.supports_classic(command.protocol_type, names):

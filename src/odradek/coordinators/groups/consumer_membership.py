@@ -1,13 +1,24 @@
 """Who may be a member of a consumer group, under which id and in whose place, by either protocol."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import uuid_to_text
 
 from .consumer_group import ConsumerGroup
 from .consumer_member import ConsumerMember
 from .consumer_records import current_record, member_tombstones, subscription_record, target_record
 from .outcome import Outcome
+
+
+def new_member_id(new_uuid: Callable[[], UUID]) -> str:
+    """For who has made up none."""
+    while (member_id := uuid_to_text(new_uuid())).startswith("-"):
+        # Tools would take it for an option.
+        continue
+    return member_id
 
 
 def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:

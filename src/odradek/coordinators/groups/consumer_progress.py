@@ -58,10 +58,10 @@ class ConsumerProgress:
         out: Outcome,
     ) -> ConsumerMember:
         subscribed = self.subscribe(group, member, updated, now_ms, out)
-        wanted = self.assign(group, member, updated, subscribed, now_ms, out)
+        wanted = self._target.update(group, subscribed.epoch, member, updated, now_ms, out)
         return self.reconcile(group, updated, wanted, owned, subscribed, now_ms, out)
 
-    # ---- 1. what is wanted, and by whom
+    # ---- what is wanted, and by whom
 
     def subscribe(
         self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, now_ms: int, out: Outcome
@@ -95,20 +95,7 @@ class ConsumerProgress:
             out.records.append(partition_metadata_tombstone(group.group_id))
         return Subscribed(epoch, has_changed)
 
-    # ---- 2. who is to have what
-
-    def assign(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerMember,
-        updated: ConsumerMember,
-        subscribed: Subscribed,
-        now_ms: int,
-        out: Outcome,
-    ) -> Wanted:
-        return self._target.update(group, subscribed.epoch, member, updated, now_ms, out)
-
-    # ---- 3. what the member may have by now
+    # ---- what the member may have by now
 
     def reconcile(
         self,

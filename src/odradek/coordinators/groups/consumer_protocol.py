@@ -22,7 +22,6 @@ from odradek.base.group_commands import (
     ConsumerGroupHeartbeatAnswer,
     TopicIdPartitions,
 )
-from odradek.base.ids import uuid_to_text
 
 from .classic_group import State
 from .classic_records import tombstone_of
@@ -30,7 +29,7 @@ from .consumer_deadlines import ConsumerDeadlines
 from .consumer_fencing import LEFT, ConsumerFencing
 from .consumer_group import ConsumerGroup
 from .consumer_member import ConsumerMember, Partitions
-from .consumer_membership import check_instance, check_room, check_static, replace_static
+from .consumer_membership import check_instance, check_room, check_static, new_member_id, replace_static
 from .consumer_migration import Migration
 from .consumer_progress import ConsumerProgress
 from .consumer_requests import check_epoch, check_heartbeat
@@ -81,7 +80,7 @@ class ConsumerProtocol:
     def _beat(self, command: ConsumerGroupHeartbeat, now_ms: int, out: Outcome) -> ConsumerGroupHeartbeatAnswer:
         group = self._group(command, now_ms, out)
         check_room(group, command.member_id, self._settings.consumer_group_max_size)
-        member_id = command.member_id or self._new_member_id()
+        member_id = command.member_id or new_member_id(self._new_uuid)
         member = self._member(group, command, member_id, out)
         updated = _told_by(command, member)
         reached = self._progress.advance(group, member, updated, command.owned, now_ms, out)
@@ -108,12 +107,6 @@ class ConsumerProtocol:
             out.records.append(tombstone_of(command.group_id))
             return ConsumerGroup(command.group_id)
         return self._migration.upgrade(group, now_ms, out)
-
-    def _new_member_id(self) -> str:
-        while (member_id := uuid_to_text(self._new_uuid())).startswith("-"):
-            # Kafka's tools would take it for an option.
-            pass
-        return member_id
 
     def _member(
         self, group: ConsumerGroup, command: ConsumerGroupHeartbeat, member_id: str, out: Outcome
