@@ -113,14 +113,12 @@ def committed(cluster: RealCluster, topic: str) -> list[list[bytes]]:
         consumer.assign(partitions)
 
         def are_read() -> bool:
-            message = consumer.poll(0.2)
-            if message is None:
-                return False
-            error = message.error()
-            if error is None:
-                found[message.partition()].append(message.value())
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
+            for message in consumer.consume(1000, 0.2):
+                error = message.error()
+                if error is None:
+                    found[message.partition()].append(message.value())
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
             return len(ended) == PARTITIONS
 
         wait_for(f"the end of {topic}", are_read, SECONDS_MAX)

@@ -31,7 +31,7 @@ public class TransactionalCopy {
         settings.put("isolation.level", "read_committed");
         settings.put("enable.auto.commit", "false");
         settings.put("auto.offset.reset", "earliest");
-        settings.put("max.poll.records", "50");
+        settings.put("max.poll.records", "200");
         settings.put("session.timeout.ms", "6000");
         settings.put("heartbeat.interval.ms", "1000");
         settings.put("transactional.id", id);
