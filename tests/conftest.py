@@ -73,7 +73,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for outcome in ("passed", "failed", "error", "skipped")
         for report in terminalreporter.getreports(outcome)
     ]
-    measured = [text for report in reports for name, text in report.user_properties if name == _MEASURED]
+    tests = [report for report in reports if isinstance(report, pytest.TestReport)]
+    measured = [text for report in tests for name, text in report.user_properties if name == _MEASURED]
     if measured:
         terminalreporter.section(_MEASURED)
         for text in dict.fromkeys(measured):
