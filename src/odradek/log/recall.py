@@ -13,7 +13,8 @@ from odradek.records.batch import BatchHeader
 
 # Five batches of one producer were under way at the same time: they do not lie far apart.
 RECALL_BYTES = 256 * 1024
-_SEGMENTS_MAX = 2
+# However small segments are: each of them has files to be opened.
+_SEGMENTS_MAX = 20
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 

@@ -26,13 +26,13 @@ def test_every_batch_that_was_under_way_is_known_after_a_restart(tmp_path: Path,
     assert not box.produce(7, 12).duplicate
 
 
-def test_across_a_roll(tmp_path: Path) -> None:
+def test_across_rolls(tmp_path: Path) -> None:
     box = LogBox(tmp_path)
-    box.produce(7, 0)
-    box.log.roll(0)
-    box.produce(7, 1)
+    for sequence in range(5):
+        box.produce(7, sequence)
+        box.log.roll(0)
     box.reopen_cleanly()
-    assert box.produce(7, 0).duplicate
+    assert all(box.produce(7, sequence).duplicate for sequence in range(5))
 
 
 def test_what_was_never_sent_is_still_out_of_order(tmp_path: Path) -> None:
