@@ -27,6 +27,7 @@ from odradek.sim.planted_bug import PlantedBug, always
 from odradek.sim.planted_groups import GROUP_BUGS
 from odradek.sim.planted_quorum import QUORUM_BUGS
 from odradek.sim.planted_replication import REPLICATION_BUGS
+from odradek.sim.planted_transactions import TRANSACTION_BUGS
 from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES
 
 # ---- records
@@ -264,5 +265,6 @@ BUGS: Final = {
         *BROKER_BUGS,
         *GROUP_BUGS,
         *REPLICATION_BUGS,
+        *TRANSACTION_BUGS,
     )
 }

@@ -30,6 +30,8 @@ PRODUCE, FIND_COORDINATOR, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSET
 )
 TIMEOUT_MS: Final = 4_000
 OF_GROUPS, OF_TRANSACTIONS = 0, 1
+_SLOW_PROBABILITY: Final = 0.1
+_SLOW_SECONDS_MAX: Final = 2.0
 
 _RETRIABLE: Final = frozenset(
     {
@@ -135,6 +137,9 @@ class Transactor:
                 await self._send(attempt, partition)
         if random.random() < 0.5:
             await self._commit_offsets(attempt)
+        if random.random() < _SLOW_PROBABILITY:
+            # Long enough for another one to begin, and for the coordinator to lose its patience.
+            await asyncio.sleep(random.uniform(0, _SLOW_SECONDS_MAX))
         await self._end(attempt, commits=random.random() < 0.7)
 
     async def _send(self, attempt: Attempt, partition: TopicPartition) -> None:

@@ -1,0 +1,176 @@
+"""Bugs of transactions: who may end them, what is told to partitions and readers, and what a failover forgets."""
+
+from functools import partial
+from typing import Any, Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.transaction_commands import InitAnswer
+from odradek.coordinators.groups.coordinator import GroupCoordinator
+from odradek.coordinators.transactions import coordinator as coordinator_module
+from odradek.coordinators.transactions.coordinator import TransactionCoordinator
+from odradek.coordinators.transactions.standing import State, with_raised_epoch
+from odradek.handlers.broker.transaction_parts import Joiner
+from odradek.log.partition_log import PartitionLog
+from odradek.log.verification import Verifications
+from odradek.node.coordination.markers import MarkerSender
+from odradek.sim.planted_bug import Breaks, always, plant
+from odradek.sim.scenarios import TRANSACTIONS
+
+
+def _end_whatever_epoch(sound: Any) -> Any:
+    def is_repeated(now: Any, command: Any) -> bool:
+        return bool(sound(now, command._replace(producer_epoch=now.producer.producer_epoch)))
+
+    return is_repeated
+
+
+def _begin_over_what_is_open(sound: Any) -> Any:
+    def fence(self: TransactionCoordinator, transaction: Any, token: Any, answer: Any, now_ms: int) -> Any:
+        if answer is None:
+            return sound(self, transaction, token, answer, now_ms)
+        standing = transaction.standing
+        after = with_raised_epoch(standing, None, standing.timeout_ms, now_ms)
+        return self._write(transaction, after, token, InitAnswer(ErrorCode.none, after.producer))
+
+    return fence
+
+
+def _keep_the_epoch(sound: Any) -> Any:
+    def raised(now: Any, expected_epoch: Any, timeout_ms: int, now_ms: int) -> Any:
+        after = sound(now, expected_epoch, timeout_ms, now_ms)
+        return after._replace(producer_epoch=max(now.producer_epoch, 0))
+
+    return raised
+
+
+def _abort_at_load(sound: Any) -> Any:
+    def loaded(self: TransactionCoordinator, now_ms: int) -> Any:
+        for transaction in self:
+            if transaction.standing.state is State.PREPARE_COMMIT:
+                transaction.standing = transaction.standing._replace(state=State.PREPARE_ABORT)
+        return sound(self, now_ms)
+
+    return loaded
+
+
+def _take_all_for_written(sound: Any) -> Any:
+    def answered(self: MarkerSender, sending: Any, errors: Any) -> None:
+        sending.told(sending.markers.partitions)
+
+    return answered
+
+
+def _high_watermark(sound: Any) -> Any:
+    def last_stable_offset(self: PartitionLog, high_watermark: int) -> int:
+        return high_watermark
+
+    return last_stable_offset
+
+
+def _always_commit(sound: Any) -> Any:
+    def replay_marker(self: GroupCoordinator, producer_id: int, *, commits: bool, offset: int) -> None:
+        sound(self, producer_id, commits=True, offset=offset)
+
+    return replay_marker
+
+
+def _swap_decision(sound: Any) -> Any:
+    def ending(now: Any, *, commits: bool, **others: Any) -> Any:
+        # Of several partitions: those of one alone are committed as they should be.
+        return sound(now, commits=commits or len(now.partitions) > 1, **others)
+
+    return ending
+
+
+_bug: Final = partial(plant, scenario=TRANSACTIONS)
+_NOTHING: Final[Breaks] = always(None)
+
+TRANSACTION_BUGS: Final = (
+    _bug(
+        "end-in-any-epoch",
+        "who was fenced may end the transaction of its successor",
+        coordinator_module,
+        "is_repeated",
+        _end_whatever_epoch,
+        (coordinator_module, "is_repeated_without_rise", _end_whatever_epoch),
+    ),
+    _bug(
+        "begun-over-what-is-open",
+        "a producer that begins anew does not abort what is open",
+        TransactionCoordinator,
+        "_fence",
+        _begin_over_what_is_open,
+    ),
+    _bug(
+        "epoch-not-raised",
+        "a producer that begins anew gets the epoch of the one before",
+        coordinator_module,
+        "with_raised_epoch",
+        _keep_the_epoch,
+    ),
+    _bug(
+        "not-verified",
+        "partitions write without asking the coordinator",
+        Joiner,
+        "begin",
+        _NOTHING,
+        (Verifications, "check", _NOTHING),
+    ),
+    _bug(
+        "decided-forgotten-at-load",
+        "a new coordinator does not go on telling partitions",
+        TransactionCoordinator,
+        "loaded",
+        always([]),
+    ),
+    _bug(
+        "aborted-at-load",
+        "a new coordinator aborts what was to be committed",
+        TransactionCoordinator,
+        "loaded",
+        _abort_at_load,
+    ),
+    _bug(
+        "markers-taken-for-written",
+        "a leader that refuses a marker is taken to have written it",
+        MarkerSender,
+        "_answered",
+        _take_all_for_written,
+    ),
+    _bug("markers-sent-once", "markers that get lost are not sent again", MarkerSender, "_retry", _NOTHING),
+    _bug(
+        "aborted-not-told",
+        "readers do not hear which transactions were aborted",
+        PartitionLog,
+        "aborted_transactions",
+        always([]),
+    ),
+    _bug(
+        "stable-offset-ignored",
+        "readers of committed records get what is still open",
+        PartitionLog,
+        "last_stable_offset",
+        _high_watermark,
+    ),
+    _bug(
+        "offsets-of-the-aborted",
+        "offsets hold although their transaction is aborted",
+        GroupCoordinator,
+        "replay_marker",
+        _always_commit,
+    ),
+    _bug(
+        "offsets-of-the-committed-lost",
+        "offsets are forgotten as their transaction ends",
+        GroupCoordinator,
+        "replay_marker",
+        _NOTHING,
+    ),
+    _bug(
+        "abort-taken-for-commit",
+        "an abort over several partitions is recorded as a commit",
+        coordinator_module,
+        "ending",
+        _swap_decision,
+    ),
+)
