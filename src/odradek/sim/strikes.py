@@ -18,6 +18,7 @@ _FAST_RESTART_SECONDS: Final = 0.02
 _STARTING_SECONDS: Final = 0.6
 _ELECTION_SECONDS: Final = 1.5
 _LATE_SECONDS: Final = 0.05
+_GIVING_UP_SECONDS: Final = 3.0
 
 
 class Cluster:
@@ -343,6 +344,7 @@ def _fill_disk(fault: Fault, cluster: Cluster) -> None:
     def recover() -> None:
         condition.room_bytes = None
 
+    cluster.trouble(fault.node, fault.node, fault.lasts_seconds + _GIVING_UP_SECONDS)
     condition.room_bytes = int(fault.amount)
     cluster.world.scheduler.call_after(fault.lasts_seconds, recover)
 
@@ -357,6 +359,8 @@ def _fail_disk(fault: Fault, cluster: Cluster) -> None:
     if len(cluster.voters) > 1 and kind == "sync" and directory == node.config.metadata_log_dir:
         # What such a disk still shows would not survive a loss of power: no voter may count on it, nor can know.
         kind = "write"
+    # Who cannot use the disk of its metadata gives up, and is no leader while it ends.
+    cluster.trouble(fault.node, fault.node, fault.lasts_seconds + _GIVING_UP_SECONDS)
     condition.failing[kind] = directory
 
     def recover() -> None:
