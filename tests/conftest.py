@@ -32,25 +32,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture, marker in _MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
-        if not _only_computes(item):
-            item.add_marker(pytest.mark.xdist_group("machine"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if hasattr(item.config, "workerinput"):
         # Who may not become impolite again stays polite.
         with suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, _POLITE if _only_computes(item) else 0)
+            os.setpriority(os.PRIO_PROCESS, 0, _POLITE if _only_computes(item.nodeid) else 0)
 
 
-def _only_computes(item: pytest.Item) -> bool:
-    return item.path.relative_to(components.ROOT / "tests").parts[0] in _ONLY_COMPUTING
+def _only_computes(nodeid: str) -> bool:
+    return nodeid.split("/")[1] in _ONLY_COMPUTING
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -64,6 +61,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Workers:
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        from xdist.scheduler import LoadScopeScheduling
+
+        class Lanes(LoadScopeScheduling):
+            def _split_scope(self, nodeid: str) -> str:
+                """What has the same scope runs one after the other."""
+                return nodeid if _only_computes(nodeid) else "machine"
+
+        return Lanes(config, log)
+
     def pytest_testnodedown(self, node: Any) -> None:
         components.missing.update(getattr(node, "workeroutput", {}).get(_MISSING, {}))
 
