@@ -12,20 +12,19 @@ from tests.cluster.test_transactions import PROPERTIES, committed, create
 from tests.kafka.java_program import java_command
 
 SOURCE = Path(__file__).parent.parent / "kafka" / "java" / "TransactionalCopy.java"
-RECORDS = 6_000
 BOUNCES = 3
+PORTION = 2_500
+RECORDS = (BOUNCES + 1) * PORTION
 SECONDS_MAX = 300.0
 
 
-def fill(cluster: RealCluster, topic: str) -> list[list[bytes]]:
+def fill(cluster: RealCluster, topic: str, number: int) -> None:
+    """One portion before each bounce, so that there is something to do while it lasts; and one to begin with."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
-    written: list[list[bytes]] = [[], [], []]
-    for number in range(RECORDS):
-        written[number % 3].append(b"%d" % number)
-        producer.produce(topic, b"%d" % number, partition=number % 3)
+    for record in range(number * PORTION, (number + 1) * PORTION):
+        producer.produce(topic, b"%d" % record, partition=record % 3)
         producer.poll(0)
     assert producer.flush(60) == 0
-    return written
 
 
 @pytest.mark.timeout(400)
@@ -34,7 +33,7 @@ def test_output_equals_input(kind: str, apache_kafka_libs: Path, tmp_path: Path)
     roles = dict.fromkeys((1, 2, 3), COMBINED)
     with real_cluster(tmp_path, roles, properties=PROPERTIES) as cluster:
         create(cluster, "input", "output")
-        written = fill(cluster, "input")
+        fill(cluster, "input", 0)
         command = java_command(apache_kafka_libs, SOURCE)
         copying: subprocess.Popen[str] | None = None
         bounced = 0
@@ -56,6 +55,7 @@ def test_output_equals_input(kind: str, apache_kafka_libs: Path, tmp_path: Path)
             if bounced < BOUNCES:
                 victim = cluster.nodes[1 + bounced % 3]
                 bounced += 1
+                fill(cluster, "input", bounced)
                 if kind == "hard":
                     victim.kill()
                 else:
@@ -74,4 +74,4 @@ def test_output_equals_input(kind: str, apache_kafka_libs: Path, tmp_path: Path)
                 copying.kill()
                 copying.wait()
         assert bounced == BOUNCES
-        assert committed(cluster, "output") == written
+        assert committed(cluster, "output") == [[b"%d" % one for one in range(index, RECORDS, 3)] for index in range(3)]
