@@ -15,7 +15,7 @@ run: $(VENV)/.installed-fast ## start a cluster on this machine (PORT=9092, BROK
 	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS))
 
 test: $(VENV)/.installed-test ## run every test; what a missing component takes away is named at the end (ARGS="-k fetch")
-	@$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 3 $(ARGS)
 
 check: $(VENV)/.installed-check ## format, lint, types and import contracts
 	@$(BIN)/ruff check

@@ -19,8 +19,9 @@ from tests.kafka.apache_kafka import kafka_libs
 _MARKER_OF_FIXTURE = {"apache_kafka_libs": "kafka", "kcat": "kcat", "kafkajs": "node", "namespaces": "netns"}
 
 # Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
-# leave of the machine.
+# leave of the machine. Of the others two run at a time: one of those with a node or two, one of those with clusters.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
+_FEW_NODES = {"wire", "spark"}
 _POLITE = 19
 _MISSING = "missing components"
 _MEASURED = "measured"
@@ -47,7 +48,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _only_computes(nodeid: str) -> bool:
-    return nodeid.split("/")[1] in _ONLY_COMPUTING
+    return _directory(nodeid) in _ONLY_COMPUTING
+
+
+def _directory(nodeid: str) -> str:
+    return nodeid.split("/")[1]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -55,24 +60,23 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.workeroutput[_MISSING] = components.missing
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if config.pluginmanager.hasplugin("dsession"):
-        config.pluginmanager.register(_Workers())
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Lanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            """What has the same scope runs one after the other."""
+            if _only_computes(nodeid):
+                return nodeid
+            return "few nodes" if _directory(nodeid) in _FEW_NODES else "clusters"
+
+    return Lanes(config, log)
 
 
-class _Workers:
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        from xdist.scheduler import LoadScopeScheduling
-
-        class Lanes(LoadScopeScheduling):
-            def _split_scope(self, nodeid: str) -> str:
-                """What has the same scope runs one after the other."""
-                return nodeid if _only_computes(nodeid) else "machine"
-
-        return Lanes(config, log)
-
-    def pytest_testnodedown(self, node: Any) -> None:
-        components.missing.update(getattr(node, "workeroutput", {}).get(_MISSING, {}))
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    components.missing.update(getattr(node, "workeroutput", {}).get(_MISSING, {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
