@@ -36,9 +36,9 @@ from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES
 def _append_later(sound: Any) -> Any:
     owed: dict[Partition, int] = {}
 
-    def append(self: Partition, data: Any, batches: Any, *when: Any) -> Any:
+    def append(self: Partition, data: Any, batches: Any, *when: Any, **how: Any) -> Any:
         if self.log.producers.find_duplicate(batches[0]) is not None:
-            return sound(self, data, batches, *when)
+            return sound(self, data, batches, *when, **how)
         copy = memoryview(bytearray(data))
         count = batches[0].last_offset_delta + 1
         first = self.log.log_end_offset + owed.get(self, 0)
@@ -47,7 +47,7 @@ def _append_later(sound: Any) -> Any:
         def pay() -> None:
             owed[self] -= count
             with contextlib.suppress(KafkaError, OSError):
-                sound(self, copy, batches, *when)
+                sound(self, copy, batches, *when, **how)
 
         asyncio.get_running_loop().call_later(0.05, pay)
         return Appended(first, first + count - 1)
