@@ -19,9 +19,9 @@ from tests.kafka.apache_kafka import kafka_libs
 _MARKER_OF_FIXTURE = {"apache_kafka_libs": "kafka", "kcat": "kcat", "kafkajs": "node", "namespaces": "netns"}
 
 # Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
-# leave of the machine. Of the others two run at a time: one of those with a node or two, one of those with clusters.
+# leave of the machine. Of the others two run at a time: one of those with a node or two, one of the rest.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
-_FEW_NODES = {"wire", "spark"}
+_FEW_NODES = "wire"
 _POLITE = 19
 _MISSING = "missing components"
 _MEASURED = "measured"
@@ -69,7 +69,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             """What has the same scope runs one after the other."""
             if _only_computes(nodeid):
                 return nodeid
-            return "few nodes" if _directory(nodeid) in _FEW_NODES else "clusters"
+            return "few nodes" if _directory(nodeid) == _FEW_NODES else "clusters"
 
     return Lanes(config, log)
 
