@@ -22,7 +22,7 @@ _MARKER_OF_FIXTURE = {"apache_kafka_libs": "kafka", "kcat": "kcat", "kafkajs": "
 # leave of the machine. Of the others two run at a time: one of those with a node or two, one of the rest.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
 _FEW_NODES = "wire"
-_POLITE = 19
+_POLITE = 5
 _MISSING = "missing components"
 _MEASURED = "measured"
 

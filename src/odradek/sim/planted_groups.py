@@ -60,12 +60,4 @@ GROUP_BUGS: Final = (
         _forget_the_end,
         scenario=GROUPS,
     ),
-    plant(
-        "stale-generation-commits",
-        "a commit is taken from whoever was a member once",
-        ClassicGroup,
-        "check_offset_commit",
-        always(None),
-        scenario=GROUPS,
-    ),
 )
