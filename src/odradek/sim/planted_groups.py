@@ -4,10 +4,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
-from odradek.coordinators.groups.classic_group import ClassicGroup
 from odradek.node.coordination import host
 from odradek.node.coordination.host import PartitionHost
-from odradek.sim.planted_bug import always, plant
+from odradek.sim.planted_bug import plant
 from odradek.sim.scenarios import GROUPS
 
 _FORGOTTEN_RECORDS: Final = 3
