@@ -127,11 +127,14 @@ def test_following_shows_records_as_they_come_and_ends_at_a_signal(broker: NodeP
     command = [sys.executable, "-m", "odradek", "consume", orders, "-b", broker.bootstrap]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as follower:
         assert follower.stdout is not None
-        for number in range(3):
-            cli.ok("produce", orders, f"value {number}")
-            assert follower.stdout.readline() == b"value %d\n" % number
-        follower.send_signal(signal.SIGINT)
-        assert follower.wait(10) == 130
+        try:
+            for number in range(3):
+                cli.ok("produce", orders, f"value {number}")
+                assert follower.stdout.readline() == b"value %d\n" % number
+            follower.send_signal(signal.SIGINT)
+            assert follower.wait(10) == 130
+        finally:
+            follower.kill()
         assert follower.stderr is not None
         assert follower.stderr.read() == b""
 
