@@ -125,8 +125,12 @@ def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[V
     calm = Calm([one for one in history.troubles if one.one == one.other])
     patience = settings.session_seconds + _LATE_SECONDS
     told: dict[tuple[str, int], list[float]] = defaultdict(list)
+    ends: dict[tuple[str, int], int] = {}
     for one in history.told:
-        told[one.leader, one.epoch].append(one.seconds)
+        # That somebody else is told of what is committed already says nothing of the leader's present.
+        if one.offset > ends.get((one.leader, one.epoch), -1):
+            ends[one.leader, one.epoch] = one.offset
+            told[one.leader, one.epoch].append(one.seconds)
     beats: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for beat in history.heartbeats:
         beats[beat.controller, beat.broker_id, beat.broker_epoch].append(beat.answered_seconds)
