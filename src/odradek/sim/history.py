@@ -33,6 +33,8 @@ class Send:
     ended: float | None = None
     outcome: Outcome = Outcome.UNKNOWN
     offset: int = -1
+    leader_epoch: int = UNKNOWN_EPOCH
+    """Who acknowledged it led in this one, or a later one; it may have been written in an earlier one."""
     reason: str = ""
     is_malformed: bool = False
     """Sent so that it has to be refused."""

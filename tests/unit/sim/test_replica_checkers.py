@@ -1,5 +1,6 @@
 """Checkers of replicas, fed with small histories: what is right passes, what is wrong is named."""
 
+from dataclasses import replace
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
@@ -233,6 +234,10 @@ def test_ends_never_fall_from_one_epoch_to_the_next() -> None:
     written = Read(**{**_fields(read(5, 9)), "records": ((5, b"value"),), "epochs": (1,)})
     assert found(end(3, 5, 1), sends=(send(5, 0),), reads=(written,)) == 1
     assert found(end(3, 5, 0), sends=(send(5, 0),), reads=(written,)) == 0
+    # It was sent again to the next leader, which acknowledged what the one before had written.
+    again = replace(send(5, 0), leader_epoch=2)
+    assert found(end(3, 5, 1), sends=(again,), reads=(written,)) == 0
+    assert found(end(3, 5, 2), sends=(again,), reads=(written,)) == 1
     assert found(reads=(read(1, 5), read(2, 4))) == 1
     assert found(reads=(read(1, 5), read(2, 4, epoch=1))) == 0
 
@@ -251,6 +256,9 @@ def test_what_was_read_stays_and_what_was_deleted_does_not() -> None:
     died = [UncleanEnd(broker_id, 0.6, END) for broker_id in (1, 2)]
     assert len(list(check_deleted([deletion], reads, died[:1]))) == 1
     assert not list(check_deleted([deletion], reads, died))
+    later = [read(1, 2, epoch=2, records=((0, b"a"), (1, b"b")))]
+    assert not list(check_deleted([deletion], later, [], {ORDERS: [2]}))
+    assert len(list(check_deleted([deletion], later, [], {ORDERS: [0, 3]}))) == 1
     deletion.leader_epoch = 1
     assert not list(check_deleted([deletion], reads, []))
     assert not list(check_deleted([Deletion(partition=ORDERS, offset=1)], reads, []))

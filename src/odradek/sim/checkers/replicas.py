@@ -1,9 +1,10 @@
 """Replicas: rules 16 to 18 of what must never be false, from the metadata log and from what disks held."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from math import inf
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -40,7 +41,9 @@ def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation
     yield from check_lives(history.metadata, history.in_sync_changes, seconds)
     yield from check_copies(history, states, seen.sends)
     yield from check_stands_still(history.metadata, seen)
-    yield from check_deleted(seen.deletions, seen.reads, history.unclean_ends)
+    yield from check_deleted(
+        seen.deletions, seen.reads, history.unclean_ends, _epochs_of_eligible_leaders(history.metadata)
+    )
 
 
 # ---- the metadata log
@@ -227,21 +230,43 @@ def _shortages(records: Sequence[CommittedRecord]) -> dict[_Epoch, _Shortage]:
 
 
 def check_deleted(
-    deletions: Sequence[Deletion], reads: Sequence[Read], unclean_ends: Sequence[UncleanEnd]
+    deletions: Sequence[Deletion],
+    reads: Sequence[Read],
+    unclean_ends: Sequence[UncleanEnd],
+    eligible: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({}),
 ) -> Iterator[Violation]:
     """What was deleted stays so; a leader that was deposed before may not have heard of it. Where a log starts is
-    written down now and then only: brokers that die one after the other may forget it."""
+    written down now and then only: brokers that die one after the other may forget it. Nor are those waited for who
+    are away, as in Kafka: whoever of them is elected for being eligible has every record, those that are deleted too.
+
+    `eligible`: the epochs of leaders that were not in sync when they were elected."""
     for one in deletions:
         if one.ended is None:
             continue
         died = [end for end in unclean_ends if end.seconds >= one.ended]
         forgotten_at = died[1].seconds if len(died) > 1 else inf
+        forgotten_in = min(
+            (epoch for epoch in eligible.get(one.partition, ()) if epoch > one.leader_epoch), default=inf
+        )
         for read in reads:
-            is_later = one.ended < read.began < forgotten_at and read.leader_epoch >= one.leader_epoch
+            is_later = one.ended < read.began < forgotten_at and one.leader_epoch <= read.leader_epoch < forgotten_in
             if read.partition == one.partition and is_later and read.records and read.asked_offset < one.offset:
                 what = f"{one.partition} {read.asked_offset}: {read.reader} reads what was deleted below {one.offset}"
                 yield Violation(STAYS_DELETED, what, read.ended)
                 return
+
+
+def _epochs_of_eligible_leaders(records: Sequence[CommittedRecord]) -> dict[TopicPartition, list[int]]:
+    model = ClusterModel()
+    found: dict[TopicPartition, list[int]] = defaultdict(list)
+    for one in records:
+        former = dict(model.partitions)
+        changed = model.take(one)
+        if changed in former:
+            before, after = former[changed], model.partitions[changed]
+            if after.leader_epoch != before.leader_epoch and after.leader in before.elr:
+                found[model.name(changed)].append(after.leader_epoch)
+    return found
 
 
 # ---- disks

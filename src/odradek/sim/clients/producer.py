@@ -142,9 +142,11 @@ class Producer:
         chosen = self._client.version(wire, PRODUCE)
         batch.sent_at = self._client.now
         answer = wire.ask(chosen, produce_request(chosen, self._partition, leader.topic_id, batch.data))
-        answer.add_done_callback(lambda done: self._answered(batch, done, broken))
+        answer.add_done_callback(lambda done: self._answered(batch, leader.epoch, done, broken))
 
-    def _answered(self, batch: _Batch, answer: asyncio.Future[Message], broken: asyncio.Future[str]) -> None:
+    def _answered(
+        self, batch: _Batch, leader_epoch: int, answer: asyncio.Future[Message], broken: asyncio.Future[str]
+    ) -> None:
         """Called in the order of the requests, until one of them has to be sent again."""
         if broken.done():
             return
@@ -160,7 +162,7 @@ class Producer:
         self._unanswered.popleft()
         send.ended = client.now
         if result.error_code is ErrorCode.none:
-            send.outcome, send.offset = Outcome.DONE, result.base_offset
+            send.outcome, send.offset, send.leader_epoch = Outcome.DONE, result.base_offset, leader_epoch
             client.note(f"hears that {send} is at {send.offset}")
             self._history.when_answered(send)
             return
