@@ -107,11 +107,15 @@ def fetch(connection: RawConnection, topic: str, offset: int = 0, **limits: int)
     return as_fetched(connection.ask(Api.FETCH, 12, fetch_fields(topic, offset, **limits)))
 
 
-def list_offset(connection: RawConnection, topic: str, timestamp: int, *, partition: int = 0) -> int:
+def asked_offset(connection: RawConnection, topic: str, timestamp: int, *, partition: int = 0) -> Any:
     wanted = {"partition_index": partition, "timestamp": timestamp}
     fields = {"replica_id": -1, "topics": [{"name": topic, "partitions": [wanted]}]}
-    answer = connection.ask(Api.LIST_OFFSETS, 7, fields)
-    (found,) = answer.topics[0].partitions
+    (found,) = connection.ask(Api.LIST_OFFSETS, 7, fields).topics[0].partitions
+    return found
+
+
+def list_offset(connection: RawConnection, topic: str, timestamp: int, *, partition: int = 0) -> int:
+    found = asked_offset(connection, topic, timestamp, partition=partition)
     assert found.error_code is ErrorCode.none, found
     return int(found.offset)
 

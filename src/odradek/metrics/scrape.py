@@ -30,24 +30,27 @@ Source = Callable[[], Awaitable[Iterable[Family]]]
 
 
 class Scrape:
-    """What is asked for while it is being made is answered with the same."""
+    """One at a time. Whoever asks while one is being made gets the next, and shares it: never figures from before."""
 
     def __init__(self, node: NodeView, executor: Executor, sources: Iterable[Source]) -> None:
         """`sources` have more to tell. They are asked on the event loop."""
         self._node: Final = node
         self._executor: Final = executor
         self._sources: Final = sources
-        self._under_way: asyncio.Task[bytes] | None = None
+        self._turn: Final = asyncio.Lock()
+        self._next: asyncio.Task[bytes] | None = None
 
     async def text(self) -> bytes:
-        if self._under_way is None:
-            self._under_way = asyncio.ensure_future(self._make())
-            self._under_way.add_done_callback(self._done)
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._make_next())
         # Whoever hangs up does not take it from the others.
-        return await asyncio.shield(self._under_way)
+        return await asyncio.shield(self._next)
 
-    def _done(self, _: object) -> None:
-        self._under_way = None
+    async def _make_next(self) -> bytes:
+        async with self._turn:
+            # Who asks from here on may know of more than this one will say.
+            self._next = None
+            return await self._make()
 
     async def _make(self) -> bytes:
         node = self._node
