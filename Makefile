@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim chaos bench bench-metadata bench-failover bench-broker-failover bench-replicas pipeline clean
+.PHONY: help run test check sim chaos exactly-once bench bench-metadata bench-failover bench-broker-failover bench-replicas pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ ifdef CONTROLLER_KILLS
 else
 	@$(BIN)/python -m tests.chaos $(if $(KILLS),--kills $(KILLS),--minutes $(or $(MINUTES),2)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif
+
+exactly-once: $(VENV)/.installed-test ## copy records in transactions while brokers and copiers are killed, as Kafka's system tests do (RECORDS=100000); needs Java 17 and Maven
+	@$(BIN)/python -m tests.exactly_once --records $(or $(RECORDS),100000) $(ARGS)
 
 bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)

@@ -1,77 +1,44 @@
-"""Consume, transform, produce, by the Java client, while brokers are bounced: the output is the input, in order."""
+"""Consume, transform, produce by Apache Kafka's own copier while brokers or copiers are killed: output equals input.
 
-import subprocess
-import time
+Two of the combinations of Kafka's system tests, with few records; `make exactly-once` does all of them with many.
+"""
+
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
-from tests.cluster.real_cluster import COMBINED, RealCluster, real_cluster, wait_for
-from tests.cluster.test_transactions import PROPERTIES, committed, create
-from tests.kafka.java_program import java_command
+from tests.exactly_once.combinations import ASSIGNED, BY_NAME, IN_A_GROUP
+from tests.exactly_once.reading import differences
+from tests.exactly_once.run import run
 
-SOURCE = Path(__file__).parent.parent / "kafka" / "java" / "TransactionalCopy.java"
-BOUNCES = 3
-PORTION = 2_500
-RECORDS = (BOUNCES + 1) * PORTION
-SECONDS_MAX = 300.0
+RECORDS = 10_000
+IN_EVERY_RUN = ("hard-brokers-two-metadata", "hard-clients-one-name")
 
 
-def fill(cluster: RealCluster, topic: str, number: int) -> None:
-    """One portion before each bounce, so that there is something to do while it lasts; and one to begin with."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
-    for record in range(number * PORTION, (number + 1) * PORTION):
-        producer.produce(topic, b"%d" % record, partition=record % 3)
-        producer.poll(0)
-    assert producer.flush(60) == 0
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", IN_EVERY_RUN)
+def test_output_equals_input(
+    name: str, apache_kafka_libs: Path, tmp_path: Path, measured: Callable[[str], None]
+) -> None:
+    outcome = run(BY_NAME[name], RECORDS, apache_kafka_libs, tmp_path)
+    measured(f"exactly once, {name}: {outcome.records:,} records, {outcome.bounces} bounces, {outcome.seconds:.0f} s")
+    assert outcome.differences == []
 
 
-@pytest.mark.timeout(400)
-@pytest.mark.parametrize("kind", ["hard", "clean"])
-def test_output_equals_input(kind: str, apache_kafka_libs: Path, tmp_path: Path) -> None:
-    roles = dict.fromkeys((1, 2, 3), COMBINED)
-    with real_cluster(tmp_path, roles, properties=PROPERTIES) as cluster:
-        create(cluster, "input", "output")
-        fill(cluster, "input", 0)
-        command = java_command(apache_kafka_libs, SOURCE)
-        copying: subprocess.Popen[str] | None = None
-        bounced = 0
-        lives = 0
+def test_there_are_as_many_combinations_as_kafka_has() -> None:
+    assert (len(ASSIGNED), len(IN_A_GROUP), len(BY_NAME)) == (16, 4, 20)
 
-        def is_copied() -> bool:
-            """One life after the other, as a client's supervisor would have it."""
-            nonlocal copying, bounced, lives
-            if copying is None or copying.poll() is not None:
-                done = sum(map(len, committed(cluster, "output")))
-                if done >= RECORDS:
-                    return True
-                lives += 1
-                arguments = [cluster.bootstrap, "input", "output", "copier", str(RECORDS - done)]
-                copying = subprocess.Popen(
-                    [*command, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
-                )
-                return False
-            if bounced < BOUNCES:
-                victim = cluster.nodes[1 + bounced % 3]
-                bounced += 1
-                fill(cluster, "input", bounced)
-                if kind == "hard":
-                    victim.kill()
-                else:
-                    victim.stop()
-                time.sleep(2)
-                cluster.start_the_dead()
-                cluster.wait_until_whole()
-            else:
-                time.sleep(0.5)
-            return False
 
-        try:
-            wait_for("all records at the other side", is_copied, SECONDS_MAX)
-        finally:
-            if copying is not None:
-                copying.kill()
-                copying.wait()
-        assert bounced == BOUNCES
-        assert committed(cluster, "output") == [[b"%d" % one for one in range(index, RECORDS, 3)] for index in range(3)]
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([[b"0", b"2", b"4"], [b"1", b"3"], []], []),
+        ([[b"0", b"4"], [b"1", b"3"], []], ["reader, partition 0: 1 lost: 2"]),
+        ([[b"0", b"2", b"2", b"4"], [b"1", b"3"], []], ["reader, partition 0: 1 too many: 2"]),
+        ([[b"0", b"2", b"4"], [b"3", b"1"], []], ["reader, partition 1: out of order from record 0 on: 3, 1"]),
+        ([[b"0", b"2", b"4"], [b"1", b"3"], [b"5"]], ["reader, partition 2: 1 too many: 5"]),
+    ],
+)
+def test_differences_are_told(found: list[list[bytes]], said: list[str]) -> None:
+    assert differences("reader", [[b"0", b"2", b"4"], [b"1", b"3"]], found) == said

@@ -1,0 +1,87 @@
+"""One copier: Apache Kafka's own TransactionalMessageCopier, as it is, in a process of its own.
+
+It copies up to where its input ended when it began, in transactions of which every third is aborted by chance, tells
+how far it has come in lines of JSON, and ends.
+"""
+
+import json
+import signal
+import subprocess
+import threading
+from pathlib import Path
+from typing import Final
+
+TRANSACTION_RECORDS: Final = 750
+TRANSACTION_TIMEOUT_MS: Final = 40_000
+"""Above the request timeout of clients, 30 s: a broker that is killed must not make a transaction time out."""
+_MAIN: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
+_FLAGS: Final = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx256M")
+_END_S_MAX: Final = 60.0
+
+
+class CopierFailed(Exception):
+    """It gave up, which no bounce is a reason for."""
+
+
+class Copier:
+    """One life after the other under one transactional id."""
+
+    def __init__(self, libs: Path, transactional_id: str, arguments: list[str], errors_file: Path) -> None:
+        self._id: Final = transactional_id
+        self._command: Final = [
+            *("java", *_FLAGS, "-cp", f"{libs}/*", _MAIN, "--transactional-id", transactional_id),
+            *("--transaction-size", str(TRANSACTION_RECORDS), "--transaction-timeout", str(TRANSACTION_TIMEOUT_MS)),
+            *("--enable-random-aborts", *arguments),
+        ]
+        self._errors_file: Final = errors_file
+        self._process: subprocess.Popen[str] | None = None
+        self._listener: threading.Thread | None = None
+        self._consumed = self._remaining = -1
+        self.lives = 0
+
+    def start(self) -> None:
+        self._consumed = self._remaining = -1
+        with self._errors_file.open("ab") as errors:
+            self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
+        self._listener.start()
+        self.lives += 1
+
+    def _listen(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None, "it is a pipe"
+        for line in process.stdout:
+            if line.startswith("{"):
+                status = json.loads(line)
+                self._remaining, self._consumed = status["remaining"], status["consumed"]
+
+    @property
+    def progress(self) -> float:
+        """The part of what this life has to do that is done."""
+        remaining, consumed = self._remaining, self._consumed
+        if remaining < 0:
+            return 0.0
+        return consumed / (consumed + remaining) if consumed + remaining else 1.0
+
+    def has_ended(self) -> bool:
+        """By itself, having copied everything there was. Raises CopierFailed."""
+        assert self._process is not None and self._listener is not None, "it was started"
+        if self._process.poll() is None:
+            return False
+        self._listener.join()
+        if self._process.returncode != 0 or self._remaining != 0:
+            errors = "\n".join(self._errors_file.read_text(errors="replace").splitlines()[-20:])
+            raise CopierFailed(
+                f"{self._id} ended with {self._process.returncode}, {self._remaining} records to go\n{errors}"
+            )
+        return True
+
+    def bounce(self, *, is_hard: bool) -> None:
+        self.stop(is_hard=is_hard)
+        self.start()
+
+    def stop(self, *, is_hard: bool) -> None:
+        if self._process is None or self._listener is None:
+            return
+        self._process.send_signal(signal.SIGKILL if is_hard else signal.SIGTERM)
+        self._process.wait(_END_S_MAX)
+        self._listener.join()

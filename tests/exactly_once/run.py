@@ -1,0 +1,186 @@
+"""Consume, transform, produce under bounces: the course of one combination, and what came of it.
+
+The input comes in portions, one before each round of bounces and one in the end, and copiers end when they have copied
+a portion: however quick the machine, there is something to copy while brokers or copiers are bounced.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.cluster.real_cluster import COMBINED, Member, RealCluster, real_cluster, wait_for
+from tests.exactly_once.combinations import BROKERS, Combination
+from tests.exactly_once.copier import Copier
+from tests.exactly_once.reading import Reader, differences, read_committed
+
+INPUT: Final = "input"
+OUTPUT: Final = "output"
+GROUP: Final = "copiers"
+ROUNDS: Final = 3
+"""In each of which one broker is bounced, or every copier."""
+PROGRESS_AT_BOUNCE: Final = 0.2
+DOWN_S: Final = 2.0
+SECONDS_MAX: Final = 180.0
+"""For each step, and as much again for every 10,000 records."""
+PROPERTIES: Final = {
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "min.insync.replicas": "2",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    combination: Combination
+    records: int
+    seconds: float
+    """From the first copier's start until all was copied; without start and end of the cluster."""
+    bounces: int
+    lives: int
+    """Of all copiers together."""
+    differences: list[str]
+
+
+def run(
+    combination: Combination, records: int, libs: Path, directory: Path, say: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """Raises CopierFailed, or AssertionError where something waited for does not come."""
+    with real_cluster(directory, dict.fromkeys((1, 2, 3), COMBINED), properties=PROPERTIES) as cluster:
+        return _Course(cluster, combination, records, libs, directory, say).run()
+
+
+class _Course:
+    def __init__(
+        self,
+        cluster: RealCluster,
+        combination: Combination,
+        records: int,
+        libs: Path,
+        directory: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        self._cluster: Final = cluster
+        self._combination: Final = combination
+        self._records: Final = records
+        self._say: Final = say
+        self._seconds_max: Final = SECONDS_MAX * (1 + records / 10_000)
+        self._fed = 0
+        self._bounces = 0
+        self._copiers: Final = [
+            Copier(libs, f"copier-{number}", self._arguments(number), directory / f"copier-{number}.errors")
+            for number in range(combination.copiers)
+        ]
+
+    def _arguments(self, number: int) -> list[str]:
+        arguments = ["--broker-list", self._cluster.bootstrap, "--consumer-group", GROUP]
+        arguments += ["--input-topic", INPUT, "--input-partition", str(number), "--output-topic", OUTPUT]
+        arguments += ["--use-group-metadata"] if self._combination.with_group_metadata else []
+        arguments += ["--group-mode"] if self._combination.is_group else []
+        return arguments
+
+    def run(self) -> Outcome:
+        self._create_topics()
+        reader = Reader(self._cluster.bootstrap, OUTPUT, self._combination.output_partitions)
+        reader.start()
+        began_at = time.monotonic()
+        try:
+            for number in range(1, ROUNDS + 2):
+                self._feed(self._records * number // (ROUNDS + 1))
+                for copier in self._copiers:
+                    copier.start()
+                if number <= ROUNDS:
+                    self._bounce(number)
+                self._wait("the copiers to copy everything", self._are_all_done)
+                self._say(f"{time.monotonic() - began_at:6.1f} s  {self._fed:,} copied, {self._bounces} bounces")
+            seconds = time.monotonic() - began_at
+            return Outcome(
+                combination=self._combination,
+                records=self._records,
+                seconds=seconds,
+                bounces=self._bounces,
+                lives=sum(copier.lives for copier in self._copiers),
+                differences=self._differences(reader),
+            )
+        finally:
+            for copier in self._copiers:
+                copier.stop(is_hard=True)
+            reader.stop()
+
+    def _create_topics(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
+        topics = [
+            NewTopic(INPUT, self._combination.input_partitions, 3),
+            NewTopic(OUTPUT, self._combination.output_partitions, 3),
+        ]
+        for created in admin.create_topics(topics).values():
+            created.result(20)
+
+    def _feed(self, until: int) -> None:
+        producer = Producer({"bootstrap.servers": self._cluster.bootstrap, "enable.idempotence": True, "log_level": 0})
+        for number in range(self._fed, until):
+            while True:
+                try:
+                    producer.produce(INPUT, b"%d" % number, partition=number % self._combination.input_partitions)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        self._fed = until
+
+    # Bounces
+
+    def _bounce(self, number: int) -> None:
+        if self._combination.target == BROKERS:
+            for copier in self._copiers:
+                self._wait_for_progress(copier)
+            self._bounce_broker(self._cluster.nodes[number])
+            return
+        for copier in self._copiers:
+            self._wait_for_progress(copier)
+            copier.bounce(is_hard=self._combination.is_hard)
+            self._bounces += 1
+
+    def _wait_for_progress(self, copier: Copier) -> None:
+        self._wait("a copier to come along", lambda: copier.has_ended() or copier.progress >= PROGRESS_AT_BOUNCE)
+
+    def _bounce_broker(self, node: Member) -> None:
+        if self._combination.is_hard:
+            node.kill()
+        else:
+            node.stop()
+        self._bounces += 1
+        time.sleep(DOWN_S)
+        self._cluster.start_the_dead()
+        self._cluster.wait_until_whole()
+
+    # The end
+
+    def _are_all_done(self) -> bool:
+        return all(copier.has_ended() for copier in self._copiers)
+
+    def _differences(self, reader: Reader) -> list[str]:
+        partitions = self._combination.input_partitions
+        expected = [[b"%d" % one for one in range(number, self._records, partitions)] for number in range(partitions)]
+        bootstrap = self._cluster.bootstrap
+        in_the_end = read_committed(bootstrap, OUTPUT, self._combination.output_partitions, self._seconds_max)
+        self._wait("the reader to come to the end", lambda: reader.count >= sum(map(len, in_the_end)))
+        reader.stop()
+        return [
+            *differences("the final read", expected, in_the_end),
+            *differences("the reader meanwhile", expected, reader.found),
+        ]
+
+    def _wait(self, what: str, condition: Callable[[], bool]) -> None:
+        wait_for(what, condition, self._seconds_max)
