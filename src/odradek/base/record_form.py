@@ -13,7 +13,7 @@ from types import GenericAlias, NoneType, UnionType
 from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin
 
 from kio.serial import entity_reader
-from kio.serial.errors import SerialError
+from kio.serial.errors import OutOfBoundValue, SerialError
 from kio.static.constants import EntityType
 from kio.static.primitive import i16
 
@@ -24,6 +24,10 @@ _NEVER: Final = 32_767
 
 class UnreadableRecord(ValueError):
     """The bytes are no record, or one that this release does not know."""
+
+
+class UnwritableRecord(ValueError):
+    """A value in it is larger than its record can hold."""
 
 
 class RecordForm:
@@ -66,7 +70,11 @@ def form(
 
 
 def write_record(out: bytearray, record: RecordForm, version: int) -> None:
-    _writer(type(record), version)(out, record)
+    """Raises UnwritableRecord."""
+    try:
+        _writer(type(record), version)(out, record)
+    except OutOfBoundValue as error:
+        raise UnwritableRecord(f"{type(record).__name__} cannot be written: {error}") from error
 
 
 def read_record(record_type: type[R], version: int, data: bytes, offset: int) -> R:

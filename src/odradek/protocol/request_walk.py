@@ -55,6 +55,8 @@ _SIZES: Final = {
 }
 # Structures and strings in all arrays of one request. A broker has some thousands of partitions.
 ELEMENTS_MAX: Final = 20_000
+# Of every string, however its length is written: what Kafka reads, and what records can hold.
+STRING_BYTES_MAX: Final = 2**15 - 1
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
 _PRESENT: Final = b"\x01"
@@ -191,12 +193,16 @@ def _string(flexible: bool, nullable: bool) -> Step:
         start = _behind_length(data, position, prefix)
         if length <= 0:
             return start
+        if length > STRING_BYTES_MAX:
+            raise UnreadableMessage(f"a string longer than {STRING_BYTES_MAX} bytes")
         end = start + length
         text = data[start:end]
         if len(text) < length:
             raise UnreadableMessage("a field longer than the request")
         if not text.isascii():
             readable = text.decode(errors="replace").encode()
+            if len(readable) > STRING_BYTES_MAX:
+                raise UnreadableMessage(f"a string longer than {STRING_BYTES_MAX} bytes once it is text")
             if readable != text:
                 size = write_unsigned_varint(len(readable) + 1) if prefix is None else prefix.pack(len(readable))
                 repairs.append((position, end, size + readable))

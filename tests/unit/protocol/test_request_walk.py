@@ -72,6 +72,22 @@ def test_bytes_that_are_no_text() -> None:
     assert request.topics[0].name == "\ufffd\ufffd"
 
 
+@pytest.mark.parametrize("byte", [b"g", b"\xff"])
+def test_a_name_is_no_longer_than_kafka_reads(byte: bytes) -> None:
+    """The longest, and one more; of bytes that are no text each becomes three."""
+    longest = 32_767 // len(byte.decode(errors="replace").encode())
+    empty = unframed(Api.DELETE_GROUPS, 2, {"groups_names": [""]})
+    assert empty.endswith(b"\x02\x01\x00")
+
+    def named(length: int) -> bytes:
+        size = bytes((length + 1 & 0x7F | 0x80, length + 1 >> 7 & 0x7F | 0x80, length + 1 >> 14))
+        return empty[:-2] + size + length * byte + b"\x00"
+
+    assert len(read(named(longest)).groups_names[0]) == longest
+    with pytest.raises(UnreadableMessage, match="longer than"):
+        read(named(longest + 1))
+
+
 def test_any_boolean_but_zero_is_true() -> None:
     plain = unframed(Api.METADATA, 4, {"topics": [], "allow_auto_topic_creation": True})
     assert read(plain[:-1] + b"\x07").allow_auto_topic_creation is True

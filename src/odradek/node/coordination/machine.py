@@ -103,7 +103,8 @@ class CoordinatorKind(Protocol[C_contra, A_co, R]):
     def refuse(self, command: C_contra, error: ErrorCode) -> A_co:
         """What a command is answered where no machine takes it, or its records could not be written."""
 
-    def encode(self, record: R) -> tuple[bytes, bytes | None]: ...
+    def encode(self, record: R) -> tuple[bytes, bytes | None]:
+        """Raises UnwritableRecord."""
 
     def decode(self, key: bytes | None, value: bytes | None) -> R | None:
         """None: passed over. Raises UnreadableRecord, or UnservedRecord. Called from any thread."""

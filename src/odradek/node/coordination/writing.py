@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.record_form import UnwritableRecord
 from odradek.node.coordination.machine import Producer
 from odradek.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from odradek.records.builder import build_batch
@@ -21,8 +22,12 @@ class BatchWriter:
     def batches(
         self, records: Sequence[Any], *, is_atomic: bool, producer: Producer | None, max_bytes: int, now_ms: int
     ) -> list[tuple[bytearray, Sequence[Any]]]:
-        """Each with the records that it holds. Raises KafkaError if they have to be in one and do not fit."""
-        encoded = [Record(*self._encode(record), now_ms) for record in records]
+        """Each with the records that it holds. Raises KafkaError if they have to be in one and do not fit, or if one of
+        them cannot be written at all."""
+        try:
+            encoded = [Record(*self._encode(record), now_ms) for record in records]
+        except UnwritableRecord as error:
+            raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
         if is_atomic or producer is not None:
             return [(self._build(encoded, producer, max_bytes), records)]
         return [

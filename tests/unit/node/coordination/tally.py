@@ -9,6 +9,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
+from odradek.base.record_form import UnwritableRecord
 from odradek.config.topic_config import TopicConfig
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
@@ -146,6 +147,8 @@ class TallyKind:
         return Answer(error)
 
     def encode(self, record: tuple[str, int]) -> tuple[bytes, bytes | None]:
+        if record[0] == "unwritable":
+            raise UnwritableRecord("nobody could read this")
         return record[0].encode(), str(record[1]).encode()
 
     def decode(self, key: bytes | None, value: bytes | None) -> tuple[str, int] | None:

@@ -116,6 +116,18 @@ def test_a_step_that_is_too_large(tmp_path: Path) -> None:
     run(work())
 
 
+def test_a_record_that_cannot_be_written_is_refused_and_disturbs_nobody(tmp_path: Path) -> None:
+    async def work() -> None:
+        broker = Broker(tmp_path)
+        broker.lead()
+        machine = broker.machine
+        assert broker.ask(Count("unwritable")) == Answer(ErrorCode.unknown_server_error)
+        assert broker.machine is machine
+        assert broker.ask(Count("a")) == Answer(NONE, 1)
+
+    run(work())
+
+
 def test_what_is_told_when_it_is_written(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)

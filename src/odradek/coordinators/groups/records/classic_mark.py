@@ -25,6 +25,8 @@ def unmark_absent(encoded: bytes, position: int) -> bytes:
     for _ in ("instance", "rack", "client", "host"):
         position = _after_string(encoded, position)
     count, position = _varint(encoded, position)
+    if count > len(encoded):
+        return encoded
     for _ in range(count - 1):
         position = _after_string(encoded, position)
     position = _after_string(encoded, position) + _TIMEOUT_SIZE
