@@ -4,6 +4,7 @@ What is missing and what was measured is told at the end of the run.
 """
 
 import os
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--record-transcripts", action="store_true", help="write down what Apache Kafka answers as tests/golden/wire"
     )
+
+
+def pytest_configure() -> None:
+    # A shell that runs this in the background has it ignored, and what is started here would not hear of it either.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
