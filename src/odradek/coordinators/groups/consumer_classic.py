@@ -168,7 +168,12 @@ class ClassicMembers:
         if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._deadlines.join(group.group_id, member, now_ms)
             raise KafkaError(ErrorCode.rebalance_in_progress)
-        return write_partitions(self._topics, member.assigned, read_version(protocol.metadata))
+        try:
+            version = read_version(protocol.metadata)
+        except UnreadableSubscription as error:
+            # Another of its protocols was read when the group became a consumer group.
+            raise KafkaError(ErrorCode.unknown_server_error) from error
+        return write_partitions(self._topics, member.assigned, version)
 
     # ---- heartbeats
 

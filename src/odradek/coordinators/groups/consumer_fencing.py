@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
+from odradek.base.errors import KafkaError
 from odradek.base.group_commands import LEAVING_FOR_A_WHILE_EPOCH
 
 from .consumer_deadlines import ConsumerDeadlines
@@ -37,13 +38,19 @@ class ConsumerFencing:
     def fence(
         self, group: ConsumerGroup, members: Collection[ConsumerMember], why: str, now_ms: int, out: Outcome
     ) -> None:
-        """What they held is free at once, and given to others with the next assignment."""
+        """Raises KafkaError if only members by the classic protocol are left, and these do not make a classic group."""
         if not members:
             return
         if self._migration.may_downgrade_without(group, members):
             cause = f"Downgrade group {group.group_id} from consumer to classic for member leaving."
             self._migration.downgrade(group, now_ms, out, leaving=members, rebalance_cause=cause)
-            return
+        else:
+            self._remove(group, members, why, now_ms, out)
+
+    def _remove(
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], why: str, now_ms: int, out: Outcome
+    ) -> None:
+        """What they held is free at once, and given to others with the next assignment."""
         subscriptions = group.subscriptions.copy()
         regexes: dict[str, int] = {}
         for member in members:
@@ -85,7 +92,11 @@ class ConsumerFencing:
             return
         if kind == CONSUMER_REBALANCE and member.epoch != left_epoch:
             return
-        self.fence(group, [member], _TOO_LATE[kind], now_ms, out)
+        try:
+            self.fence(group, [member], _TOO_LATE[kind], now_ms, out)
+        except KafkaError:
+            # Whoever does not come any more cannot be refused: the group stays what it is, without it.
+            self._remove(group, [member], _TOO_LATE[kind], now_ms, out)
 
 
 _TOO_LATE: Final = {

@@ -10,6 +10,7 @@ from odradek.base.group_commands import (
     ConsumerGroupHeartbeatAnswer,
     HeartbeatAnswer,
     JoinAnswer,
+    MemberProtocol,
     PartitionOffset,
     SyncAnswer,
     TopicOffsets,
@@ -20,7 +21,7 @@ from odradek.coordinators.groups.settings import Bounds, GroupSettings, Migratio
 from odradek.coordinators.groups.subscription import read_assignment, write_assignment
 from tests.unit.coordinators.groups.cluster import Cluster, Consumer
 from tests.unit.coordinators.groups.host import Host
-from tests.unit.coordinators.groups.members import GROUP, given_id, heartbeat, join, joined, protocols, sync
+from tests.unit.coordinators.groups.members import GROUP, given_id, heartbeat, join, joined, leave, protocols, sync
 
 NEW = "speaks-the-other"
 
@@ -195,3 +196,39 @@ def test_assignments_that_cannot_be_taken_over(assignment: Callable[[], bytes], 
     assert newcomer(host).join().error is error
     is_upgraded = isinstance(host.coordinator.group(GROUP), ConsumerGroup)
     assert is_upgraded == (error is ErrorCode.none)
+
+
+UNREADABLE = MemberProtocol("a", b"")
+
+
+def upgraded_with_one_who_hides(host: Host, **newcomers: object) -> tuple[JoinAnswer, JoinAnswer]:
+    """A classic member that prefers what is no consumer's protocol, in a group that had agreed on another's."""
+    told = ((UNREADABLE, *protocols("b")), protocols("b"))
+    tokens = [host.send(join(given_id(host, protocols=one), protocols=one)) for one in told]
+    host.commit()
+    host.pass_time(2 * host.settings.initial_rebalance_delay_ms)
+    hiding, other = (joined(host, token) for token in tokens)
+    leader = hiding if hiding.leader == hiding.member_id else other
+    host.ask(sync(leader, {one.member_id: write_assignment([("a", ())], 1) for one in (hiding, other)}))
+    assert newcomer(host, **newcomers).join().error is ErrorCode.none
+    return hiding, other
+
+
+def test_who_hides_what_it_wants_is_refused_when_it_syncs() -> None:
+    host = host_with()
+    # An expression that is not resolved yet calls for no assignment: all are where they were.
+    hiding, _ = upgraded_with_one_who_hides(host, topics=None, regex="a.*")
+    answer = host.ask(sync(hiding, protocol_type=None, protocol_name=None))
+    assert answer == SyncAnswer(ErrorCode.unknown_server_error)
+
+
+def test_a_group_that_cannot_become_a_classic_one_stays_what_it_is_when_a_session_ends() -> None:
+    host = host_with()
+    hiding, other = upgraded_with_one_who_hides(host)
+    host.ask(leave(other.member_id))
+    for _ in range(10):
+        host.pass_time(5_000)
+        host.ask(heartbeat(hiding))
+    group = host.coordinator.group(GROUP)
+    assert isinstance(group, ConsumerGroup)
+    assert list(group.members) == [hiding.member_id]
