@@ -1,0 +1,224 @@
+"""What a history of transactions says about a log that must keep each of them whole, once, or not at all.
+
+Pure: a history in, anomalies out. Readers read only what is committed, so offsets have gaps where markers and aborted
+records are; what they read must be what the final read found, from its beginning, record for record.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from tests.chaos.checker import Anomaly, Kind
+from tests.chaos.transactions.history import (
+    NO_SOURCE,
+    Outcome,
+    Reads,
+    Transaction,
+    TransactionHistory,
+    index_of,
+    number_of,
+    record_code,
+    writer_of,
+)
+
+_Look = Callable[["_View"], Iterator[Anomaly]]
+
+
+def check(history: TransactionHistory) -> list[Anomaly]:
+    found = [Anomaly(Kind.MADE_UP, text) for text in history.strangers]
+    found += [Anomaly(Kind.COMPLAINT, text) for text in history.complaints]
+    view = _View(history)
+    for look in _LOOKS:
+        found += look(view)
+    return found
+
+
+class _View:
+    """A history, with what several of the looks below need."""
+
+    def __init__(self, history: TransactionHistory) -> None:
+        self.history: Final = history
+        self.found: Final = {place: set(history.final[place].codes) for place in history.places}
+
+    def readers(self, place: int) -> Iterator[tuple[str, Reads]]:
+        yield "the final read", self.history.final[place]
+        yield from self.live(place)
+
+    def live(self, place: int) -> Iterator[tuple[str, Reads]]:
+        for (consumer, of_place), reads in self.history.reads.items():
+            if of_place == place:
+                yield consumer, reads
+
+    def transaction(self, code: int, place: int) -> Transaction | None:
+        """None if no such record was ever sent to this place."""
+        writer, number, index = writer_of(code), number_of(code), index_of(code)
+        if writer >= len(self.history.writers) or number >= len(self.history.transactions[writer]):
+            return None
+        transaction = self.history.transactions[writer][number]
+        return transaction if index < len(transaction.places) and transaction.places[index] == place else None
+
+    def all_transactions(self) -> Iterator[tuple[int, int, Transaction]]:
+        for writer, transactions in enumerate(self.history.transactions):
+            for number, transaction in enumerate(transactions):
+                yield writer, number, transaction
+
+    def name(self, code: int) -> str:
+        return f"record {index_of(code)} of {self.name_of_transaction(writer_of(code), number_of(code))}"
+
+    def name_of_transaction(self, writer: int, number: int) -> str:
+        known = self.history.writers[writer] if writer < len(self.history.writers) else f"writer {writer}"
+        return f"transaction {number} of {known}"
+
+    def anomaly(self, kind: Kind, place: int, text: str) -> Anomaly:
+        return Anomaly(kind, f"{text} ({self.history.name_of(place)})")
+
+
+def _lost_or_torn(view: _View) -> Iterator[Anomaly]:
+    for writer, number, transaction in view.all_transactions():
+        if transaction.outcome is Outcome.ABORTED:
+            continue
+        codes = [record_code(writer, number, index) for index in range(len(transaction.places))]
+        there = [code in view.found[place] for code, place in zip(codes, transaction.places, strict=True)]
+        name = view.name_of_transaction(writer, number)
+        outcome = "acknowledged" if transaction.outcome is Outcome.COMMITTED else "of unknown outcome"
+        if any(there) and not all(there):
+            text = f"{name}, {outcome}, of which {there.count(True)} of {len(there)} records are there"
+            yield Anomaly(Kind.TORN, f"{text}; missing: {', '.join(_missing(view, transaction, there))}")
+        elif not any(there) and transaction.outcome is Outcome.COMMITTED:
+            yield Anomaly(Kind.LOST, f"{name}, {outcome}; none of its {len(there)} records is there")
+
+
+def _missing(view: _View, transaction: Transaction, there: list[bool]) -> Iterator[str]:
+    for index, is_there in enumerate(there):
+        if not is_there:
+            yield f"{index} in {view.history.name_of(transaction.places[index])}"
+
+
+def _aborted_or_made_up(view: _View) -> Iterator[Anomaly]:
+    for place in view.history.places:
+        told_of: set[int] = set()
+        for reader, reads in view.readers(place):
+            for offset, code in zip(reads.offsets, reads.codes, strict=True):
+                transaction = view.transaction(code, place)
+                if code in told_of or (transaction is not None and transaction.outcome is not Outcome.ABORTED):
+                    continue
+                told_of.add(code)
+                kind = Kind.MADE_UP if transaction is None else Kind.ABORTED_READ
+                yield view.anomaly(kind, place, f"{view.name(code)}, which {reader} read at offset {offset}")
+
+
+def _duplicate_or_inconsistent(view: _View) -> Iterator[Anomaly]:
+    for place in view.history.places:
+        offset_of: dict[int, tuple[int, str]] = {}
+        code_at: dict[int, tuple[int, str]] = {}
+        for reader, reads in view.readers(place):
+            for offset, code in zip(reads.offsets, reads.codes, strict=True):
+                known_offset, said_by = offset_of.setdefault(code, (offset, reader))
+                if known_offset != offset:
+                    text = f"{view.name(code)} at offset {known_offset} by {said_by} and at {offset} by {reader}"
+                    yield view.anomaly(Kind.DUPLICATE, place, text)
+                known_code, said_by = code_at.setdefault(offset, (code, reader))
+                if known_code != code:
+                    text = f"offset {offset} is {view.name(known_code)} by {said_by}, {view.name(code)} by {reader}"
+                    yield view.anomaly(Kind.INCONSISTENT, place, text)
+
+
+def _vanished(view: _View) -> Iterator[Anomaly]:
+    for place in view.history.places:
+        for consumer, reads in view.live(place):
+            for offset, code in zip(reads.offsets, reads.codes, strict=True):
+                if code not in view.found[place]:
+                    text = f"{view.name(code)}, which {consumer} read at offset {offset}"
+                    yield view.anomaly(Kind.VANISHED, place, text)
+
+
+def _reordered(view: _View) -> Iterator[Anomaly]:
+    """A writer's transactions follow one another, and so do their records in every partition."""
+    for place in view.history.places:
+        newest: dict[int, int] = {}
+        for offset, code in _in_order_of_offsets(view.history.final[place]):
+            before = newest.get(writer_of(code), -1)
+            if code < before:
+                text = f"{view.name(code)} at offset {offset} after {view.name(before)}"
+                yield view.anomaly(Kind.REORDERED, place, text)
+            newest[writer_of(code)] = max(code, before)
+
+
+def _in_order_of_offsets(reads: Reads) -> list[tuple[int, int]]:
+    return sorted(zip(reads.offsets, reads.codes, strict=True))
+
+
+def _skipped_or_stepped_back(view: _View) -> Iterator[Anomaly]:
+    for place in view.history.places:
+        final = set(view.history.final[place].offsets)
+        for reader, reads in view.readers(place):
+            before = -1
+            came_by = set(reads.offsets)
+            for offset in reads.offsets:
+                if offset <= before:
+                    yield view.anomaly(Kind.STEPPED_BACK, place, f"{reader} came to offset {offset} after {before}")
+                before = max(before, offset)
+            skipped = sorted(offset for offset in final - came_by if offset < before)
+            if skipped:
+                text = f"{reader} came to offset {before} and never read {len(skipped)} before it, the first of them"
+                yield view.anomaly(Kind.SKIPPED, place, f"{text} {skipped[0]}")
+
+
+def _stalled(view: _View) -> Iterator[Anomaly]:
+    for place in view.history.places:
+        last = max(view.history.final[place].offsets, default=-1)
+        for consumer, reads in view.live(place):
+            came_to = max(reads.offsets, default=-1)
+            if came_to < last:
+                yield view.anomaly(Kind.STALLED, place, f"{consumer} came to offset {came_to} of {last}")
+
+
+def _not_copied_once(view: _View) -> Iterator[Anomaly]:
+    """Output equals input, in order."""
+    for place in view.history.ledger:
+        originals = {code: rank for rank, code in enumerate(view.history.final[place].codes)}
+        copies_place = view.history.copy_of(place)
+        copies = view.history.final[copies_place]
+        copied_at: dict[int, int] = {}
+        newest = -1
+        for offset, source in zip(copies.offsets, copies.sources, strict=True):
+            if source == NO_SOURCE:
+                yield view.anomaly(Kind.MADE_UP, copies_place, f"offset {offset} is no copy of anything")
+                continue
+            rank = originals.get(source)
+            if rank is None:
+                original = view.transaction(source, place)
+                is_aborted = original is not None and original.outcome is Outcome.ABORTED
+                kind = Kind.ABORTED_READ if is_aborted else Kind.VANISHED
+                text = f"{view.name(source)}, which is copied at offset {offset} and is not in the ledger"
+                yield view.anomaly(kind, copies_place, text)
+                continue
+            if source in copied_at:
+                text = f"{view.name(source)} is copied at offset {copied_at[source]} and at {offset}"
+                yield view.anomaly(Kind.DUPLICATE, copies_place, text)
+            elif rank < newest:
+                text = f"{view.name(source)}, copied at offset {offset}, comes after what follows it in the ledger"
+                yield view.anomaly(Kind.REORDERED, copies_place, text)
+            copied_at.setdefault(source, offset)
+            newest = max(newest, rank)
+        for source in originals.keys() - copied_at.keys():
+            yield view.anomaly(Kind.LOST, copies_place, f"{view.name(source)} was never copied")
+
+
+def _unequal_copies(view: _View) -> Iterator[Anomaly]:
+    for place, copies in view.history.copies.items():
+        if len(set(copies.values())) > 1:
+            text = ", ".join(f"node {node}: {digest}" for node, digest in copies.items())
+            yield view.anomaly(Kind.UNEQUAL_COPIES, place, text)
+
+
+_LOOKS: Final[tuple[_Look, ...]] = (
+    _lost_or_torn,
+    _aborted_or_made_up,
+    _duplicate_or_inconsistent,
+    _vanished,
+    _reordered,
+    _skipped_or_stepped_back,
+    _stalled,
+    _not_copied_once,
+    _unequal_copies,
+)
