@@ -10,6 +10,9 @@ from typing import Final, NamedTuple
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 HIGHEST_VERSION: Final = 3
+NAMES_MAX: Final = 20_000
+"""Of topics, all in all: as many as any request may name. Nobody else bounds what members tell each other."""
+PARTITIONS_MAX: Final = 200_000
 
 _OWNED_SINCE: Final = 1
 _GENERATION_SINCE: Final = 2
@@ -82,6 +85,8 @@ class _Reader:
     def __init__(self, data: bytes, position: int = 0) -> None:
         self._data = data
         self._position = position
+        self._names_left = NAMES_MAX
+        self._partitions_left = PARTITIONS_MAX
 
     def short(self) -> int:
         return int.from_bytes(self._take(_SHORT.size), signed=True)
@@ -89,7 +94,15 @@ class _Reader:
     def integer(self) -> int:
         return int.from_bytes(self._take(_INT.size), signed=True)
 
-    def count(self) -> int:
+    def names(self) -> range:
+        """One for each name that follows."""
+        count = self._count()
+        self._names_left -= count
+        if self._names_left < 0:
+            raise UnreadableSubscription(f"more than {NAMES_MAX} names")
+        return range(count)
+
+    def _count(self) -> int:
         count = self.integer()
         if count < 0:
             raise UnreadableSubscription(f"{count} entries")
@@ -113,10 +126,17 @@ class _Reader:
         return None if length == _NULL else self._take(length)
 
     def strings(self) -> tuple[str, ...]:
-        return tuple(self.string() for _ in range(self.count()))
+        return tuple(self.string() for _ in self.names())
 
     def partitions(self) -> dict[str, tuple[int, ...]]:
-        return {self.string(): tuple(self.integer() for _ in range(self.count())) for _ in range(self.count())}
+        return {self.string(): self._integers() for _ in self.names()}
+
+    def _integers(self) -> tuple[int, ...]:
+        count = self._count()
+        self._partitions_left -= count
+        if self._partitions_left < 0:
+            raise UnreadableSubscription(f"more than {PARTITIONS_MAX} partitions")
+        return struct.unpack(f">{count}i", self._take(count * _INT.size))
 
     def _take(self, length: int) -> bytes:
         end = self._position + length
