@@ -73,7 +73,9 @@ def _convert(hint: Any, value: Any) -> Any:
     return value
 
 
-def encode_request(api_key: int, version: int, correlation_id: int, fields: Mapping[str, Any]) -> bytes:
+def encode_request(
+    api_key: int, version: int, correlation_id: int, fields: Mapping[str, Any], client_id: str = CLIENT_ID
+) -> bytes:
     """A whole request, its length in front."""
     request_type = load_request_schema(api_key, version)
     header_type: Any = request_type.__header_schema__
@@ -81,7 +83,7 @@ def encode_request(api_key: int, version: int, correlation_id: int, fields: Mapp
         request_api_key=i16(api_key),
         request_api_version=i16(version),
         correlation_id=i32(correlation_id),
-        client_id=CLIENT_ID,
+        client_id=client_id,
     )
     buffer = io.BytesIO()
     entity_writer(header_type)(buffer, header)
@@ -108,10 +110,11 @@ def decode_response(api_key: int, version: int, payload: bytes) -> Any:
 class RawConnection:
     """One socket. Requests may be sent ahead; answers come in the order of the requests."""
 
-    def __init__(self, port: int, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def __init__(self, port: int, *, timeout_s: float = ANSWER_TIMEOUT_S, client_id: str = CLIENT_ID) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
+        self._client_id = client_id
 
     def __enter__(self) -> Self:
         return self
@@ -125,7 +128,7 @@ class RawConnection:
     def send(self, api_key: int, version: int, fields: Mapping[str, Any]) -> int:
         """Returns the request's correlation id."""
         self._correlation_id += 1
-        self.send_bytes(encode_request(api_key, version, self._correlation_id, fields))
+        self.send_bytes(encode_request(api_key, version, self._correlation_id, fields, self._client_id))
         return self._correlation_id
 
     def send_bytes(self, data: bytes) -> None:

@@ -16,6 +16,9 @@ app = typer.Typer(help="Read and change configs.", no_args_is_help=True)
 Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Configs of this topic.")]
 Broker = Annotated[int | None, typer.Option("--broker", min=0, metavar="ID", help="Configs of this broker.")]
 AllBrokers = Annotated[bool, typer.Option("--all-brokers", help="What all brokers have in common.")]
+Loggers = Annotated[
+    int | None, typer.Option("--loggers", min=0, metavar="ID", help="Log levels of this broker, until it is restarted.")
+]
 Group = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Configs of this consumer group.")]
 
 
@@ -26,6 +29,7 @@ def get_configs(
     broker: Broker = None,
     all_brokers: AllBrokers = False,
     group: Group = None,
+    loggers: Loggers = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show what is at its default too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 10.0,
@@ -33,7 +37,7 @@ def get_configs(
 ) -> None:
     """Show configs and where their values come from: those named, or those that are not at their default."""
     with open_cluster(bootstrap, timeout) as cluster:
-        resource = _resource(cluster, topic, broker, all_brokers, group)
+        resource = _resource(cluster, topic, broker, all_brokers, group, loggers)
         known = Admin(cluster).configs(resource)
     shown = _choose(known, keys, everything)
     if format is OutputFormat.JSON:
@@ -57,6 +61,7 @@ def set_configs(
     broker: Broker = None,
     all_brokers: AllBrokers = False,
     group: Group = None,
+    loggers: Loggers = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 10.0,
 ) -> None:
@@ -65,28 +70,31 @@ def set_configs(
     if not changes and not delete:
         raise UserError("nothing to change: give key=value, or --delete key")
     with open_cluster(bootstrap, timeout) as cluster:
-        resource = _resource(cluster, topic, broker, all_brokers, group)
+        resource = _resource(cluster, topic, broker, all_brokers, group, loggers)
         Admin(cluster).alter_configs(resource, changes=changes, removals=delete or ())
     say(f"{_title(resource)}: changed")
 
 
 def _resource(
-    cluster: Cluster, topic: str | None, broker: int | None, all_brokers: bool, group: str | None
+    cluster: Cluster, topic: str | None, broker: int | None, all_brokers: bool, group: str | None, loggers: int | None
 ) -> Resource:
     """Exactly one of them, checked to be there: an unknown topic would look like one with nothing but defaults."""
-    if sum((topic is not None, broker is not None, all_brokers, group is not None)) != 1:
-        raise UserError("say whose configs: one of --topic NAME, --broker ID, --all-brokers or --group NAME")
+    if sum((topic is not None, broker is not None, all_brokers, group is not None, loggers is not None)) != 1:
+        raise UserError(
+            "say whose configs: --topic NAME, --broker ID, --all-brokers, --group NAME or --loggers ID"
+        )
     if topic is not None:
         cluster.retry("looking up the topic", lambda: cluster.topics([topic]))
         return Resource(ResourceType.TOPIC, topic)
     if group is not None:
         return Resource(ResourceType.GROUP, group)
-    if broker is not None:
-        brokers = cluster.layout().brokers
-        if broker not in brokers:
-            raise UserError(f"there is no broker {broker}: choose one of {', '.join(map(str, sorted(brokers)))}")
-        return Resource(ResourceType.BROKER, str(broker))
-    return Resource(ResourceType.BROKER, "")
+    wanted = loggers if broker is None else broker
+    if wanted is None:
+        return Resource(ResourceType.BROKER, "")
+    brokers = cluster.layout().brokers
+    if wanted not in brokers:
+        raise UserError(f"there is no broker {wanted}: choose one of {', '.join(map(str, sorted(brokers)))}")
+    return Resource(ResourceType.BROKER if loggers is None else ResourceType.BROKER_LOGGER, str(wanted))
 
 
 def _choose(known: list[ConfigValue], keys: list[str] | None, everything: bool) -> list[ConfigValue]:

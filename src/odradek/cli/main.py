@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
+from odradek.host.log_lines import FORMATS, TEXT
+
 if TYPE_CHECKING:
     import typer
 
@@ -28,6 +30,7 @@ _MODULES: Final = {
     "quorum": "odradek.cli.quorum",
     "reassign": "odradek.cli.reassign",
     "log": "odradek.cli.log",
+    "console": "odradek.cli.console",
 }
 
 
@@ -61,14 +64,23 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_CODE
 
 
-def _plain_start(arguments: Sequence[str]) -> tuple[str, list[str]] | None:
-    """File and overrides of `start FILE [--override key=value …]`; None for any other command line, typer's to read."""
-    if len(arguments) < 2 or arguments[0] != "start" or arguments[1].startswith("-"):
+def _plain_start(arguments: Sequence[str]) -> tuple[str, list[str], str] | None:
+    """File, overrides and log format of `start FILE [--override key=value …] [--log-format json]`.
+
+    None for any other command line, typer's to read.
+    """
+    if len(arguments) < 2 or len(arguments) % 2 or arguments[0] != "start" or arguments[1].startswith("-"):
         return None
-    overrides = list(arguments[3::2])
-    if any(option != "--override" for option in arguments[2::2]) or len(arguments) != 2 + 2 * len(overrides):
-        return None
-    return arguments[1], overrides
+    overrides: list[str] = []
+    log_format = TEXT
+    for option, value in zip(arguments[2::2], arguments[3::2], strict=True):
+        if option == "--override":
+            overrides.append(value)
+        elif option == "--log-format" and value in FORMATS:
+            log_format = value
+        else:
+            return None
+    return arguments[1], overrides, log_format
 
 
 def _run_typer(arguments: Sequence[str]) -> int:

@@ -1,6 +1,7 @@
 """Options that several commands share, so that they are called and explained the same everywhere."""
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,9 +9,16 @@ import typer
 from odradek.cli.errors import UserError
 from odradek.cli.output import OutputFormat
 from odradek.client.address import parse_bootstrap
+from odradek.host.log_lines import JSON, TEXT
 
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster
+
+
+class LogFormat(StrEnum):
+    TEXT = TEXT
+    JSON = JSON
+
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -29,6 +37,9 @@ Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to try before giving up.")
 ]
 Format = Annotated[OutputFormat, typer.Option("--format", help="Tables are for people, JSON is for programs.")]
+LogFormatOption = Annotated[
+    LogFormat, typer.Option("--log-format", help="Of what nodes write into their logs: lines of text, or JSON.")
+]
 Configs = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="KEY=VALUE", help="A config of the topic; may be repeated."),

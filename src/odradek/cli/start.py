@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from odradek.cli.options import LogFormat, LogFormatOption
 from odradek.cli.start_node import start_node
 
 
@@ -13,6 +14,7 @@ def command(
         list[str] | None,
         typer.Option("--override", metavar="KEY=VALUE", help="Wins over what the file says; may be repeated."),
     ] = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run one node from a Kafka server.properties, until Ctrl-C or SIGTERM."""
-    raise typer.Exit(start_node(file, override or []))
+    raise typer.Exit(start_node(file, override or [], log_format))

@@ -1,16 +1,15 @@
 """Running one node in this process. Imports nothing that a node does not need: its start is measured."""
 
-import logging
-import sys
 from collections.abc import Sequence
 
 from odradek.config.node_config import NodeConfig
+from odradek.host.log_lines import TEXT, log_to_stderr
 
 
-def start_node(file: str, overrides: Sequence[str]) -> int:
+def start_node(file: str, overrides: Sequence[str], log_format: str = TEXT) -> int:
     """Serves until it is told to stop. Returns the process's exit code."""
     config = load_config(file, overrides)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr(log_format)
     from odradek.node.run import run_node
 
     return run_node(config)

@@ -48,6 +48,7 @@ class Supervisor:
         serves: Callable[[], None],
         on_ready: Callable[[], None],
         while_starting: Callable[[], None] = lambda: None,
+        options: Sequence[str] = (),
         command: Sequence[str] = (sys.executable, "-m", "odradek", "start"),
     ) -> None:
         self._nodes: Final = nodes
@@ -56,6 +57,7 @@ class Supervisor:
         self._on_ready: Final = on_ready
         self._while_starting: Final = while_starting
         self._command: Final = command
+        self._options: Final = options
         self._running: list[_RunningNode] = []
         self._stop_requested: Final = asyncio.Event()
         self._kill_requested: Final = asyncio.Event()
@@ -76,7 +78,7 @@ class Supervisor:
 
     async def _start_all(self) -> None:
         started = await asyncio.gather(
-            *(_RunningNode.start(files, self._command) for files in self._nodes), return_exceptions=True
+            *(_RunningNode.start(files, self._command, self._options) for files in self._nodes), return_exceptions=True
         )
         self._running.extend(node for node in started if isinstance(node, _RunningNode))
         for failure in started:
@@ -175,12 +177,13 @@ class _RunningNode:
         self.ended: Final = asyncio.ensure_future(self._follow())
 
     @classmethod
-    async def start(cls, files: NodeFiles, command: Sequence[str]) -> "_RunningNode":
+    async def start(cls, files: NodeFiles, command: Sequence[str], options: Sequence[str]) -> "_RunningNode":
         with files.log.open("ab") as log:
             log_start = log.tell()
             process = await asyncio.create_subprocess_exec(
                 *command,
                 str(files.properties),
+                *options,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

@@ -16,7 +16,7 @@ import typer
 from odradek.cli.errors import UserError
 from odradek.cli.node_files import NodeFiles
 from odradek.cli.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
-from odradek.cli.options import DEFAULT_BOOTSTRAP
+from odradek.cli.options import DEFAULT_BOOTSTRAP, LogFormat, LogFormatOption
 from odradek.cli.ports import check_ports
 from odradek.cli.start_node import load_config
 from odradek.cli.supervise import NodeEnded, Supervisor
@@ -44,6 +44,7 @@ def command(
         "odradek-data"
     ),
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete what is there, and begin anew.")] = False,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Start a cluster on this machine and keep watch over it, until Ctrl-C or SIGTERM.
 
@@ -65,6 +66,7 @@ def command(
         serves=lambda: wait_for_brokers(bootstrap, ids),
         on_ready=lambda: _print_ready(bootstrap),
         while_starting=_import_client,
+        options=() if log_format is LogFormat.TEXT else ("--log-format", log_format),
     )
     try:
         asyncio.run(supervisor.run())

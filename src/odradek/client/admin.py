@@ -27,6 +27,7 @@ EARLIEST: Final = -2
 class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
 
@@ -260,7 +261,8 @@ class Admin:
 
     def _owner(self, resource: Resource) -> int | None:
         """The only broker that knows its own configs; None where any will do."""
-        return int(resource.name) if resource.type is ResourceType.BROKER and resource.name else None
+        is_of_one = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name
+        return int(resource.name) if is_of_one else None
 
     @property
     def _timeout(self) -> timedelta:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from odradek.handlers.apis import Api, load_handler
 from odradek.handlers.context import RequestContext, ServingPort
 from odradek.handlers.late_answer import LateAnswer, given
+from odradek.instruments.request_log import REQUEST_LOG
 from odradek.instruments.requests import RequestMeter, RequestMeters
 from odradek.net.connection import UnsupportedRequest
 from odradek.protocol.error_codes import error_codes
@@ -27,6 +28,11 @@ class ApiDispatcher:
         self._port: Final = port
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._handlers: dict[int, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
+        REQUEST_LOG.when_switched(self._forget_handlers)
+
+    def _forget_handlers(self) -> None:
+        """Those to come are written down, or not any more."""
+        self._handlers.clear()
 
     def schema_of(self, header: RequestHeader) -> Schema:
         key = (header.api_key, header.api_version)
@@ -47,9 +53,7 @@ class ApiDispatcher:
         api_key = context.api_key
         handler = self._handlers.get(api_key)
         if handler is None:
-            module = load_handler(self._apis[api_key])
-            # A hot request is read by its handler's own reader.
-            handler = self._handlers[api_key] = (module.handle, getattr(module, "read_request", None))
+            handler = self._handlers[api_key] = self._load(api_key)
         handle, read_request = handler
         if read_request is not None:
             return handle(read_request(frame, body, context.version), context, self._port)
@@ -64,6 +68,16 @@ class ApiDispatcher:
         if isawaitable(answer):
             return self._await_and_write(answer, context)
         return self._write(answer, context) if is_large(answer) else answer
+
+    def _load(self, api_key: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+        module = load_handler(self._apis[api_key])
+        handle = module.handle
+        if REQUEST_LOG.is_on:
+            from odradek.net.logged_requests import logged
+
+            handle = logged(handle, REQUEST_LOG)
+        # A hot request is read by its handler's own reader.
+        return handle, getattr(module, "read_request", None)
 
     async def _read_and_handle(
         self, handle: Callable[..., Any], data: bytes, body: int, context: RequestContext

@@ -5,7 +5,6 @@ input says that the files are there, and in which circumstances it lives; every 
 answered by one on standard output. The end of that input is the end of the test.
 """
 
-import logging
 import os
 import sys
 import threading
@@ -20,6 +19,7 @@ def _run(file: str, overrides: list[str]) -> int:
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from odradek.cli.start_node import load_config
     from odradek.host.disk import HostDisk
+    from odradek.host.log_lines import log_to_stderr
     from odradek.node.run import run_node
     from odradek.testing.circumstances import Circumstances
     from odradek.testing.faulty_disk import FaultyDisk
@@ -30,7 +30,7 @@ def _run(file: str, overrides: list[str]) -> int:
     if not first:
         return _ORPHANED
     config = load_config(file, overrides)
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     disk, loop = FaultyDisk(HostDisk()), NodeLoop.of(config.node_id)
 
     def live_with(line: bytes) -> None:

@@ -12,8 +12,10 @@ from odradek.cli.main import run
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["start", "f"], ("f", [])),
-        (["start", "f", "--override", "a=b", "--override", "c=d"], ("f", ["a=b", "c=d"])),
+        (["start", "f"], ("f", [], "text")),
+        (["start", "f", "--override", "a=b", "--override", "c=d"], ("f", ["a=b", "c=d"], "text")),
+        (["start", "f", "--log-format", "json", "--override", "a=b"], ("f", ["a=b"], "json")),
+        (["start", "f", "--log-format", "xml"], None),
         (["start"], None),
         (["start", "--help"], None),
         (["start", "f", "--override"], None),
@@ -24,7 +26,7 @@ from odradek.cli.main import run
         ([], None),
     ],
 )
-def test_only_a_plain_start_takes_the_short_way(arguments: list[str], expected: tuple[str, list[str]] | None) -> None:
+def test_only_a_plain_start_takes_the_short_way(arguments: list[str], expected: object) -> None:
     assert main._plain_start(arguments) == expected
 
 

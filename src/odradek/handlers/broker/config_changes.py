@@ -12,6 +12,7 @@ from typing import Final
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, Operation, altered_broker_configs, check_broker_configs
 from odradek.handlers.context import BrokerPort, RequestContext
+from odradek.handlers.logger_levels import change_levels, node_id_of
 from odradek.metadata.image import (
     NO_CONFIG,
     RESOURCE_BROKER,
@@ -33,15 +34,20 @@ async def settle(
 ) -> Message:
     """Answers what can be answered here, and the rest as the controller answers it, in the request's order."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    refused: dict[int, KafkaError] = {}
+    # None: done.
+    settled: dict[int, KafkaError | None] = {}
     for position, resource in enumerate(request.resources):
         try:
             if counts[(resource.resource_type, resource.resource_name)] > 1:
                 raise _invalid_request("Each resource must appear at most once.")
-            _check(resource, context.api_key, broker, changes_of)
+            changes = changes_of(resource, broker)
+            _check(resource, changes, context.api_key, broker)
+            if resource.resource_type == RESOURCE_BROKER_LOGGER:
+                change_levels(resource.resource_name, changes, broker.node_id, validate_only=request.validate_only)
+                settled[position] = None
         except KafkaError as error:
-            refused[position] = error
-    remaining = tuple(one for position, one in enumerate(request.resources) if position not in refused)
+            settled[position] = error
+    remaining = tuple(one for position, one in enumerate(request.resources) if position not in settled)
     decided: list[Message] = []
     if remaining:
         forwarded = replace(request, resources=remaining)
@@ -52,14 +58,13 @@ async def settle(
         response_name,
         throttle_time=timedelta(0),
         responses=tuple(
-            _refusal(context, resource, refused[position]) if position in refused else next(answers)
+            answer_of(context, resource, settled[position]) if position in settled else next(answers)
             for position, resource in enumerate(request.resources)
         ),
     )
 
 
-def _check(resource: Message, api_key: int, broker: BrokerPort, changes_of: ChangesOf) -> None:
-    changes = changes_of(resource, broker)
+def _check(resource: Message, changes: Sequence[Change], api_key: int, broker: BrokerPort) -> None:
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise _invalid_request("Error due to duplicate config keys")
     without_value = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
@@ -68,18 +73,14 @@ def _check(resource: Message, api_key: int, broker: BrokerPort, changes_of: Chan
     if resource.resource_type == RESOURCE_BROKER:
         _check_broker(resource.resource_name, changes, broker)
     elif resource.resource_type == RESOURCE_BROKER_LOGGER and api_key == INCREMENTAL_ALTER_CONFIGS:
-        node_id = _node_id(resource.resource_name)
-        if node_id != broker.node_id:
-            raise _invalid_request(f"Unexpected node id. Expected {broker.node_id}, but received {node_id}")
-        for change in changes:
-            # Kafka's loggers are Java's: no name that a client may know exists here.
-            raise KafkaError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
+        # This node's own, which knows them best.
+        return
     elif resource.resource_type not in (RESOURCE_TOPIC, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):
         raise _invalid_request(f"Unknown resource type {resource.resource_type}")
 
 
 def _check_broker(name: str, changes: Sequence[Change], broker: BrokerPort) -> None:
-    if name and _node_id(name) != broker.node_id:
+    if name and node_id_of(name) != broker.node_id:
         raise _invalid_request(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
     stored = broker.image.configs.get((RESOURCE_BROKER, name), NO_CONFIG)
     check_broker_configs(
@@ -90,18 +91,11 @@ def _check_broker(name: str, changes: Sequence[Change], broker: BrokerPort) -> N
     )
 
 
-def _node_id(name: str) -> int:
-    try:
-        return int(name)
-    except ValueError:
-        raise _invalid_request(f"Node id must be an integer, but it is: {name}") from None
-
-
-def _refusal(context: RequestContext, resource: Message, error: KafkaError) -> Message:
+def answer_of(context: RequestContext, resource: Message, error: KafkaError | None) -> Message:
     return context.new(
         "AlterConfigsResourceResponse",
-        error_code=error.code,
-        error_message=error.message,
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else error.message,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

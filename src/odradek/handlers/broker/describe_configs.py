@@ -5,7 +5,6 @@ of this process.
 """
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import timedelta
@@ -21,6 +20,7 @@ from odradek.config.levels import (
     describe_topic,
 )
 from odradek.config.values import ConfigType
+from odradek.handlers import logger_levels
 from odradek.handlers.broker.unserved_configs import describe_client_metrics, describe_group
 from odradek.handlers.context import ConfiguredNode, RequestContext
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
@@ -33,14 +33,6 @@ _MALFORMED: Final = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
 )
-_LEVEL_NAMES: Final = {
-    logging.DEBUG: "DEBUG",
-    logging.INFO: "INFO",
-    logging.WARNING: "WARN",
-    logging.ERROR: "ERROR",
-    logging.CRITICAL: "FATAL",
-}
-
 _IN_ONE_GO_MAX: Final = 20
 
 # None: every config.
@@ -96,13 +88,10 @@ def _broker_logger(name: str, names: _Names, node: ConfiguredNode) -> Iterable[D
         _refuse("Broker id must not be empty")
     if _broker_id(name) != node.node_id:
         _refuse(f"Unexpected broker id, expected {node.node_id} but received {name}")
-    loggers = {"root": logging.root} | {
-        name: one for name, one in logging.root.manager.loggerDict.items() if isinstance(one, logging.Logger)
-    }
     return [
         DescribedConfig(
             name=logger_name,
-            value=_LEVEL_NAMES.get(logger.getEffectiveLevel(), "INFO"),
+            value=level,
             source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
             type=ConfigType.UNKNOWN,
             sensitive=False,
@@ -110,7 +99,7 @@ def _broker_logger(name: str, names: _Names, node: ConfiguredNode) -> Iterable[D
             synonyms=(),
             documentation="",
         )
-        for logger_name, logger in loggers.items()
+        for logger_name, level in logger_levels.levels().items()
         if names is None or logger_name in names
     ]
 

@@ -1,8 +1,7 @@
 """AlterConfigs, versions 0 to 2, and IncrementalAlterConfigs, versions 0 and 1, as controllers take them.
 
 A broker has looked at what it hands on. A client that asks a controller itself may name a resource twice, of a type
-that nobody knows, or this node's loggers: that is answered here, and the rest by the active controller. Kafka's loggers
-are Java's: no name that a client may know exists here.
+that nobody knows, or this node's loggers: that is answered here, and the rest by the active controller.
 """
 
 from collections import Counter
@@ -11,7 +10,9 @@ from datetime import timedelta
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.handlers.config_operations import changes_of
 from odradek.handlers.context import ControllerNodePort, RequestContext
+from odradek.handlers.logger_levels import change_levels
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
 from odradek.protocol.schemas import Message
 
@@ -32,7 +33,7 @@ async def handle(request: Message, context: RequestContext, node: ControllerNode
             error = KafkaError(ErrorCode.unsupported_version, f"Unknown resource type {resource.resource_type}.")
             refused[_name_of(resource)] = _answer(context, resource, error)
         elif resource.resource_type == RESOURCE_BROKER_LOGGER:
-            loggers.append(_answer(context, resource, _logger_error(resource, context, node)))
+            loggers.append(_answer(context, resource, _change_loggers(resource, request, context, node)))
         elif counts[_name_of(resource)] > 1:
             error = KafkaError(ErrorCode.invalid_request, "Duplicate resource.")
             refused[_name_of(resource)] = _answer(context, resource, error)
@@ -49,19 +50,16 @@ def _name_of(resource: Message) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
-def _logger_error(resource: Message, context: RequestContext, node: ControllerNodePort) -> KafkaError | None:
+def _change_loggers(
+    resource: Message, request: Message, context: RequestContext, node: ControllerNodePort
+) -> KafkaError | None:
     if context.api_key != INCREMENTAL_ALTER_CONFIGS:
         return KafkaError(ErrorCode.invalid_request, "Unexpected resource type BROKER_LOGGER.")
-    name = resource.resource_name
     try:
-        node_id = int(name)
-    except ValueError:
-        return KafkaError(ErrorCode.invalid_request, f"Node id must be an integer, but it is: {name}")
-    if node_id != node.node_id:
-        message = f"Unexpected node id. Expected {node.node_id}, but received {name}"
-        return KafkaError(ErrorCode.invalid_request, message)
-    for config in resource.configs:
-        return KafkaError(ErrorCode.invalid_config, f"Logger {config.name} does not exist!")
+        changes = changes_of(resource)
+        change_levels(resource.resource_name, changes, node.node_id, validate_only=request.validate_only)
+    except KafkaError as error:
+        return error
     return None
 
 

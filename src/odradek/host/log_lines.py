@@ -1,0 +1,38 @@
+"""What a node says of itself, on standard error: a line each, for people or for machines."""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+TEXT: Final = "text"
+JSON: Final = "json"
+FORMATS: Final = (TEXT, JSON)
+
+_TEXT_LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# What every record has; the rest was given with `extra`.
+_COMMON: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def log_to_stderr(form: str = TEXT) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if form == JSON else logging.Formatter(_TEXT_LINE))
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+
+
+class JsonLines(logging.Formatter):
+    """An object a line. Line breaks and control characters in what is told stay inside of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        shown: dict[str, object] = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+        }
+        shown |= {name: value for name, value in vars(record).items() if name not in _COMMON}
+        if record.exc_info:
+            shown["exception"] = self.formatException(record.exc_info)
+        return json.dumps(shown, default=str)

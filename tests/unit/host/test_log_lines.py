@@ -1,0 +1,44 @@
+"""Log lines for machines: whatever is told, each line is one object."""
+
+import json
+import logging
+import sys
+
+from odradek.host.log_lines import JsonLines
+
+
+def shown(record: logging.LogRecord) -> dict[str, object]:
+    line = JsonLines().format(record)
+    assert "\n" not in line
+    found = json.loads(line)
+    assert isinstance(found, dict)
+    return found
+
+
+def record(message: str, *arguments: object, **more: object) -> logging.LogRecord:
+    values: dict[str, object] = {"name": "odradek.node", "levelno": logging.WARNING, "levelname": "WARNING"}
+    values |= {"msg": message, "args": arguments, "created": 1700000000.25, "threadName": "MainThread"}
+    return logging.makeLogRecord(values | more)
+
+
+def test_a_line() -> None:
+    assert shown(record("broker %d is %s", 3, "fenced")) == {
+        "timestamp": "2023-11-14T22:13:20.250+00:00",
+        "level": "WARNING",
+        "logger": "odradek.node",
+        "thread": "MainThread",
+        "message": "broker 3 is fenced",
+    }
+
+
+def test_what_is_told_cannot_break_out_of_its_line() -> None:
+    assert shown(record('a\n{"level": "ERROR"}\x1b[31m\r'))["message"] == 'a\n{"level": "ERROR"}\x1b[31m\r'
+
+
+def test_exceptions_and_further_fields_are_kept() -> None:
+    try:
+        raise ValueError("what happened")
+    except ValueError:
+        found = shown(record("it failed", exc_info=sys.exc_info(), partition="orders-0", cause=ValueError("x")))
+    assert "ValueError: what happened" in str(found["exception"])
+    assert (found["partition"], found["cause"]) == ("orders-0", "x")
