@@ -21,10 +21,12 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     topics: list[TopicPartitions] = []
     refused: list[TopicErrors] = []
     for asked in request.topics:
-        indexes = [one.partition_index for one in asked.partitions]
         topic = broker.image.topics_by_name.get(asked.name)
-        known = [index for index in indexes if topic is not None and index in topic.partitions]
-        missing = [index for index in indexes if index not in known]
+        known: list[int] = []
+        missing: list[int] = []
+        for one in asked.partitions:
+            is_known = topic is not None and one.partition_index in topic.partitions
+            (known if is_known else missing).append(one.partition_index)
         if known:
             topics.append(TopicPartitions(asked.name, known))
         if missing:
