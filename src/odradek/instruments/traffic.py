@@ -4,7 +4,7 @@ A partition that leaves takes none of it along: its figures stay in its topic's,
 since counters that fall are taken for those of a node that was started anew.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import exp
 from typing import Final
 
@@ -74,16 +74,35 @@ class BrokerTraffic:
         """A partition has left."""
         self._of_topics.setdefault(topic, Traffic()).add(traffic)
 
-    def with_the_gone(self, topics: Mapping[str, Traffic]) -> tuple[Traffic, Mapping[str, Traffic]]:
-        """Of the broker, and of the topics. Given are the sums over the partitions that are here, and all of them."""
-        for topic in [one for one in self._of_topics if one not in topics]:
+    def left_behind(self, topics: Iterable[str]) -> "TrafficSums":
+        """To begin with, before the partitions that are here are added one by one. `topics` are all that they are of.
+
+        A partition that leaves while they are being added is among them, and not among those that have left.
+        """
+        sums = TrafficSums({topic: Traffic() for topic in topics})
+        for topic in [one for one in self._of_topics if one not in sums.topics]:
             self._gone.add(self._of_topics.pop(topic))
         for topic, retired in self._of_topics.items():
-            topics[topic].add(retired)
+            sums.topics[topic].add(retired)
+        sums.gone.add(self._gone)
+        return sums
+
+
+class TrafficSums:
+    def __init__(self, topics: dict[str, Traffic]) -> None:
+        self.topics: Final = topics
+        self.gone: Final = Traffic()
+        """Of topics that are not here any more."""
+
+    def add(self, topic: str, traffic: Traffic) -> None:
+        self.topics[topic].add(traffic)
+
+    def total(self) -> Traffic:
+        """Of the broker."""
         total = Traffic()
-        for part in (self._gone, *topics.values()):
+        for part in (self.gone, *self.topics.values()):
             total.add(part)
-        return total, topics
+        return total
 
 
 class _Rate:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final
 
 from odradek.base.ports import Executor
-from odradek.instruments.traffic import Traffic
+from odradek.instruments.traffic import TrafficSums
 from odradek.metadata.image import ClusterImage
 from odradek.metrics.broker_readings import (
     PartitionReading,
@@ -55,11 +55,11 @@ class Scrape:
     async def _make(self) -> bytes:
         node = self._node
         broker = node.broker
-        readings, traffic = ([], {}) if broker is None else await _read_partitions(broker)
+        readings, traffic = ([], None) if broker is None else await _read_partitions(broker)
         on_loop = self._read_node()
         for source in self._sources:
             on_loop += await source()
-        if broker is not None:
+        if broker is not None and traffic is not None:
             on_loop += _read_broker(broker, traffic)
         image, node_id, is_active = node.image, node.node_id, node.is_active_controller
         is_controller, elections = node.is_controller, node.elections
@@ -118,26 +118,25 @@ class Scrape:
         return families
 
 
-async def _read_partitions(broker: BrokerView) -> tuple[list[PartitionReading], dict[str, Traffic]]:
+async def _read_partitions(broker: BrokerView) -> tuple[list[PartitionReading], TrafficSums]:
     """What each is, and what the topics carried."""
     readings: list[PartitionReading] = []
-    topics: dict[str, Traffic] = {}
     partitions = list(broker.partitions().values())
+    sums = broker.traffic.left_behind(partition.name.topic for partition in partitions)
     for start in range(0, len(partitions), READ_AT_ONCE_MAX):
         for partition in partitions[start : start + READ_AT_ONCE_MAX]:
             if partition.unavailable is None:
                 readings.append(read_partition(partition))
             partition.count_messages()
-            topics.setdefault(partition.name.topic, Traffic()).add(partition.traffic)
+            sums.add(partition.name.topic, partition.traffic)
         await asyncio.sleep(0)
-    return readings, topics
+    return readings, sums
 
 
-def _read_broker(broker: BrokerView, traffic: dict[str, Traffic]) -> list[Family]:
-    total, topics = broker.traffic.with_the_gone(traffic)
+def _read_broker(broker: BrokerView, traffic: TrafficSums) -> list[Family]:
     sessions = list(broker.fetch_sessions)
     return [
-        *traffic_families(total, topics),
+        *traffic_families(traffic.total(), traffic.topics),
         *log_dir_families(broker.log_dirs.online, broker.log_dirs.offline),
         *session_families(len(sessions), sum(len(session.targets) for session in sessions)),
     ]

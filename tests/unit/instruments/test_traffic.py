@@ -15,10 +15,10 @@ def carrying(**counted: int) -> Traffic:
 
 
 def sums(broker: BrokerTraffic, *partitions: tuple[str, Traffic]) -> tuple[Traffic, Mapping[str, Traffic]]:
-    topics: dict[str, Traffic] = {}
+    found = broker.left_behind(topic for topic, _ in partitions)
     for topic, traffic in partitions:
-        topics.setdefault(topic, Traffic()).add(traffic)
-    return broker.with_the_gone(topics)
+        found.add(topic, traffic)
+    return found.total(), found.topics
 
 
 def test_every_counter_is_summed() -> None:
@@ -43,6 +43,19 @@ def test_what_has_left_stays_in_the_sums() -> None:
     # A topic of the same name begins anew, and takes nothing from the broker.
     total, topics = sums(broker, ("a", stays), ("b", carrying(bytes_in=5)))
     assert (total.bytes_in, topics["b"].bytes_in) == (116, 5)
+
+
+def test_who_leaves_while_others_are_being_added_counts_once() -> None:
+    broker = BrokerTraffic()
+    stays, leaves, last = carrying(bytes_in=1), carrying(bytes_in=10), carrying(bytes_in=100)
+    found = broker.left_behind(("a", "b"))
+    for topic, traffic in (("a", leaves), ("b", last)):
+        found.add(topic, traffic)
+        broker.retire(topic, traffic)
+    found.add("a", stays)
+    assert (found.total().bytes_in, found.topics["a"].bytes_in, found.topics["b"].bytes_in) == (111, 11, 100)
+    total, topics = sums(broker, ("a", stays))
+    assert (total.bytes_in, topics["a"].bytes_in) == (111, 11)
 
 
 def test_a_rate_begins_with_what_is_there_and_decays() -> None:
