@@ -45,7 +45,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one repetition of small loads; its numbers mean little")
     parser.add_argument("--docs", action="store_true", help="write docs/benchmarks.md and its picture from this run")
     parser.add_argument("--repetitions", type=int, default=None, help=f"{REPETITIONS} unless said, 1 with --quick")
-    parser.add_argument("--only", choices=[suite.name for suite in SUITES], help="one of them instead of both")
+    parser.add_argument("--only", choices=[suite.name for suite in SUITES], help="one of them instead of all")
     return parser.parse_args(arguments)
 
 

@@ -42,10 +42,13 @@ class Volumes:
     latency_seconds: int
     catch_up_records: int
     """Of 1 KiB."""
+    consumer_tool_records: int
+    rate_warm_up_s: float
+    rate_s: float
 
 
-FULL = Volumes(500_000, 4_000_000, 3_000_000, 700_000, 40_000, 20, 400_000)
-QUICK = Volumes(20_000, 200_000, 200_000, 50_000, 3_000, 3, 20_000)
+FULL = Volumes(500_000, 4_000_000, 3_000_000, 700_000, 40_000, 20, 400_000, 4_000_000, 15, 10)
+QUICK = Volumes(20_000, 200_000, 200_000, 50_000, 3_000, 3, 20_000, 200_000, 2, 3)
 
 
 def create_topic(bootstrap: str, name: str, replicas: int = 1, configs: dict[str, str] | None = None) -> str:
@@ -73,6 +76,20 @@ def performance_tool(libs: Path, bootstrap: str, topic: str, records: int) -> fl
     found = re.search(rf"^{records} records sent, ([\d.]+) records/sec", last)
     assert found, f"unexpected output: {printed[-500:]}"
     return float(found[1])
+
+
+def consumer_tool(libs: Path, bootstrap: str, topic: str, records: int) -> float:
+    """Records per second of fetching, by kafka-consumer-perf-test's own count; joining the group is not in it."""
+    printed = KafkaTools(libs, bootstrap).run(
+        "org.apache.kafka.tools.ConsumerPerformance",
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records), "--hide-header"),
+        *("--group", f"reads-{topic}", "--timeout", "60000"),
+        flags=PERFORMANCE_TOOL_FLAGS,
+        timeout_s=TIMEOUT_S,
+    )
+    columns = printed.strip().splitlines()[-1].split(", ")
+    assert len(columns) == 10 and int(columns[4]) >= records, f"unexpected output: {printed[-500:]}"
+    return float(columns[-1])
 
 
 def produce(bootstrap: str, topic: str, records: int, size: int) -> float:

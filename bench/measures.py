@@ -1,4 +1,4 @@
-"""What is measured of one broker and of three, and the bar each measure is held to."""
+"""What is measured of one broker, of three, and of groups and transactions, and the bar each measure is held to."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -42,4 +42,12 @@ THREE_BROKERS = (
     Measure("catch_up", "catch-up of a follower that was away", "MB/s", Better.HIGHER, 1.0),
     Measure("start", "start until all three serve", "s", Better.LOWER, 0.12),
     Measure("memory", "resident memory of all three after the load", "MB", Better.LOWER, 0.12),
+)
+
+GROUPS = (
+    Measure("commits", "offset commits, one broker", "commits/s", Better.HIGHER, 1.0),
+    Measure("transactions", "transactions, one broker", "transactions/s", Better.HIGHER, 1.0),
+    Measure("consumer_perf", "kafka-consumer-perf-test, 100 B", "records/s", Better.HIGHER, 1.0),
+    Measure("commits_replicated", "offset commits, three brokers", "commits/s", Better.HIGHER, 1.0),
+    Measure("transactions_replicated", "transactions, three brokers", "transactions/s", Better.HIGHER, 1.0),
 )

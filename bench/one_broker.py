@@ -1,5 +1,7 @@
 """A session with one broker: a fresh node is started, every load runs on it, and it is stopped."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench import loads
@@ -13,20 +15,27 @@ GB = 1e9
 
 def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
     """Every measure's value on a new data directory."""
+    progress("start")
+    with one_node(product, libs) as node:
+        return {"start": node.started_in_s, **_loads(node, libs, volumes, progress)}
+
+
+@contextmanager
+def one_node(product: str, libs: Path, properties: Mapping[str, str] | None = None) -> Iterator[NodeProcess]:
+    """Running on a new data directory, and gone afterwards."""
     with data_directory(product) as directory:
-        node = _node(product, libs, directory)
-        progress("start")
-        node.start()
+        node = _node(product, libs, directory, properties)
         try:
-            return {"start": node.started_in_s, **_loads(node, libs, volumes, progress)}
+            node.start()
+            yield node
         finally:
             node.kill()
 
 
-def _node(product: str, libs: Path, directory: Path) -> NodeProcess:
+def _node(product: str, libs: Path, directory: Path, properties: Mapping[str, str] | None) -> NodeProcess:
     if product == KAFKA:
-        return ApacheKafka(libs, directory, flags=PRODUCTION_BROKER_FLAGS)
-    return OdradekProcess(directory)
+        return ApacheKafka(libs, directory, flags=PRODUCTION_BROKER_FLAGS, properties=properties)
+    return OdradekProcess(directory, properties=properties)
 
 
 def _loads(node: NodeProcess, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:

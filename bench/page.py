@@ -7,11 +7,21 @@ from tests.components import ROOT
 DOCS = ROOT / "docs"
 PAGE = DOCS / "benchmarks.md"
 THREE_BROKERS_SECTION = "## Three brokers"
+GROUPS_SECTION = "## Groups and transactions"
 METADATA_SECTION = "## Metadata of a million partitions"
 FAILOVER_SECTION = "## Without an active controller"
 BROKER_FAILOVER_SECTION = "## Without a leader"
 REPLICAS_SECTION = "## Thousands of replicas"
-OWN_SECTIONS = (THREE_BROKERS_SECTION, METADATA_SECTION, FAILOVER_SECTION, BROKER_FAILOVER_SECTION, REPLICAS_SECTION)
+MANY_GROUPS_SECTION = "## A thousand groups"
+OWN_SECTIONS = (
+    THREE_BROKERS_SECTION,
+    GROUPS_SECTION,
+    METADATA_SECTION,
+    FAILOVER_SECTION,
+    BROKER_FAILOVER_SECTION,
+    REPLICAS_SECTION,
+    MANY_GROUPS_SECTION,
+)
 """Written by benchmarks of their own, and kept when the rest of the page is written anew."""
 
 

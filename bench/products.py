@@ -1,7 +1,7 @@
 """The two products that are measured: whether Apache Kafka is there, and clusters of three combined nodes of either."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -40,11 +40,11 @@ def data_directory(product: str) -> Iterator[Path]:
 
 
 @contextmanager
-def cluster_of_three(product: str, libs: Path) -> Iterator[RealCluster]:
+def cluster_of_three(product: str, libs: Path, properties: Mapping[str, str] | None = None) -> Iterator[RealCluster]:
     """Running on new data directories, and gone afterwards."""
     new_member = partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == KAFKA else OdradekMember
     with (
         data_directory(product) as directory,
-        real_cluster(directory, roles_of(combined=NODES), new_member=new_member) as cluster,
+        real_cluster(directory, roles_of(combined=NODES), new_member=new_member, properties=properties) as cluster,
     ):
         yield cluster

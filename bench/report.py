@@ -6,8 +6,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench import commit_load, transaction_load
 from bench.measures import Better, Measure
-from bench.page import THREE_BROKERS_SECTION, own_sections, replace_section
+from bench.page import GROUPS_SECTION, THREE_BROKERS_SECTION, own_sections, replace_section
 from bench.products import PRODUCTS
 from bench.results import Results
 from bench.suites import Suite
@@ -102,12 +103,16 @@ def write_page(suite: Suite, results: Results, page: Path, picture: Path) -> Non
         "picture": picture.relative_to(page.parent).as_posix(),
         "rows": "\n".join(_rows(suite, results)),
         "repetitions": results.repetitions,
+        "groups": commit_load.GROUPS,
+        "producers": transaction_load.PRODUCERS,
         **results.machine,
     }
     if suite.name == "one-broker":
         page.write_text(_PAGE.format(**filled) + own_sections(page))
-    else:
+    elif suite.name == "three-brokers":
         replace_section(page, THREE_BROKERS_SECTION, _THREE_BROKERS.format(**filled))
+    else:
+        replace_section(page, GROUPS_SECTION, _GROUPS.format(**filled))
 
 
 def _rows(suite: Suite, results: Results) -> Iterator[str]:
@@ -175,4 +180,25 @@ Commit {commit}. Medians of {repetitions} repetitions, lowest and highest in bra
 - Start is the time from starting the three processes until each of them knows all of them and every voter follows.
 - Catch-up: a follower is stopped, records of 1 KiB are produced, it is started again; counted is what arrives on its
   disk, from the first byte to the last.
+"""
+
+_GROUPS = """
+![Odradek beside Apache Kafka, groups and transactions]({picture})
+
+One broker, and three combined nodes with three replicas of the internal topics, all in their default configuration;
+{cores} cores, {memory}, Python {python}, Java {java}, Apache Kafka {kafka} with a heap of 1 GiB and G1 for each broker.
+Commit {commit}. Medians of {repetitions} repetitions, lowest and highest in brackets.
+
+| measure | Kafka | Odradek | ratio | bar | |
+|---|---|---|---|---|---|
+{rows}
+
+- Commits: {groups} groups, each on a connection of its own, with five OffsetCommit requests of one offset under way on
+  each; every answer is checked.
+- Transactions: {producers} producers, each with one transaction after the other: a Produce request with one record of
+  100 bytes, and EndTxn, as clients of `transaction.version` 2 send them. Whoever is told to come again does so after
+  20 ms, as the Java client; with three brokers, partitions and coordinators lie on all of them.
+- Both over bare sockets from one light process, so that it is the broker that is measured: after 15 s in which Kafka's
+  just-in-time compiler sees the work, 10 s are counted.
+- `kafka-consumer-perf-test` reads by its own defaults, as a group of one; the rate is its `fetch.nMsg.sec`.
 """

@@ -1,12 +1,12 @@
-"""The two things that are measured beside Apache Kafka: one broker, and three of them with replicas."""
+"""What is measured beside Apache Kafka: one broker, three with replicas, and groups and transactions on either."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import one_broker, three_brokers
+from bench import groups_and_transactions, one_broker, three_brokers
 from bench.loads import Progress, Volumes
-from bench.measures import ONE_BROKER, THREE_BROKERS, Measure
+from bench.measures import GROUPS, ONE_BROKER, THREE_BROKERS, Measure
 
 
 @dataclass(frozen=True)
@@ -26,5 +26,12 @@ SUITES = (
         THREE_BROKERS,
         three_brokers.run_session,
         "benchmarks-three-brokers.png",
+    ),
+    Suite(
+        "groups",
+        "groups and transactions",
+        GROUPS,
+        groups_and_transactions.run_session,
+        "benchmarks-groups.png",
     ),
 )
