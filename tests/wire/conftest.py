@@ -13,15 +13,18 @@ from tests.odradek_process import OdradekProcess
 
 _numbers = itertools.count(1)
 
+# Who is killed is missed soon.
+_PROPERTIES = {"group.min.session.timeout.ms": "1000"}
+
 
 @pytest.fixture(scope="session", params=["odradek", pytest.param("kafka", marks=pytest.mark.kafka)])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     directory = tmp_path_factory.mktemp(request.param)
     node: NodeProcess
     if request.param == "kafka":
-        node = ApacheKafka(request.getfixturevalue("apache_kafka_libs"), directory)
+        node = ApacheKafka(request.getfixturevalue("apache_kafka_libs"), directory, properties=_PROPERTIES)
     else:
-        node = OdradekProcess(directory)
+        node = OdradekProcess(directory, properties=_PROPERTIES)
     try:
         yield node.start()
     finally:

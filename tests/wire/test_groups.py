@@ -150,9 +150,9 @@ class TestConfluent:
             reader.consumer.close()
 
     def test_who_is_silent_is_missed(self, broker: NodeProcess, filled: str) -> None:
-        settings = {"session_timeout_ms": 6000}
+        settings = {"session_timeout_ms": 2000}
         polled = Reader(broker, f"{filled}-group", filled, **settings)
-        silent = Reader(broker, f"{filled}-group", filled, **settings, max_poll_interval_ms=6000)
+        silent = Reader(broker, f"{filled}-group", filled, **settings, max_poll_interval_ms=2000)
         poll_until([polled, silent], lambda: len(polled.share) == len(silent.share) == 2, "half for each")
         poll_until([polled], lambda: len(polled.share) == PARTITIONS, "everything for who polls")
         for reader in (polled, silent):

@@ -1,0 +1,170 @@
+"""kafkajs in groups and transactions: members that leave or are killed, commits that stay, copies made exactly once."""
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.node_process import NodeProcess
+from tests.wire.plain_requests import until
+from tests.wire.test_groups import PARTITIONS, RECORDS, committed, write
+
+SCRIPT = Path(__file__).with_name("kafkajs_member.js")
+SESSION_MS = 1500
+TIMEOUT_S = 40.0
+
+
+class Member:
+    def __init__(self, modules: Path, plan: dict[str, Any]) -> None:
+        self._process = subprocess.Popen(
+            ["node", str(SCRIPT), json.dumps(plan)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "NODE_PATH": str(modules), "KAFKAJS_NO_PARTITIONER_WARNING": "1"},
+        )
+        self._events: list[dict[str, Any]] = []
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._events.append(json.loads(line))
+
+    def told(self, name: str) -> list[Any]:
+        return [event[name] for event in list(self._events) if name in event]
+
+    @property
+    def share(self) -> list[int]:
+        """What it got when it joined last."""
+        return next((event["partitions"] for event in reversed(list(self._events)) if "joined" in event), [])
+
+    def leave(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("leave\n")
+        self._process.stdin.flush()
+        self._process.wait(TIMEOUT_S)
+        self._listener.join()
+        assert self.told("left") == [True]
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._listener.join()
+
+
+Members = Callable[..., Member]
+
+
+@pytest.fixture
+def source(broker: NodeProcess, topic: str) -> str:
+    """A topic of four partitions with ten records in each."""
+    create(broker, topic)
+    write(broker, topic, 0, RECORDS)
+    return topic
+
+
+def create(broker: NodeProcess, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+
+
+@pytest.fixture
+def join(kafkajs: Path, broker: NodeProcess, source: str) -> Iterator[Members]:
+    started: list[Member] = []
+
+    def start(**plan: Any) -> Member:
+        common = {"bootstrap": broker.bootstrap, "group": source, "topic": source, "sessionTimeout": SESSION_MS}
+        started.append(Member(kafkajs, {**common, **plan}))
+        return started[-1]
+
+    yield start
+    for member in started:
+        member.kill()
+
+
+def read_by(*members: Member) -> set[int]:
+    return {number for member in members for number in member.told("read")}
+
+
+def until_committed(broker: NodeProcess, topic: str, records: int) -> None:
+    wanted = dict.fromkeys(range(PARTITIONS), records // PARTITIONS)
+    until(lambda: committed(broker, topic, topic) == wanted, TIMEOUT_S, what="the commits")
+
+
+def test_two_share_until_one_leaves_and_the_other_is_killed(broker: NodeProcess, source: str, join: Members) -> None:
+    first, second = join(), join()
+    until(lambda: [len(one.share) for one in (first, second)] == [2, 2], TIMEOUT_S, what="half for each")
+    assert sorted(first.share + second.share) == list(range(PARTITIONS))
+    until_committed(broker, source, RECORDS)
+
+    second.leave()
+    until(lambda: len(first.share) == PARTITIONS, TIMEOUT_S, what="everything for who stays")
+    write(broker, source, RECORDS, RECORDS + 8)
+    until_committed(broker, source, RECORDS + 8)
+
+    third = join()
+    until(lambda: [len(one.share) for one in (first, third)] == [2, 2], TIMEOUT_S, what="half for each again")
+    first.kill()
+    until(lambda: len(third.share) == PARTITIONS, TIMEOUT_S, what="everything for who lives")
+    write(broker, source, RECORDS + 8, RECORDS + 16)
+    until_committed(broker, source, RECORDS + 16)
+    third.leave()
+    assert read_by(first, second, third) == set(range(RECORDS + 16))
+    assert read_by(third) == set(range(RECORDS + 8, RECORDS + 16)), "what is committed is not read again"
+
+
+def test_a_copy_in_transactions_is_exact(broker: NodeProcess, source: str, join: Members) -> None:
+    """Every other transaction is aborted, and one is left open by a kill: its heir begins where it began."""
+    copy = f"{source}-copy"
+    create(broker, copy)
+    plan = {"copyTo": copy, "transactionalId": source}
+    killed = join(**plan, stopsIn=4)
+    until(lambda: killed.told("stopped") != [], TIMEOUT_S, what="an open transaction")
+    killed.kill()
+    heir = join(**plan)
+    write(broker, source, RECORDS, RECORDS + 40)
+    until_committed(broker, source, RECORDS + 40)
+    heir.leave()
+    assert sum(killed.told("copied") + heir.told("copied")) == RECORDS + 40
+    expected = [list(range(index, RECORDS + 40, PARTITIONS)) for index in range(PARTITIONS)]
+    assert committed_records(broker, copy) == expected
+
+
+def committed_records(broker: NodeProcess, topic: str) -> list[list[int]]:
+    """Of each partition."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "looks",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
+    found: list[list[int]] = [[] for _ in range(PARTITIONS)]
+    ended: set[int] = set()
+
+    def are_read() -> bool:
+        for message in consumer.consume(1000, 0.2):
+            error = message.error()
+            if error is None:
+                found[message.partition()].append(int(message.value()))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+        return len(ended) == PARTITIONS
+
+    try:
+        until(are_read, TIMEOUT_S, what=f"the end of {topic}")
+        return found
+    finally:
+        consumer.close()
