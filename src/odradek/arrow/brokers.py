@@ -1,0 +1,179 @@
+"""A partition read from its leader, by Fetch: the next answer is on its way while the last one is decoded."""
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from odradek.arrow.sources import Chunk
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.address import Address
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.client.connection import Connection, milliseconds
+from odradek.client.consume import FETCH, AbortedFilter
+from odradek.client.errors import ClientError, ConnectionFailed, TimedOut
+from odradek.client.layout import TopicLayout
+from odradek.protocol.schemas import Message, Schema
+from odradek.records.batch import parse_batches
+
+FETCH_BYTES: Final = 8 * 1024 * 1024
+_WAIT_MS: Final = 500
+_NO_SESSION_EPOCH: Final = -1
+
+
+class TopicRecreated(ClientError):
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic!r} was deleted and created again: its offsets mean other records now")
+
+
+class _Asked(NamedTuple):
+    offset: int
+    address: Address
+    connection: Connection
+    schema: Schema
+
+
+class PartitionFetch:
+    """A PartitionSource. Uses the cluster's connections, and must be the only one that does while `chunks` runs."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        partition: TopicPartition,
+        *,
+        earliest_offset: int,
+        end_offset: int,
+        read_committed: bool,
+        topic_id: UUID | None = None,
+    ) -> None:
+        self.partition: Final = partition
+        self.earliest_offset: Final = earliest_offset
+        self.end_offset: Final = end_offset
+        self.readable_offset: Final = end_offset
+        self._cluster: Final = cluster
+        self._read_committed: Final = read_committed
+        self._topic_id = topic_id
+        self._layout: TopicLayout | None = None
+
+    def chunks(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
+        position = from_offset
+        asked: _Asked | None = None
+        quiet_since = time.monotonic()
+        try:
+            while position < to_offset:
+                answer = self._answer(asked, position)
+                asked = None
+                data = memoryview(answer.records or b"")
+                headers = parse_batches(data, allow_partial_tail=True)
+                if headers:
+                    # The position also moves over what compaction took away: only the header tells.
+                    position = max(position, headers[-1].next_offset)
+                    quiet_since = time.monotonic()
+                elif time.monotonic() - quiet_since > self._cluster.timeout_s:
+                    raise TimedOut(f"reading {self.partition} at offset {position}", self._cluster.timeout_s, None)
+                if position < to_offset:
+                    asked = self._ask_ahead(position)
+                yield Chunk(data, headers, self._filter(answer))
+        finally:
+            if asked is not None:
+                # An answer that nobody waits for would be taken for the next one's.
+                self._cluster.forget(asked.address)
+
+    def _filter(self, answer: Message) -> AbortedFilter | None:
+        if not self._read_committed:
+            return None
+        return AbortedFilter(getattr(answer, "aborted_transactions", None) or ())
+
+    def _answer(self, asked: _Asked | None, position: int) -> Message:
+        if asked is not None and asked.offset == position:
+            try:
+                return self._finish(asked)
+            except (ConnectionFailed, KafkaError) as error:
+                self._layout = None
+                if isinstance(error, KafkaError) and not error.code.retriable:
+                    raise
+
+        def attempt() -> Message:
+            try:
+                return self._finish(self._begin(position))
+            except (ConnectionFailed, KafkaError):
+                self._layout = None
+                raise
+
+        return self._cluster.retry(f"reading {self.partition}", attempt)
+
+    def _ask_ahead(self, position: int) -> _Asked | None:
+        try:
+            return self._begin(position)
+        except (ConnectionFailed, KafkaError):
+            self._layout = None
+            return None
+
+    def _begin(self, position: int) -> _Asked:
+        leader = self._topic().partitions[self.partition.partition].leader
+        if leader < 0:
+            raise KafkaError(ErrorCode.leader_not_available, f"{self.partition} has no leader")
+        address = self._cluster.address_of(leader)
+        connection = self._cluster.connection(address)
+        chosen = connection.schema(FETCH)
+        try:
+            connection.begin(
+                chosen, self._request(chosen, position), timeout_s=self._cluster.timeout_s + _WAIT_MS / 1000
+            )
+        except BaseException:
+            self._cluster.forget(address)
+            raise
+        return _Asked(position, address, connection, chosen)
+
+    def _finish(self, asked: _Asked) -> Message:
+        try:
+            response = asked.connection.finish(asked.schema)
+        except BaseException:
+            self._cluster.forget(asked.address)
+            raise
+        if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
+            raise KafkaError(response.error_code)
+        [topic] = response.responses
+        [answer] = topic.partitions
+        raise_refusal(answer)
+        return answer
+
+    def _topic(self) -> TopicLayout:
+        """Raises TopicRecreated when the name belongs to another topic than before."""
+        if self._layout is None:
+            found = self._cluster.topics([self.partition.topic])[self.partition.topic]
+            if self._topic_id is None:
+                self._topic_id = found.id
+            elif found.id != self._topic_id:
+                raise TopicRecreated(self.partition.topic)
+            if self.partition.partition >= len(found.partitions):
+                raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no {self.partition}")
+            self._layout = found
+        return self._layout
+
+    def _request(self, chosen: Schema, position: int) -> Any:
+        wanted = chosen.new(
+            "FetchPartition",
+            partition=self.partition.partition,
+            current_leader_epoch=-1,
+            fetch_offset=position,
+            log_start_offset=-1,
+            partition_max_bytes=FETCH_BYTES,
+        )
+        return chosen.new(
+            "FetchRequest",
+            replica_id=-1,
+            max_wait=milliseconds(_WAIT_MS),
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=int(self._read_committed),
+            session_id=0,
+            session_epoch=_NO_SESSION_EPOCH,
+            topics=(
+                chosen.new("FetchTopic", topic=self.partition.topic, topic_id=self._topic_id, partitions=(wanted,)),
+            ),
+            forgotten_topics_data=(),
+            rack_id="",
+        )
