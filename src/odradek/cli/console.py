@@ -1,0 +1,63 @@
+"""`odradek console`: a web page to see and run a cluster with."""
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from odradek.cli.errors import UserError
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from odradek.client.address import parse_bootstrap
+
+_MISSING = "the console is not installed here: pip install 'odradek[console]'"
+
+
+def command(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: any that is free.")] = 8080,
+    host: Annotated[
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Where to listen; elsewhere only with password and TLS."),
+    ] = "127.0.0.1",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Show everything, change nothing.")] = False,
+    password_file: Annotated[
+        Path | None, typer.Option("--password-file", metavar="FILE", help="Its first line lets people in.")
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM, with the chain.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM, of the certificate.")] = None,
+    audit_log: Annotated[
+        Path | None,
+        typer.Option("--audit-log", metavar="FILE", help="Where changes are written down."),
+    ] = None,
+) -> None:
+    """Serve a web page to see and run a cluster with: any Kafka cluster."""
+    try:
+        settings = import_module("odradek.console.settings")
+        server = import_module("odradek.console.server")
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("odradek"):
+            raise
+        raise UserError(_MISSING) from None
+    try:
+        addresses = parse_bootstrap(bootstrap)
+    except ValueError as error:
+        raise UserError(f"--bootstrap: {error}") from None
+    for option, file in (("--tls-certificate", tls_certificate), ("--tls-key", tls_key)):
+        if file is not None and not file.is_file():
+            raise UserError(f"{option}: there is no file {str(file)!r}")
+    server.serve(
+        settings.Settings(
+            bootstrap=addresses,
+            host=host,
+            port=port,
+            audit_log=audit_log or server.default_audit_log(dict(os.environ), Path.home()),
+            is_read_only=read_only,
+            password=None if password_file is None else settings.read_password(password_file),
+            certificate=tls_certificate,
+            private_key=tls_key,
+        )
+    )

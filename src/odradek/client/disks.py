@@ -1,0 +1,51 @@
+"""The log dirs of a broker: how much each holds, and how much room its disk has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.client.log_dirs import DESCRIBE_LOG_DIRS
+from odradek.protocol.schemas import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDir:
+    path: str
+    has_failed: bool
+    sizes: Mapping[TopicPartition, int]
+    """Without copies that are on their way into another log dir."""
+    total_bytes: int | None
+    """Of the disk; None: the broker does not tell, and so for what is usable."""
+    usable_bytes: int | None
+
+
+def log_dirs_of(cluster: Cluster, broker: int) -> tuple[LogDir, ...]:
+    """Asks once: who looks every second has no time for a broker that is on its way out."""
+    response = cluster.ask_broker(
+        broker, DESCRIBE_LOG_DIRS, lambda chosen: chosen.new("DescribeLogDirsRequest", topics=None)
+    )
+    if hasattr(response, "error_code"):
+        raise_refusal(response)
+    return tuple(_log_dir(result) for result in response.results)
+
+
+def _log_dir(result: Message) -> LogDir:
+    return LogDir(
+        path=result.log_dir,
+        has_failed=result.error_code is not ErrorCode.none,
+        sizes={
+            TopicPartition(topic.name, one.partition_index): one.partition_size
+            for topic in result.topics
+            for one in topic.partitions
+            if not one.is_future_key
+        },
+        total_bytes=_known(getattr(result, "total_bytes", -1)),
+        usable_bytes=_known(getattr(result, "usable_bytes", -1)),
+    )
+
+
+def _known(amount: int) -> int | None:
+    return None if amount < 0 else amount

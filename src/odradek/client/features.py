@@ -1,0 +1,20 @@
+"""Which features the cluster has finalized, and at which level."""
+
+from typing import Final
+
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.protocol.schemas import Message, Schema
+
+API_VERSIONS: Final = 18
+
+
+def finalized_features(cluster: Cluster) -> dict[str, int]:
+    """Empty if the broker is too old to say."""
+    response = cluster.retry("asking for features", lambda: cluster.ask_any(API_VERSIONS, _request))
+    raise_refusal(response)
+    return {one.name: one.max_version_level for one in getattr(response, "finalized_features", ())}
+
+
+def _request(chosen: Schema) -> Message:
+    return chosen.new("ApiVersionsRequest", client_software_name="odradek", client_software_version="0")

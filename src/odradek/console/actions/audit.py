@@ -1,0 +1,116 @@
+"""The audit log: a line of JSON before a change is tried and one after, with who, what, when and how it ended.
+
+If the first line cannot be written, the change is not made.
+"""
+
+import json
+import os
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from odradek.console.actions.action import Action, Refused
+
+# How much of the end of the file is read to show the last changes.
+_TAIL_BYTES: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One that was tried, as it is read back."""
+
+    id: str
+    at_ms: int
+    who: str
+    action: str
+    target: str
+    details: dict[str, Any]
+    outcome: str | None
+    """None: it is under way, or the console ended in the middle of it."""
+    has_succeeded: bool
+
+
+class AuditLog:
+    def __init__(self, path: Path) -> None:
+        self.path: Final = path
+        self._lock: Final = threading.Lock()
+
+    def begin(self, who: str, action: Action) -> str:
+        """The id of the change. Raises Refused if it cannot be written down."""
+        change = uuid4().hex
+        entry = {
+            "change": change,
+            "event": "begun",
+            "at_ms": time.time_ns() // 1_000_000,
+            "who": who,
+            "action": action.name,
+            "target": action.target,
+            "details": action.details(),
+        }
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._append(entry)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise Refused(
+                f"Nothing was changed: the audit log {str(self.path)!r} cannot be written ({reason}). "
+                "Make room for it, or start the console with another --audit-log."
+            ) from None
+        return change
+
+    def end(self, change: str, outcome: str, *, has_succeeded: bool) -> None:
+        event = "done" if has_succeeded else "failed"
+        self._append({"change": change, "event": event, "at_ms": time.time_ns() // 1_000_000, "outcome": outcome})
+
+    def last(self, most: int = 200) -> list[Change]:
+        """The newest first."""
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _TAIL_BYTES))
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            return []
+        return parse_changes(lines, most)
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        line = json.dumps(entry, ensure_ascii=True).encode() + b"\n"
+        with self._lock:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+
+
+def parse_changes(lines: list[bytes], most: int) -> list[Change]:
+    """Lines that are torn or foreign are passed over: it is a log for people, too."""
+    begun: deque[dict[str, Any]] = deque(maxlen=most)
+    ended: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            if entry["event"] == "begun":
+                begun.append(entry)
+            else:
+                ended[entry["change"]] = entry
+        except (ValueError, TypeError, KeyError):
+            continue
+    return [_change(entry, ended.get(entry["change"])) for entry in reversed(begun)]
+
+
+def _change(entry: dict[str, Any], end: dict[str, Any] | None) -> Change:
+    return Change(
+        id=str(entry["change"]),
+        at_ms=int(entry["at_ms"]),
+        who=str(entry["who"]),
+        action=str(entry["action"]),
+        target=str(entry["target"]),
+        details=dict(entry["details"]),
+        outcome=None if end is None else str(end.get("outcome", "")),
+        has_succeeded=end is not None and end["event"] == "done",
+    )

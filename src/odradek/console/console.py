@@ -1,0 +1,67 @@
+"""What all pages share: the way to the cluster, what was seen of it, and how changes are made."""
+
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.errors import ClientError
+from odradek.client.offset_reset import CannotReset
+from odradek.client.reassignment_plan import CannotPlan
+from odradek.console.actions.action import Action, Preview, Refused
+from odradek.console.actions.audit import AuditLog
+from odradek.console.gateway import Gateway
+from odradek.console.readings.refusals import explain
+from odradek.console.settings import Settings
+from odradek.console.watch import Watch
+
+T = TypeVar("T")
+
+# What may happen to anybody who asks a cluster, and is told in a sentence; anything else is a defect.
+EXPECTED: Final = (KafkaError, ClientError, Refused, CannotPlan, CannotReset)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    sentence: str
+    has_succeeded: bool
+
+
+class Console:
+    def __init__(self, settings: Settings) -> None:
+        self.settings: Final = settings
+        self.gateway: Final = Gateway(settings.bootstrap)
+        self._eyes: Final = Gateway(settings.bootstrap, threads=1, timeout_s=2.0)
+        self.watch: Final = Watch(self._eyes)
+        self.audit: Final = AuditLog(settings.audit_log)
+
+    async def preview(self, action: Action) -> Preview:
+        """Raises what is in EXPECTED."""
+        return await self.gateway.ask(action.preview)
+
+    async def carry_out(self, action: Action, who: str) -> Outcome:
+        """Never raises for what may be expected: the outcome says it."""
+        if self.settings.is_read_only:
+            return Outcome("Nothing was changed: the console was started with --read-only.", False)
+        try:
+            change = self.audit.begin(who, action)
+        except Refused as error:
+            return Outcome(str(error), False)
+        outcome = Outcome("The console failed in the middle of it: look whether it has happened.", False)
+        try:
+            outcome = Outcome(await self.gateway.ask(action.carry_out), True)
+        except EXPECTED as error:
+            outcome = Outcome(self.explain(error, getattr(action, "partition", None)), False)
+        finally:
+            self.audit.end(change, outcome.sentence, has_succeeded=outcome.has_succeeded)
+            self.watch.hurry()
+        return outcome
+
+    def explain(self, error: Exception, partition: object = None) -> str:
+        about = partition if isinstance(partition, TopicPartition) else None
+        return str(error) if isinstance(error, Refused) else explain(error, self.watch.sight, about)
+
+    async def close(self) -> None:
+        await self.watch.close()
+        self.gateway.close()
+        self._eyes.close()

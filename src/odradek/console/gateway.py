@@ -1,0 +1,67 @@
+"""Blocking clients, used from an event loop: a bounded number of threads, each with a client to itself.
+
+More questions than there is room for are refused at once: a console must not become a queue before a slow cluster.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import Final, TypeVar
+
+from odradek.base.errors import KafkaError
+from odradek.client.address import Address
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+
+T = TypeVar("T")
+
+THREADS: Final = 6
+WAITING_MAX: Final = 48
+CLIENT_ID: Final = "odradek-console"
+
+
+class Busy(ClientError):
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"{waiting} questions are waiting for the cluster already: try again in a moment")
+
+
+class Gateway:
+    def __init__(self, bootstrap: Sequence[Address], *, threads: int = THREADS, timeout_s: float = 5.0) -> None:
+        self._bootstrap: Final = tuple(bootstrap)
+        self._timeout_s: Final = timeout_s
+        self._threads: Final = ThreadPoolExecutor(threads, thread_name_prefix="console-client")
+        self._idle: Final[SimpleQueue[Cluster]] = SimpleQueue()
+        self._under_way = 0
+
+    async def ask(self, question: Callable[[Cluster], T]) -> T:
+        """What the question returns or raises. Raises Busy."""
+        if self._under_way >= WAITING_MAX:
+            raise Busy(self._under_way)
+        self._under_way += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, question)
+        finally:
+            self._under_way -= 1
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        while not self._idle.empty():
+            self._idle.get_nowait().close()
+
+    def _ask(self, question: Callable[[Cluster], T]) -> T:
+        try:
+            cluster = self._idle.get_nowait()
+        except Empty:
+            cluster = Cluster(self._bootstrap, client_id=CLIENT_ID, timeout_s=self._timeout_s)
+        try:
+            answer = question(cluster)
+        except (KafkaError, ClientError):
+            # Clients drop the connection that failed, and go on with the others.
+            self._idle.put(cluster)
+            raise
+        except BaseException:
+            cluster.close()
+            raise
+        self._idle.put(cluster)
+        return answer

@@ -1,0 +1,128 @@
+"""Looking at a cluster: the quick part every time, the rest now and then.
+
+Nobody who fails to answer spoils the look: what is not known is left out, and said so by the readings.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster
+from odradek.client.disks import LogDir, log_dirs_of
+from odradek.client.errors import ClientError, NotSupportedByBroker
+from odradek.client.features import finalized_features
+from odradek.client.layout import TopicLayout
+from odradek.client.membership import Member, brokers
+from odradek.client.quorum import QuorumAdmin, QuorumStatus
+from odradek.client.reassignments import Reassignment, Reassignments
+from odradek.client.traffic import Traffic, traffic
+from odradek.console.readings.sight import Sight
+
+# How long a node may take to answer over HTTP.
+_HTTP_S: Final = 0.5
+_TOPICS_AT_ONCE: Final = 500
+_MIN_ISR: Final = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """What is dear to find out, and changes slowly."""
+
+    disks: Mapping[int, tuple[LogDir, ...]]
+    traffic: Traffic
+    features: Mapping[str, int]
+
+
+def look(cluster: Cluster, before: Sight | None) -> Sight:
+    """The details are those of `before`."""
+    found = brokers(cluster)
+    layout = cluster.retry("listing topics", lambda: cluster.layout(None))
+    now_ms = time.time_ns() // 1_000_000
+    sight = Sight(
+        at_ms=now_ms,
+        cluster_id=found.cluster_id,
+        members=found.nodes,
+        reachable=frozenset(layout.brokers),
+        topics=layout.topics,
+        quorum=_quorum(cluster),
+        moves=_moves(cluster),
+        min_isr=_min_isr(cluster, layout.topics, before.min_isr if before else {}),
+    )
+    if before is None:
+        return sight
+    return replace(
+        sight,
+        disks={broker: held for broker, held in before.disks.items() if broker in sight.reachable},
+        traffic=before.traffic,
+        features=before.features,
+        down_since_ms=_down_since(sight, before, now_ms),
+    )
+
+
+def look_closer(cluster: Cluster, sight: Sight) -> Details:
+    disks = {}
+    for broker in sorted(sight.reachable):
+        try:
+            disks[broker] = log_dirs_of(cluster, broker)
+        except (KafkaError, ClientError):
+            continue
+    serving: dict[int, Member] = {one: sight.members[one] for one in sight.reachable if one in sight.members}
+    try:
+        rates = traffic(cluster, sight.cluster_id, serving, timeout_s=_HTTP_S)
+        features = finalized_features(cluster)
+    except (KafkaError, ClientError) as error:
+        return Details(
+            disks=disks, traffic=Traffic(rates={}, silent=dict.fromkeys(serving, str(error))), features=sight.features
+        )
+    return Details(disks=disks, traffic=rates, features=features)
+
+
+def with_details(sight: Sight, details: Details) -> Sight:
+    return replace(sight, disks=details.disks, traffic=details.traffic, features=details.features)
+
+
+def _quorum(cluster: Cluster) -> QuorumStatus | None:
+    try:
+        return QuorumAdmin(cluster).describe()
+    except (KafkaError, ClientError):
+        # Clusters that are older, or that let not everybody ask, are looked at without it.
+        return None
+
+
+def _moves(cluster: Cluster) -> tuple[Reassignment, ...]:
+    try:
+        return tuple(Reassignments(cluster).ongoing())
+    except NotSupportedByBroker:
+        return ()
+    except KafkaError as error:
+        if error.code is ErrorCode.cluster_authorization_failed:
+            return ()
+        raise
+
+
+def _min_isr(cluster: Cluster, topics: Mapping[str, TopicLayout], known: Mapping[str, int]) -> dict[str, int]:
+    """Only of topics that miss a replica: asked anew for them, as somebody may just mend that."""
+    ailing = [
+        topic.name for topic in topics.values() if any(len(one.isr) < len(one.replicas) for one in topic.partitions)
+    ]
+    found = {name: known[name] for name in ailing if name in known}
+    try:
+        for start in range(0, len(ailing), _TOPICS_AT_ONCE):
+            asked = Admin(cluster).topic_configs(ailing[start : start + _TOPICS_AT_ONCE], [_MIN_ISR])
+            for topic, configs in asked.items():
+                found.update((topic, int(one.value)) for one in configs if one.name == _MIN_ISR and one.value)
+    except (KafkaError, ClientError):
+        # A topic may go between two questions.
+        return found
+    return found
+
+
+def _down_since(sight: Sight, before: Sight, now_ms: int) -> dict[int, int]:
+    """Of those that went while somebody looked: for how long the others have been down nobody tells."""
+    down = set(sight.down) | (before.members.keys() - sight.members.keys())
+    still = {broker: since for broker, since in before.down_since_ms.items() if broker in down}
+    serving = set(before.members) - set(before.down)
+    return still | {broker: now_ms for broker in down & serving if broker not in still}

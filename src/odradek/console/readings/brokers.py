@@ -1,0 +1,162 @@
+"""Brokers: who serves, what each carries, and how unevenly."""
+
+from odradek.cli.amounts import format_bytes
+from odradek.client.layout import PartitionLayout
+from odradek.client.placement import spread
+from odradek.client.traffic import Rates
+from odradek.console.readings.health import clock_time
+from odradek.console.readings.sight import Sight
+from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to
+
+UNREGISTER = "Unregister"
+
+COLUMNS = (
+    Column("broker", "Broker"),
+    Column("state", "State"),
+    Column("roles", "Roles"),
+    Column("address", "Address"),
+    Column("rack", "Rack"),
+    Column("leaders", "Leaders", is_number=True),
+    Column("replicas", "Replicas", is_number=True),
+    Column("disk", "Stored", is_number=True),
+    Column("bytes_in", "Bytes in/s", is_number=True),
+    Column("bytes_out", "Bytes out/s", is_number=True),
+)
+
+DISK_COLUMNS = (
+    Column("path", "Log dir"),
+    Column("state", "State"),
+    Column("stored", "Stored", is_number=True),
+    Column("free", "Free", is_number=True),
+    Column("total", "Disk", is_number=True),
+)
+
+HOSTED_COLUMNS = (
+    Column("partition", "Partition"),
+    Column("role", "Role"),
+    Column("size", "Size", is_number=True),
+    Column("bytes_in", "Bytes in/s", is_number=True),
+)
+
+
+def broker_rows(sight: Sight) -> list[Row]:
+    """Also those that are not registered any more while replicas are still assigned to them."""
+    leaders, replicas = _carried(sight)
+    return [
+        _row(sight, broker, leaders.get(broker, 0), replicas.get(broker, 0))
+        for broker in sorted(sight.members.keys() | replicas.keys())
+    ]
+
+
+def skew_sentence(sight: Sight) -> str:
+    leaders, replicas = _carried(sight)
+    online = sorted(sight.reachable)
+    if len(online) < 2:
+        return ""
+    stored = [sum(sight.sizes.get(broker, {}).values()) for broker in online]
+    return (
+        f"Between the most and the least burdened broker: {spread([leaders.get(one, 0) for one in online])} leaders, "
+        f"{spread([replicas.get(one, 0) for one in online])} replicas, {format_bytes(spread(stored))}."
+    )
+
+
+def disk_rows(sight: Sight, broker: int) -> list[Row]:
+    return [
+        Row(
+            one.path,
+            {
+                "path": inert(one.path),
+                "state": Cell("failed", tone=Tone.BAD) if one.has_failed else Cell("online", tone=Tone.GOOD),
+                "stored": format_bytes(sum(one.sizes.values())),
+                "free": _bytes(one.usable_bytes),
+                "total": _bytes(one.total_bytes),
+            },
+        )
+        for one in sight.disks.get(broker, ())
+    ]
+
+
+def hosted_rows(sight: Sight, broker: int) -> list[Row]:
+    """The largest first."""
+    sizes = sight.sizes.get(broker, {})
+    rates = sight.traffic.rates.get(broker, {})
+    hosted = [(name, layout) for name, layout in sight.partitions.items() if broker in layout.replicas]
+    hosted.sort(key=lambda item: (-sizes.get(item[0], 0), item[0]))
+    return [
+        Row(
+            str(name),
+            {
+                "partition": Cell(inert(str(name)), link_to("topics", name.topic)),
+                "role": role_of(broker, layout),
+                "size": format_bytes(sizes[name]) if name in sizes else "not known",
+                "bytes_in": format_bytes(rates[name].bytes_in) if name in rates else "0 B",
+            },
+        )
+        for name, layout in hosted
+    ]
+
+
+def role_of(broker: int, layout: PartitionLayout) -> Cell:
+    if layout.leader == broker:
+        return Cell("leader")
+    if broker in layout.isr:
+        return Cell("in sync")
+    return Cell("out of sync", tone=Tone.WARNING)
+
+
+def state_of(sight: Sight, broker: int) -> Cell:
+    if broker not in sight.members:
+        return Cell("not registered", tone=Tone.BAD)
+    if broker in sight.down:
+        since = sight.down_since_ms.get(broker)
+        return Cell("fenced" + (f" since {clock_time(since)}" if since else ""), tone=Tone.BAD)
+    return Cell("online", tone=Tone.GOOD)
+
+
+def _row(sight: Sight, broker: int, leaders: int, replicas: int) -> Row:
+    member = sight.members.get(broker)
+    sizes = sight.sizes.get(broker)
+    rates = sight.traffic.rates.get(broker)
+    total = sum(rates.values(), start=Rates()) if rates is not None else None
+    may_go = member is not None and member.is_fenced
+    return Row(
+        str(broker),
+        {
+            "broker": Cell(f"Broker {broker}", link_to("brokers", broker)),
+            "state": state_of(sight, broker),
+            "roles": _roles(sight, broker),
+            "address": inert(str(member.address)) if member else "",
+            "rack": inert(member.rack) if member and member.rack else "none",
+            "leaders": f"{leaders:,}",
+            "replicas": f"{replicas:,}",
+            "disk": "not known" if sizes is None else format_bytes(sum(sizes.values())),
+            "bytes_in": "not known" if total is None else format_bytes(total.bytes_in),
+            "bytes_out": "not known" if total is None else format_bytes(total.bytes_out),
+        },
+        (UNREGISTER,) if may_go else (),
+    )
+
+
+def _roles(sight: Sight, broker: int) -> str:
+    if sight.quorum is None or broker not in {voter.id for voter in sight.quorum.voters}:
+        return "broker"
+    return "broker, active controller" if sight.quorum.leader_id == broker else "broker, controller"
+
+
+def _carried(sight: Sight) -> tuple[dict[int, int], dict[int, int]]:
+    leaders: dict[int, int] = {}
+    replicas: dict[int, int] = {}
+    for layout in sight.partitions.values():
+        leaders[layout.leader] = leaders.get(layout.leader, 0) + 1
+        for broker in layout.replicas:
+            replicas[broker] = replicas.get(broker, 0) + 1
+    return leaders, replicas
+
+
+def _bytes(amount: int | None) -> str:
+    return "not told" if amount is None else format_bytes(amount)
+
+
+def heading_of(sight: Sight, broker: int) -> str:
+    hosted = sum(broker in layout.replicas for layout in sight.partitions.values())
+    return f"{_roles(sight, broker)}; {counted(hosted, 'replica')}"

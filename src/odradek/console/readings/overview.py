@@ -1,0 +1,78 @@
+"""The first page: figures of the whole cluster, each with where to look further."""
+
+from odradek.cli.amounts import format_bytes
+from odradek.client.traffic import Rates
+from odradek.console.readings.health import ailing_of
+from odradek.console.readings.sight import Sight
+from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to, listed
+
+COLUMNS = (Column("what", "What"), Column("value", "Now"), Column("detail", "More"))
+
+
+def overview_rows(sight: Sight) -> list[Row]:
+    ailing = ailing_of(sight)
+    rates = sum((rate for held in sight.traffic.rates.values() for rate in held.values()), start=Rates())
+    stored = [size for held in sight.sizes.values() for size in held.values()]
+    online = len(sight.members) - len(sight.down)
+    down = f"down: {listed(sight.down)}" if sight.down else ""
+    rows = [
+        _row("brokers", "Brokers online", f"{online} of {len(sight.members)}", down, link_to("brokers"), bool(down)),
+        _row("controller", "Active controller", *_controller(sight)),
+        _row("topics", "Topics", f"{len(sight.topics):,}", _internal(sight), link_to("topics")),
+        _row("partitions", "Partitions", f"{len(sight.partitions):,}", "", link_to("partitions")),
+        _row("offline", "Offline partitions", *_ailing(ailing.offline), is_bad=bool(ailing.offline)),
+        _row("min-isr", "Below min.insync.replicas", *_ailing(ailing.under_min_isr), is_bad=bool(ailing.under_min_isr)),
+        _row(
+            "under-replicated",
+            "Under-replicated partitions",
+            *_ailing(ailing.under_replicated),
+            is_bad=bool(ailing.under_replicated),
+        ),
+        _row("moves", "Partitions on the move", f"{len(sight.moves):,}", "", link_to("moves")),
+        _row("stored", "Stored, with replicas", format_bytes(sum(stored)), _unknown_disks(sight)),
+        _row("bytes-in", "Written by clients", *_rate(sight, rates.bytes_in)),
+        _row("bytes-out", "Read by clients", *_rate(sight, rates.bytes_out)),
+        _row("cluster-id", "Cluster id", inert(sight.cluster_id)),
+    ]
+    rows += [
+        _row(f"feature-{name}", inert(name), str(level), "finalized feature")
+        for name, level in sorted(sight.features.items())
+    ]
+    return rows
+
+
+def _row(key: str, what: str, value: str, detail: str = "", link: str | None = None, is_bad: bool = False) -> Row:
+    tone = Tone.BAD if is_bad else None
+    return Row(key, {"what": what, "value": Cell(value, link, tone), "detail": inert(detail)})
+
+
+def _controller(sight: Sight) -> tuple[str, str]:
+    if sight.quorum is None:
+        return "not told", "this cluster does not answer for its quorum"
+    voters = sorted(voter.id for voter in sight.quorum.voters)
+    leader = "none" if sight.quorum.leader_id < 0 else f"node {sight.quorum.leader_id}"
+    return leader, f"epoch {sight.quorum.leader_epoch}, {counted(len(voters), 'voter')}: {listed(voters)}"
+
+
+def _internal(sight: Sight) -> str:
+    internal = sum(topic.is_internal for topic in sight.topics.values())
+    return f"{internal} of them the cluster's own" if internal else ""
+
+
+def _ailing(partitions: tuple[object, ...]) -> tuple[str, str]:
+    return f"{len(partitions):,}", listed(partitions, 3)
+
+
+def _unknown_disks(sight: Sight) -> str:
+    unknown = sorted(sight.reachable - sight.disks.keys())
+    return f"without brokers {listed(unknown)}, which did not answer" if unknown else ""
+
+
+def _rate(sight: Sight, bytes_per_s: float) -> tuple[str, str]:
+    """Brokers tell over HTTP, or not at all."""
+    if not sight.traffic.silent:
+        return f"{format_bytes(bytes_per_s)}/s", ""
+    broker, reason = min(sight.traffic.silent.items())
+    if not sight.traffic.rates:
+        return "not known", f"broker {broker}: {reason}"
+    return f"{format_bytes(bytes_per_s)}/s", f"without brokers {listed(sorted(sight.traffic.silent))}: {reason}"

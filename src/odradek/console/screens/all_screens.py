@@ -1,0 +1,18 @@
+"""Every page, and what they all need in the browser."""
+
+from pathlib import Path
+
+from nicegui import app, ui
+
+from odradek.console.console import Console
+from odradek.console.screens.brokers import add_brokers
+from odradek.console.screens.overview import add_overview
+
+_STYLES = Path(__file__).with_name("console.css")
+
+
+def add_screens(console: Console) -> None:
+    app.add_static_file(local_file=_STYLES, url_path="/console.css", max_cache_age=3600)
+    ui.add_head_html('<link rel="stylesheet" href="/console.css">', shared=True)
+    add_overview(console)
+    add_brokers(console)

@@ -1,0 +1,63 @@
+"""All brokers, and one broker with its disks and partitions."""
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.console.actions.brokers import UnregisterBroker
+from odradek.console.console import Console
+from odradek.console.readings import brokers as reading
+from odradek.console.readings.sight import Sight
+from odradek.console.readings.table import page_of
+from odradek.console.screens.change import propose
+from odradek.console.screens.frame import framed
+from odradek.console.screens.widgets import Pager, RowsTable, Text
+
+
+def add_brokers(console: Console) -> None:
+    @ui.page("/brokers")
+    def brokers(request: Request) -> None:
+        with framed(console, request, "Brokers") as frame:
+
+            async def act(key: str, action: str) -> None:
+                await propose(frame, UnregisterBroker(int(key)))
+
+            table = RowsTable(
+                "Brokers", reading.COLUMNS, empty="No broker was seen yet.", on_act=act if frame.may_change else None
+            )
+            skew = Text(classes="o-faint")
+
+            def draw(sight: Sight) -> None:
+                table.show(reading.broker_rows(sight))
+                skew.say(reading.skew_sentence(sight))
+
+            frame.on_look(draw)
+
+    @ui.page("/brokers/{broker}")
+    def broker(request: Request, broker: int) -> None:
+        with framed(console, request, f"Broker {broker}") as frame:
+            page_number = frame.number("page", 1)
+            state = Text(classes="o-faint")
+            Text("Log dirs", "h2")
+            disks = RowsTable("Log dirs", reading.DISK_COLUMNS, empty="This broker did not tell of its log dirs.")
+            Text("Partitions", "h2")
+            hosted = RowsTable("Partitions", reading.HOSTED_COLUMNS, empty="No replica is assigned to this broker.")
+
+            def turn(number: int) -> None:
+                nonlocal page_number
+                page_number = number
+                frame.remember(page=number)
+                draw(console.watch.sight)
+
+            pager = Pager(turn)
+
+            def draw(sight: Sight | None) -> None:
+                if sight is None:
+                    return
+                known = f"{reading.state_of(sight, broker).text}; {reading.heading_of(sight, broker)}"
+                state.say(known)
+                disks.show(reading.disk_rows(sight, broker))
+                page = page_of(reading.hosted_rows(sight, broker), page_number)
+                hosted.show(page.items)
+                pager.show(page)
+
+            frame.on_look(draw)

@@ -1,0 +1,74 @@
+"""The dialog before every change: what would happen is shown, and happens only when it is confirmed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nicegui import ui
+
+from odradek.console.actions.action import Action, Preview
+from odradek.console.console import EXPECTED, Outcome
+from odradek.console.readings.table import Tone
+from odradek.console.screens.frame import Frame
+from odradek.console.screens.widgets import RowsTable, Text, button, enable, text_field
+
+PREVIEW_ROWS = 50
+
+
+async def propose(frame: Frame, action: Action) -> bool:
+    """Whether it was confirmed and has succeeded. What came of it is told on the page."""
+    try:
+        preview = await frame.console.preview(action)
+    except EXPECTED as error:
+        frame.tell(frame.console.explain(error), Tone.BAD)
+        return False
+    if not await _confirm(action, preview):
+        return False
+    outcome: Outcome = await frame.console.carry_out(action, frame.who)
+    frame.tell(outcome.sentence, Tone.GOOD if outcome.has_succeeded else Tone.BAD)
+    if outcome.has_succeeded:
+        await frame.console.watch.renewed()
+        await frame.tick()
+    return outcome.has_succeeded
+
+
+async def _confirm(action: Action, preview: Preview) -> bool:
+    with dialog_named(action.name) as dialog, ui.element("div").classes("o-card"):
+        Text(action.name, "h2")
+        Text(preview.sentence)
+        for warning in preview.warnings:
+            Text(warning, classes="o-tone o-warning").element.style("white-space: normal")
+        if preview.columns:
+            RowsTable("What would change", preview.columns).show(preview.rows[:PREVIEW_ROWS])
+            if len(preview.rows) > PREVIEW_ROWS:
+                Text(f"and {len(preview.rows) - PREVIEW_ROWS:,} more", classes="o-faint")
+        if preview.typed is not None:
+            typed = preview.typed
+            text_field(f"Type {typed} to confirm", on_change=lambda value: enable(confirm, value == typed))
+        with ui.element("div").classes("o-bar"):
+            button("Cancel", lambda: dialog.submit(False), kind="o-plain")
+            if not preview.is_empty:
+                kind = "o-danger" if preview.typed is not None else ""
+                confirm = button(action.name, lambda: dialog.submit(True), kind=kind)
+                enable(confirm, preview.typed is None)
+    answer = await dialog
+    dialog.delete()
+    return bool(answer)
+
+
+def dialog_named(name: str) -> ui.dialog:
+    dialog = ui.dialog()
+    dialog._props["aria-label"] = name
+    return dialog
+
+
+async def fill_in(title: str, draw: Callable[[], Callable[[], Any]], proceed: str) -> Any:
+    """A form: `draw` puts its fields and returns what reads them. None if it was closed without proceeding."""
+    with dialog_named(title) as dialog, ui.element("div").classes("o-card"):
+        Text(title, "h2")
+        read = draw()
+        with ui.element("div").classes("o-bar"):
+            button("Cancel", lambda: dialog.submit(None), kind="o-plain")
+            button(proceed, lambda: dialog.submit(read()))
+    answer = await dialog
+    dialog.delete()
+    return answer

@@ -1,0 +1,133 @@
+"""What surrounds every page: where one can go, how the cluster is, and what was just told."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from inspect import isawaitable
+from typing import Any, Final, TypeVar
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.console.access import WHO
+from odradek.console.console import EXPECTED, Console
+from odradek.console.readings.health import clock_time, health_of
+from odradek.console.readings.sight import Sight
+from odradek.console.readings.table import Tone, link_to
+from odradek.console.screens.widgets import Text, button
+
+T = TypeVar("T")
+
+TICK_S: Final = 0.5
+PLACES: Final = (("Overview", "/"), ("Brokers", "/brokers"))
+_TOGGLE_THEME: Final = """
+const dark = !Quasar.Dark.isActive; Quasar.Dark.set(dark);
+document.cookie = `odradek-theme=${dark ? 'dark' : 'light'}; Path=/; SameSite=Strict; Max-Age=31536000`;
+"""
+
+OnLook = Callable[[Sight], Any]
+
+
+class Frame:
+    """One page in one browser."""
+
+    def __init__(self, console: Console, request: Request, path: str) -> None:
+        self.console: Final = console
+        self.who: Final = str(request.scope.get(WHO, "?"))
+        self.query: Final = dict(request.query_params)
+        self.may_change: Final = not console.settings.is_read_only
+        self._path: Final = path
+        self._on_look: Final[list[OnLook]] = []
+        self._seen: Sight | None = None
+        self._health: Text | None = None
+        self._told = ui.element("div")
+
+    def on_look(self, draw: OnLook) -> None:
+        """`draw` is called with every new view of the cluster, and with the present one if there is any."""
+        self._on_look.append(draw)
+        if self.console.watch.sight is not None:
+            draw(self.console.watch.sight)
+
+    def tell(self, sentence: str, tone: Tone) -> None:
+        self._told.clear()
+        with self._told, ui.element("div").classes(f"o-told o-{tone}") as box:
+            box._props["role"] = "alert"
+            Text(sentence, "div")
+            button("Dismiss", self._told.clear, kind="o-small o-plain")
+
+    async def ask(self, question: Awaitable[T]) -> T | None:
+        """None, and the reason told, if the cluster does not answer or refuses."""
+        try:
+            return await question
+        except EXPECTED as error:
+            self.tell(self.console.explain(error), Tone.BAD)
+            return None
+
+    def remember(self, **query: object) -> None:
+        """Puts what is shown into the address, so that the link can be shared."""
+        ui.navigate.history.replace(link_to(*self._path.strip("/").split("/"), **query))
+
+    def number(self, name: str, default: int) -> int:
+        text = self.query.get(name, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else default
+
+    async def tick(self) -> None:
+        sight = self.console.watch.touch()
+        self._tell_health(sight)
+        if sight is None or sight is self._seen:
+            return
+        self._seen = sight
+        for draw in self._on_look:
+            drawn = draw(sight)
+            if isawaitable(drawn):
+                await drawn
+
+    def put_health(self) -> None:
+        with ui.element("div").classes("o-health") as line:
+            line._props["role"] = "status"
+            self._health = Text("Looking at the cluster …", "span", "o-tone")
+        self._tell_health(self.console.watch.touch())
+
+    def _tell_health(self, sight: Sight | None) -> None:
+        failure = self.console.watch.failure
+        if failure is not None:
+            since = f" What is shown was seen at {clock_time(sight.at_ms)}." if sight else ""
+            self._say(f"The cluster does not answer. {failure}{since}", Tone.BAD)
+        elif sight is not None and sight is not self._seen:
+            health = health_of(sight)
+            self._say(health.sentence, health.tone)
+
+    def _say(self, sentence: str, tone: Tone) -> None:
+        assert self._health is not None
+        self._health.say(sentence)
+        self._health.element.classes(replace=f"o-tone o-{tone}")
+
+
+@contextmanager
+def framed(console: Console, request: Request, title: str) -> Iterator[Frame]:
+    """`title` also names the browser's tab."""
+    path = request.url.path
+    ui.page_title(f"{title} · Odradek")
+    theme = request.cookies.get("odradek-theme")
+    ui.dark_mode({"dark": True, "light": False}.get(theme or ""))
+    with ui.element("header").classes("o-header"):
+        ui.link("Odradek", "/").classes("o-brand")
+        with ui.element("nav") as places:
+            places._props["aria-label"] = "Main"
+            for name, address in PLACES:
+                link = ui.link(name, address)
+                if path == address or (address != "/" and path.startswith(f"{address}/")):
+                    link._props["aria-current"] = "page"
+        if console.settings.is_read_only:
+            ui.label("Read-only")
+        toggle = ui.element("button")
+        toggle._props["type"] = "button"
+        toggle._text = "Light or dark"
+        toggle.on("click", js_handler=f"() => {{ {_TOGGLE_THEME} }}")
+    top = ui.element("div")
+    with ui.element("main").classes("o-main"):
+        Text(title, "h1")
+        frame = Frame(console, request, path)
+        with top:
+            frame.put_health()
+        yield frame
+    ui.timer(TICK_S, frame.tick)

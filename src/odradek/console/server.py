@@ -1,0 +1,64 @@
+"""The console as a process: a port, the pages behind it, and what stands before them."""
+
+import logging
+import socket
+from pathlib import Path
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+from nicegui import app as pages
+from nicegui import ui
+
+from odradek.cli.terminal import say
+from odradek.client.address import Address
+from odradek.console.access import Access
+from odradek.console.console import Console
+from odradek.console.screens.all_screens import add_screens
+from odradek.console.settings import Settings, check_exposure
+
+_FAVICON: Final = "🧵"
+
+
+def serve(settings: Settings) -> None:
+    """Until it is told to end. Raises UserError for settings that are not safe, OSError if the port is taken."""
+    check_exposure(settings)
+    listening = _listen(settings)
+    scheme = "https" if settings.is_encrypted else "http"
+    address = Address(settings.host, listening.getsockname()[1])
+    _quieten()
+    console = Console(settings)
+    add_screens(console)
+    web = FastAPI(openapi_url=None)
+    ui.run_with(web, title="Odradek", favicon=_FAVICON, language="en-US", dark=None, show_welcome_message=False)
+    pages.on_shutdown(console.close)
+    say(f"console: {scheme}://{address}/ for the cluster at {', '.join(map(str, settings.bootstrap))}")
+    if settings.is_read_only:
+        say("read-only: nothing can be changed from here")
+    else:
+        say(f"changes are written to {settings.audit_log}")
+    config = uvicorn.Config(
+        Access(web, settings),
+        log_level="warning",
+        access_log=False,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.private_key,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    return socket.create_server((settings.host.strip("[]"), settings.port), family=family, backlog=128)
+
+
+def _quieten() -> None:
+    """What a browser does is no news to whoever started the console."""
+    for name in ("nicegui", "uvicorn.error", "engineio.server", "socketio.server"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def default_audit_log(environment: dict[str, str], home: Path) -> Path:
+    state = environment.get("XDG_STATE_HOME")
+    return (Path(state) if state else home / ".local" / "state") / "odradek" / "console-audit.jsonl"

@@ -1,0 +1,139 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from odradek.cli.errors import UserError
+from odradek.client.address import Address
+from odradek.console.settings import Settings, check_exposure, is_loopback, read_password
+
+pytest.importorskip("nicegui")
+
+from odradek.console.access import WHO, Access
+
+
+def settings(**more: Any) -> Settings:
+    given = {"bootstrap": (Address("a", 1),), "host": "127.0.0.1", "port": 0, "audit_log": Path("audit")} | more
+    return Settings(**given)
+
+
+class Served:
+    """What came through, and what was answered."""
+
+    def __init__(self, told: Settings) -> None:
+        self.who: list[str] = []
+        self.access = Access(self._inside, told)
+
+    async def _inside(self, scope: Any, receive: Any, send: Any) -> None:
+        self.who.append(scope[WHO])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"inside"})
+
+    def call(
+        self, path: str, *, method: str = "GET", kind: str = "http", body: bytes = b"", **headers: str
+    ) -> list[dict[str, Any]]:
+        sent: list[dict[str, Any]] = []
+        given = {"host": "127.0.0.1:8080"} | headers
+        path, _, query = path.partition("?")
+        scope = {
+            "type": kind,
+            "path": path,
+            "query_string": query.encode(),
+            "method": method,
+            "client": ("10.0.0.9", 1),
+            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+        }
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        asyncio.run(self.access(scope, receive, send))
+        return sent
+
+
+def header(sent: list[dict[str, Any]], name: str) -> str:
+    return str(dict(sent[0]["headers"])[name.encode()].decode())
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({}, "--password-file and --tls-certificate and --tls-key"),
+        ({"password": "secret12"}, "--tls-certificate and --tls-key"),
+        ({"certificate": Path("c"), "private_key": Path("k")}, "--password-file"),
+    ],
+)
+def test_other_machines_are_served_only_with_password_and_tls(more: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError) as refused:
+        check_exposure(settings(host="0.0.0.0", **more))
+    assert f"give {named} too" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_with_both_or_on_this_machine_it_is_served() -> None:
+    check_exposure(settings())
+    check_exposure(settings(host="0.0.0.0", password="secret12", certificate=Path("c"), private_key=Path("k")))
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("localhost", True), ("127.0.0.9", True), ("[::1]", True), ("10.1.1.1", False), ("localhost.evil.com", False)],
+)
+def test_what_this_machine_is_called(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_a_short_password_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "short").write_text("1234567\n")
+    with pytest.raises(UserError, match="at least 8 characters"):
+        read_password(tmp_path / "short")
+
+
+def test_pages_of_other_names_and_origins_do_not_come_in() -> None:
+    served = Served(settings())
+    assert served.call("/", host="rebound.example:8080")[0]["status"] == 403
+    assert served.call("/", origin="https://evil.example")[0]["status"] == 403
+    assert served.call("/", kind="websocket", origin="https://evil.example")[0]["type"] == "websocket.close"
+    assert served.who == []
+    assert served.call("/", origin="http://127.0.0.1:8080")[0]["status"] == 200
+    assert served.who == ["10.0.0.9"]
+
+
+def test_answers_forbid_frames_and_foreign_hosts() -> None:
+    sent = Served(settings()).call("/")
+    assert "frame-ancestors 'none'" in header(sent, "content-security-policy")
+
+
+def test_a_password_is_asked_for_and_a_session_remembers_the_name() -> None:
+    served = Served(settings(password="secret12"))
+    asked = served.call("/topics?page=2")
+    assert (asked[0]["status"], header(asked, "location")) == (303, "/login?next=%2Ftopics%3Fpage%3D2")
+    assert served.call("/socket", kind="websocket")[0]["type"] == "websocket.close"
+    wrong = served.call("/login", method="POST", body=urlencode({"name": "Odd", "password": "no"}).encode())
+    assert wrong[0]["status"] == 403
+    assert b"The password is wrong" in wrong[1]["body"]
+    form = urlencode({"name": "Odd", "password": "secret12", "next": "/topics"}).encode()
+    right = served.call("/login", method="POST", body=form)
+    assert (right[0]["status"], header(right, "location")) == (303, "/topics")
+    cookie = header(right, "set-cookie")
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert served.call("/topics", cookie=cookie.split(";")[0])[0]["status"] == 200
+    assert served.who == ["Odd (10.0.0.9)"]
+
+
+@pytest.mark.parametrize("there", ["//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nx: y"])
+def test_logging_in_leads_nowhere_else(there: str) -> None:
+    served = Served(settings(password="secret12"))
+    form = urlencode({"name": "Odd", "password": "secret12", "next": there}).encode()
+    assert header(served.call("/login", method="POST", body=form), "location") == "/"
+
+
+def test_the_form_shows_markup_as_text() -> None:
+    shown = Served(settings(password="secret12")).call("/login?next=/%22%3E%3Cscript%3E")[1]["body"]
+    assert b"<script>" not in shown
