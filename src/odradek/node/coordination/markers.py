@@ -26,18 +26,8 @@ WRITE_TXN_MARKERS: Final = 27
 TRANSACTIONS_PER_REQUEST_MAX: Final = 500
 BACKOFF_SECONDS_MAX: Final = 1.0
 
-# The partition's leader is another one, or will be, or has too few followers for the moment.
-_PASSING: Final = frozenset(
-    (
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.not_enough_replicas,
-        ErrorCode.not_enough_replicas_after_append,
-        ErrorCode.request_timed_out,
-        ErrorCode.kafka_storage_error,
-        ErrorCode.network_exception,
-    )
-)
+# Somebody has gone on from there: another coordinator, or the same producer in a later epoch. Everything else may pass.
+_REPLACED: Final = frozenset((ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced))
 # No leader of this partition takes transactions, so nothing can be open there.
 _WITHOUT_TRANSACTIONS: Final = frozenset((ErrorCode.unsupported_for_message_format, ErrorCode.unsupported_version))
 
@@ -157,16 +147,15 @@ class MarkerSender:
             code = errors.get(name, ErrorCode.network_exception)
             if code is ErrorCode.none or code in _WITHOUT_TRANSACTIONS:
                 written.add(name)
-            elif code in _PASSING:
-                again.add(name)
-            else:
-                # Somebody has gone on from there: another coordinator, or the same producer in a later epoch.
+            elif code in _REPLACED:
                 logger.warning(
                     "the end of transaction %s is refused by %s (%s), and not told it again",
                     sending.markers.transactional_id,
                     name,
                     code.name.upper(),
                 )
+            else:
+                again.add(name)
         if again:
             self._retry(sending, again)
         if written and sending.is_wanted():

@@ -132,12 +132,14 @@ class TransactionService:
         self._settings: Final = TransactionSettings.of(config)
         self._producer_ids: Final = producer_ids
         self._default_partitions: Final = config.effective_number("transaction.state.log.num.partitions")
-        self._peers: Final = BrokerPeers(config, image)
+        # A connection's answers come in the order of its requests: who joins must not wait for what another's end does.
+        self._ending_peers: Final = BrokerPeers(config, image)
+        self._joining_peers: Final = BrokerPeers(config, image)
         self._markers: Final = MarkerSender(
-            config.node_id, self._peers, image=image, random=random, write_here=write_here
+            config.node_id, self._ending_peers, image=image, random=random, write_here=write_here
         )
         self._joining: Final = Joining(
-            config.node_id, self._peers, image=image, partition_of=self.partition_of, ask_here=self.ask
+            config.node_id, self._joining_peers, image=image, partition_of=self.partition_of, ask_here=self.ask
         )
         kind = TransactionKind(
             self._settings,
@@ -222,7 +224,8 @@ class TransactionService:
         self.coordinators.stop()
         self._markers.stop()
         self._joining.stop()
-        self._peers.close()
+        self._ending_peers.close()
+        self._joining_peers.close()
 
     def _send_markers(self, machine: TransactionMachine, markers: Markers) -> None:
         def is_wanted() -> bool:
