@@ -4,9 +4,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
+from odradek.coordinators.groups.classic_group import ClassicGroup
+from odradek.coordinators.groups.consumer_group import ConsumerGroup
 from odradek.node.coordination import host
 from odradek.node.coordination.host import PartitionHost
-from odradek.sim.planted_bug import plant
+from odradek.sim.planted_bug import always, plant
 from odradek.sim.scenarios import GROUPS
 
 _FORGOTTEN_RECORDS: Final = 3
@@ -57,6 +59,30 @@ GROUP_BUGS: Final = (
         host,
         "replay_log",
         _forget_the_end,
+        scenario=GROUPS,
+    ),
+    plant(
+        "stale-generation-commits",
+        "a commit is taken from whoever was a member once",
+        ClassicGroup,
+        "check_offset_commit",
+        always(None),
+        scenario=GROUPS,
+    ),
+    plant(
+        "stale-member-epoch-commits",
+        "a commit is taken from whoever had the partition once, by the new protocol",
+        ConsumerGroup,
+        "check_offset_commit",
+        always(None),
+        scenario=GROUPS,
+    ),
+    plant(
+        "given-before-given-up",
+        "a partition is given to its next owner while another one still has it",
+        ConsumerGroup,
+        "is_free",
+        always(True),
         scenario=GROUPS,
     ),
 )

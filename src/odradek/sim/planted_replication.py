@@ -17,7 +17,7 @@ from odradek.metadata.records import MetadataRecord
 from odradek.node.replica_fetcher import ReplicaFetcher
 from odradek.node.roles import Roles
 from odradek.partition.partition import Partition
-from odradek.replication.follower import FetchPosition, FollowerState
+from odradek.replication.follower import FetchPosition, FollowerState, Progress
 from odradek.replication.leader import LeaderState
 from odradek.replication.progress import FollowerProgress
 from odradek.sim.planted_bug import always, plant
@@ -142,6 +142,14 @@ def _forget_replicated(sound: Any) -> Any:
             sound(staged, *batch)
 
     return add
+
+
+def _keep_the_log_start(sound: Any) -> Any:
+    def appended(state: FollowerState, log: Any, answer: Any) -> Progress:
+        progress: Progress = sound(state, log, answer)
+        return progress._replace(log_start_offset=log.log_start_offset)
+
+    return appended
 
 
 async def _no_sync(fetcher: ReplicaFetcher) -> None:
@@ -295,6 +303,13 @@ REPLICATION_BUGS: Final = (
         StagedProducers,
         "add",
         _forget_replicated,
+    ),
+    _bug(
+        "log-start-not-passed-on",
+        "what a leader deletes, its followers keep",
+        FollowerState,
+        "appended",
+        _keep_the_log_start,
     ),
     _bug(
         "elected-from-outside",

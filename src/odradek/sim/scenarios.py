@@ -217,6 +217,11 @@ GROUPS: Final = replace(
     has_groups=True,
     node_properties=(
         *_REPLICA_PROPERTIES,
+        ("group.consumer.assignment.interval.ms", ("0", "500")),
+        ("group.consumer.heartbeat.interval.ms", ("200",)),
+        ("group.consumer.min.heartbeat.interval.ms", ("200",)),
+        ("group.consumer.min.session.timeout.ms", ("1500",)),
+        ("group.consumer.session.timeout.ms", ("1500",)),
         ("group.initial.rebalance.delay.ms", ("0", "300")),
         ("group.min.session.timeout.ms", ("1000",)),
         ("min.insync.replicas", ("2",)),

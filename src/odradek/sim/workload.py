@@ -10,6 +10,7 @@ from odradek.sim.clients.chatter import Chatter
 from odradek.sim.clients.cluster_client import LOWEST_VERSION, LOWEST_VERSION_WITH_EPOCHS, ClusterClient
 from odradek.sim.clients.committed_reader import CommittedReader
 from odradek.sim.clients.committer import Committer
+from odradek.sim.clients.consumer_member import ConsumerMember
 from odradek.sim.clients.deleter import Deleter
 from odradek.sim.clients.electorate import Electorate
 from odradek.sim.clients.group_client import GroupClient
@@ -37,7 +38,7 @@ _ADMIN_TOPICS: Final = {"admin1": ("alpha", "beta"), "admin2": ("gamma", "delta"
 ADMIN_TOPICS: Final = tuple(chain.from_iterable(_ADMIN_TOPICS.values()))
 
 # Who comes to an end once he is told to finish, by the beginning of his name.
-_ENDING: Final = ("producer", "transactor", "admin", "rearranger", "committer", "member")
+_ENDING: Final = ("producer", "transactor", "admin", "rearranger", "committer", "member", "consumer", "deleter")
 
 Work = Callable[[ClusterClient], Awaitable[None]]
 
@@ -120,7 +121,10 @@ class Workload:
             self._works[f"committer{number}"] = self._committer(self._groups[-1])
         self._groups.append("team")
         for number in range(self._random.choice((2, 3))):
-            self._works[f"member{number}"] = self._member("team")
+            self._works[f"member{number}"] = self._member(Member, "team")
+        self._groups.append("crew")
+        for number in range(self._random.choice((2, 3))):
+            self._works[f"consumer{number}"] = self._member(ConsumerMember, "crew")
 
     def _add_users_of_replicas(self) -> None:
         self._works["rearranger"] = self._rearranger()
@@ -129,7 +133,7 @@ class Workload:
         if self._random.random() < 0.5:
             self._works["chatter"] = self._now_and_then(Chatter, self._random.choice(self.partitions), 0.2)
         if self._random.random() < 0.5:
-            self._works["deleter"] = self._now_and_then(Deleter, self._random.choice(self.partitions), 1.0)
+            self._works["deleter"] = self._deleter(self._random.choice(self.partitions))
 
     def _add_users_of_transactions(self) -> None:
         self.transactional_partitions.extend(TopicPartition(ACCOUNTS, index) for index in range(3))
@@ -268,7 +272,7 @@ class Workload:
         return work
 
     def _now_and_then(
-        self, kind: type[Spoiler | Witness | Chatter | Deleter], partition: TopicPartition, interval_seconds: float
+        self, kind: type[Spoiler | Witness | Chatter], partition: TopicPartition, interval_seconds: float
     ) -> Work:
         async def work(client: ClusterClient) -> None:
             await kind(client, self.history, partition).run(interval_seconds)
@@ -327,11 +331,19 @@ class Workload:
 
         return work
 
-    def _member(self, group: str) -> Work:
+    def _member(self, kind: type[Member | ConsumerMember], group: str) -> Work:
         async def work(client: ClusterClient) -> None:
-            member = Member(client, self.history, group, self.partitions)
+            member = kind(client, self.history, group, self.partitions)
             self._finishing.append(member)
             await member.run()
+
+        return work
+
+    def _deleter(self, partition: TopicPartition) -> Work:
+        async def work(client: ClusterClient) -> None:
+            deleter = Deleter(client, self.history, partition)
+            self._finishing.append(deleter)
+            await deleter.run(1.0)
 
         return work
 

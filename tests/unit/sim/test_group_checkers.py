@@ -3,8 +3,8 @@
 import pytest
 
 from odradek.base.ids import TopicPartition
-from odradek.sim.checkers.groups import COMMITS_STAY, ONE_OWNER, STALE, check_groups
-from odradek.sim.group_history import NO_GENERATION, NO_OFFSET, Commit, CommitView, GroupHistory, Share
+from odradek.sim.checkers.groups import COMMITS_STAY, ONE_HOLDER, ONE_OWNER, STALE, check_groups
+from odradek.sim.group_history import NO_GENERATION, NO_OFFSET, Commit, CommitView, GroupHistory, Holding, Share
 
 PARTITION = TopicPartition("orders", 0)
 
@@ -85,3 +85,63 @@ def test_nobody_commits_for_a_generation_that_is_over() -> None:
     assert rules(GroupHistory([commit(1, 5.5, None, generation=1)], [], shares)) == []
     assert rules(GroupHistory([commit(1, 5.5, 6, generation=2)], [], shares)) == []
     assert rules(GroupHistory([commit(1, 5.5, 6, generation=1)], [], shares)) == [STALE]
+
+
+def holding(epoch: int, ended: float, *partitions: TopicPartition, member: str = "") -> Holding:
+    member = member or f"member of {epoch}"
+    return Holding(group="crew", member=member, epoch=epoch, partitions=frozenset(partitions), ended=ended)
+
+
+def test_one_owner_in_a_member_epoch() -> None:
+    other = TopicPartition("orders", 1)
+    apart = [holding(1, 1, PARTITION), holding(1, 2, other, member="other"), holding(2, 3, PARTITION, member="other")]
+    assert rules(GroupHistory(holdings=apart)) == []
+    assert rules(GroupHistory(holdings=[*apart, holding(2, 9, PARTITION, other)])) == [ONE_HOLDER]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "began", "ended", "violations"),
+    [
+        # Before the next owner heard of it.
+        (1, 4.5, 6.0, []),
+        # Not answered.
+        (1, 5.5, None, []),
+        # In the epoch of the next owner: Kafka asks no more than that.
+        (2, 5.5, 6.0, []),
+        (1, 5.5, 6.0, [STALE]),
+    ],
+)
+def test_nobody_commits_for_a_partition_that_another_has_in_a_later_epoch(
+    epoch: int, began: float, ended: float | None, violations: list[str]
+) -> None:
+    late = Commit(
+        group="crew",
+        member="member of 1",
+        generation=epoch,
+        partition=PARTITION,
+        offset=1,
+        began=began,
+        ended=ended,
+    )
+    elsewhere = TopicPartition("orders", 1)
+    holdings = [holding(1, 1.0, PARTITION, elsewhere), holding(2, 5.0, PARTITION), holding(3, 5.1, elsewhere)]
+    assert rules(GroupHistory([late], holdings=holdings)) == violations
+
+
+def test_a_member_that_is_behind_may_commit_for_what_is_still_its_own() -> None:
+    holdings = [holding(1, 1.0, PARTITION, member="a"), holding(2, 5.0, PARTITION, member="a")]
+    behind = Commit(group="crew", member="a", generation=1, partition=PARTITION, offset=1, began=5.5, ended=6.0)
+    assert rules(GroupHistory([behind], holdings=holdings)) == []
+
+
+def test_everything_is_shared_out_once_it_has_one_owner() -> None:
+    history, other = GroupHistory(), TopicPartition("orders", 1)
+    everything = frozenset((PARTITION, other))
+    history.hold(holding(1, 1.0, PARTITION, other), "a")
+    history.hold(holding(1, 1.0, other), "b")
+    assert not history.is_shared_out("crew", everything)
+    history.hold(holding(2, 2.0, PARTITION), "a")
+    assert history.is_shared_out("crew", everything)
+    # Members end one after the other.
+    history.hold(holding(3, 3.0), "a")
+    assert history.is_shared_out("crew", everything)

@@ -13,6 +13,7 @@ from odradek.sim.checkers.violation import Violation
 from odradek.sim.group_history import NO_OFFSET, Commit, CommitView, GroupHistory
 
 ONE_OWNER: Final = "14 one owner in each generation"
+ONE_HOLDER: Final = "14 one owner in each member epoch"
 STALE: Final = "14 a stale member cannot commit"
 COMMITS_STAY: Final = "15 an acknowledged commit stays"
 
@@ -20,6 +21,8 @@ COMMITS_STAY: Final = "15 an acknowledged commit stays"
 def check_groups(history: GroupHistory) -> Iterator[Violation]:
     yield from _one_owner(history)
     yield from _nobody_stale(history)
+    yield from _one_holder(history)
+    yield from _nobody_replaced(history)
     commits: dict[tuple[str, TopicPartition], list[Commit]] = defaultdict(list)
     for commit in history.commits:
         commits[commit.group, commit.partition].append(commit)
@@ -45,6 +48,35 @@ def _nobody_stale(history: GroupHistory) -> Iterator[Violation]:
         for share in history.shares:
             if share.group == commit.group and share.generation > commit.generation and share.ended < commit.began:
                 what = f"{commit}, though {share.member} was given its share in {share.generation} before"
+                yield Violation(STALE, what, commit.ended)
+                break
+
+
+def _one_holder(history: GroupHistory) -> Iterator[Violation]:
+    """An assignment has an epoch of its own, and a member enters it when it has given up what is not in it."""
+    holders: dict[tuple[str, int, TopicPartition], str] = {}
+    for holding in history.holdings:
+        for partition in sorted(holding.partitions):
+            holder = holders.setdefault((holding.group, holding.epoch, partition), holding.member)
+            if holder != holding.member:
+                what = f"{holder} and {holding.member} both have {partition} of {holding.group} in {holding.epoch}"
+                yield Violation(ONE_HOLDER, what, holding.ended)
+
+
+def _nobody_replaced(history: GroupHistory) -> Iterator[Violation]:
+    """Who gets a partition gets it in a later epoch than who had it, who has given it up then or was put out. A member
+    may be behind as long as its partition is its own."""
+    for commit in history.commits:
+        if commit.ended is None:
+            continue
+        for holding in history.holdings:
+            if (
+                (holding.group, holding.member != commit.member) == (commit.group, True)
+                and commit.partition in holding.partitions
+                and holding.epoch > commit.generation
+                and holding.ended < commit.began
+            ):
+                what = f"{commit}, though {holding.member} was given it in {holding.epoch} before"
                 yield Violation(STALE, what, commit.ended)
                 break
 

@@ -81,6 +81,10 @@ class ClusterClient:
         """The same client once more: a broker answers one connection's questions one after the other."""
         return ClusterClient(self._ports, self._bootstrap, self._trace, self._lowest_versions)
 
+    def speaking_at_least(self, versions: Mapping[int, int]) -> "ClusterClient":
+        """The same client with connections of its own, which says more; `versions` by API."""
+        return ClusterClient(self._ports, self._bootstrap, self._trace, {**self._lowest_versions, **versions})
+
     def version(self, wire: Wire, api_key: int) -> Schema:
         """Mostly the newest, and always the same for one client: other versions have other bugs."""
         low, high = wire.served[api_key]

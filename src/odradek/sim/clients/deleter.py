@@ -1,5 +1,6 @@
 """Deletes the beginning of a partition now and then: what is gone must not come back with the next leader."""
 
+import asyncio
 from typing import Final
 
 from odradek.base.errors import ErrorCode
@@ -19,20 +20,28 @@ class Deleter:
         self._history: Final = history
         self._partition: Final = partition
         self._reader: Final = Reader(client, history, partition, uses_session=False)
+        self.is_finishing = False
 
     async def run(self, interval_seconds: float) -> None:
-        await self._client.now_and_then(interval_seconds, self._partition, self._delete_some)
+        """Ends with a deletion that was acknowledged: all replicas have taken part in it."""
+        client = self._client
+        while True:
+            await asyncio.sleep(client.random.expovariate(1 / interval_seconds))
+            is_last = self.is_finishing
+            try:
+                end_offset = await self._reader.end_offset()
+                if is_last:
+                    # As little as possible: what is deleted, nobody can look at in the end.
+                    offset = min(await self._reader.start_offset() + 1, end_offset)
+                else:
+                    offset = client.random.randrange(end_offset) if end_offset else 0
+                if await self._delete(offset) and is_last:
+                    return
+            except ConnectionLost as lost:
+                client.note(f"does not know what became of {self._partition}: {lost}")
+                client.forget_leader(self._partition)
 
-    async def _delete_some(self) -> None:
-        try:
-            end_offset = await self._reader.end_offset()
-            if end_offset:
-                await self._delete(self._client.random.randrange(end_offset))
-        except ConnectionLost as lost:
-            self._client.note(f"does not know what became of {self._partition}: {lost}")
-            raise
-
-    async def _delete(self, offset: int) -> None:
+    async def _delete(self, offset: int) -> bool:
         client = self._client
         _, wire = await client.reach_leader(self._partition)
         deletion = Deletion(partition=self._partition, offset=offset)
@@ -42,12 +51,14 @@ class Deleter:
         result = response.topics[0].partitions[0]
         client.note(f"hears of {self._partition} below {offset}: {result.error_code.name}")
         if result.error_code is not ErrorCode.none:
-            return
+            client.forget_leader(self._partition)
+            return False
         heard = client.now
         # In which epoch it was done, the answer does not say: not in a later one than the leader knows of now.
         await client.describe([self._partition.topic], wire)
         deletion.leader_epoch = (await client.leader(self._partition)).epoch
         deletion.ended = heard
+        return True
 
     def _request(self, chosen: Schema, offset: int) -> Message:
         partition = chosen.new("DeleteRecordsPartition", partition_index=self._partition.partition, offset=offset)

@@ -20,9 +20,11 @@ _FIRST_BY_TOPIC_ID: Final = 10
 REFUSALS: Final = frozenset(
     (
         ErrorCode.coordinator_load_in_progress,
+        ErrorCode.fenced_member_epoch,
         ErrorCode.group_id_not_found,
         ErrorCode.illegal_generation,
         ErrorCode.rebalance_in_progress,
+        ErrorCode.stale_member_epoch,
         ErrorCode.unknown_member_id,
     )
 )

@@ -1,4 +1,7 @@
-"""A member of a classic group: joins, assigns where it leads, lives, and commits what it was given."""
+"""A member of a classic group: joins, assigns where it leads, lives, and commits what it was given.
+
+Now and then it stands still for longer than its session lasts, and goes on as if nothing had happened.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,6 +22,8 @@ SYNC_GROUP: Final = 14
 _SESSION_MS: Final = 1500
 _REBALANCE_MS: Final = 2000
 _BEAT_SECONDS: Final = 0.2
+_NAP_PROBABILITY: Final = 0.02
+_NAP_SECONDS: Final = (1.0, 4.0)
 # Where it was; the others end the membership, or only this generation.
 _ELSEWHERE: Final = frozenset(
     (
@@ -82,9 +87,10 @@ class Member:
     async def _work(self, share: tuple[int, ...]) -> None:
         """Until the generation is over."""
         random = self._client.random
+        has_slept = False
         while True:
             is_last = self.is_finishing
-            if random.random() < 0.5 and share:
+            if share and (has_slept or random.random() < 0.5):
                 place = random.choice(share)
                 code = await self._groups.commit(self._partitions[place], self._member_id, self._generation)
             else:
@@ -96,7 +102,8 @@ class Member:
             if is_last:
                 self._has_finished = True
                 return
-            await asyncio.sleep(random.expovariate(1 / _BEAT_SECONDS))
+            has_slept = not self.is_finishing and random.random() < _NAP_PROBABILITY
+            await asyncio.sleep(random.uniform(*_NAP_SECONDS) if has_slept else random.expovariate(1 / _BEAT_SECONDS))
 
     def _check(self, code: ErrorCode) -> None:
         if code is ErrorCode.none:

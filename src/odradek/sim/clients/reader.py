@@ -38,7 +38,7 @@ class Reader:
             try:
                 if self._is_out_of_range:
                     # What it wanted to read may have been deleted.
-                    self.position = max(self.position, await self._ask_offset(EARLIEST))
+                    self.position = max(self.position, await self.start_offset())
                     self._is_out_of_range = False
                 records = await self._read(self.position)
                 if records:
@@ -61,7 +61,7 @@ class Reader:
         """Once, from offset 0 to what is now the end. Raises ConnectionLost."""
         try:
             end_offset = await self.end_offset()
-            self.position = await self._ask_offset(EARLIEST)
+            self.position = await self.start_offset()
             while self.position < end_offset:
                 records = await self._read(self.position)
                 if records:
@@ -74,6 +74,9 @@ class Reader:
 
     async def end_offset(self) -> int:
         return await self._ask_offset(LATEST)
+
+    async def start_offset(self) -> int:
+        return await self._ask_offset(EARLIEST)
 
     async def _ask_offset(self, timestamp: int) -> int:
         client = self._client

@@ -1,0 +1,189 @@
+"""A member of a consumer group: heartbeats alone (KIP-848), partitions given up before others get them, and commits.
+
+As Kafka's own consumer does, it says everything again after an answer that it has not heard. Now and then it stands
+still for longer than its session lasts, and goes on as if nothing had happened; now and then it leaves.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.group_commands import JOINING_EPOCH, LEAVING_EPOCH
+from odradek.base.ids import TopicPartition
+from odradek.protocol.schemas import Message, Schema
+from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
+from odradek.sim.clients.group_client import OFFSET_COMMIT, GroupClient
+from odradek.sim.clients.wire import ConnectionLost
+from odradek.sim.group_history import Holding
+from odradek.sim.history import History
+
+CONSUMER_GROUP_HEARTBEAT: Final = 68
+LOWEST_VERSION_WITH_MEMBER_EPOCHS: Final = {OFFSET_COMMIT: 9}
+_FIRST_WITH_OWN_IDS: Final = 1
+_REBALANCE_MS: Final = 2000
+_BEAT_SECONDS: Final = 0.2
+_SLOW_SECONDS_MAX: Final = 0.5
+_NAP_SECONDS: Final = (1.0, 4.0)
+_NAP_PROBABILITY: Final = 0.03
+_LEAVE_PROBABILITY: Final = 0.02
+# Its place in the group is gone, with everything it had.
+_FENCED: Final = frozenset((ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id))
+
+
+class ConsumerMember:
+    def __init__(
+        self, client: ClusterClient, history: History, group: str, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """It reads the topics of `partitions`; these are all that they have."""
+        self._client: Final = client.speaking_at_least(LOWEST_VERSION_WITH_MEMBER_EPOCHS)
+        self._groups: Final = GroupClient(self._client, history, group)
+        self._history: Final = history.groups
+        self._partitions: Final = frozenset(partitions)
+        self._topics: Final = tuple(dict.fromkeys(partition.topic for partition in partitions))
+        self._member_id = ""
+        self._epoch = JOINING_EPOCH
+        self._owned: frozenset[TopicPartition] = frozenset()
+        self._wanted: frozenset[TopicPartition] = frozenset()
+        self._told: frozenset[TopicPartition] | None = None
+        """What it has last said to own, and been answered. None: it has to say everything."""
+        self.is_finishing = False
+
+    async def run(self) -> None:
+        """Ends once everything has an owner, when nothing new is to be begun."""
+        while True:
+            is_last = self.is_finishing
+            try:
+                await self._step()
+                if is_last and self._history.is_shared_out(self._groups.group, self._partitions):
+                    return
+            except ConnectionLost as lost:
+                self._client.note(f"is not heard: {lost}")
+                self._told = None
+                self._groups.forget_coordinator()
+                await self._client.back_off()
+
+    async def _step(self) -> None:
+        random = self._client.random
+        await self._beat()
+        if self._owned - self._wanted:
+            await asyncio.sleep(random.uniform(0, _SLOW_SECONDS_MAX))
+            # Still its own, and may be the last thing that is heard of it in this epoch.
+            await self._commit_one(self._owned - self._wanted)
+            self._hold(self._owned & self._wanted)
+            return
+        await self._commit_one(self._owned)
+        if not self.is_finishing and random.random() < _LEAVE_PROBABILITY:
+            await self._leave()
+        elif not self.is_finishing and random.random() < _NAP_PROBABILITY:
+            await asyncio.sleep(random.uniform(*_NAP_SECONDS))
+            await self._commit_one(self._owned)
+        await asyncio.sleep(random.expovariate(1 / _BEAT_SECONDS))
+
+    async def _commit_one(self, partitions: frozenset[TopicPartition]) -> None:
+        random = self._client.random
+        if not partitions or random.random() < 0.5:
+            return
+        code = await self._groups.commit(random.choice(sorted(partitions)), self._member_id, self._epoch)
+        if code in _FENCED:
+            self._client.note(f"has to join again: {code.name}")
+            self._begin_anew()
+        elif code is not ErrorCode.none and code is not ErrorCode.stale_member_epoch:
+            raise ConnectionLost(code.name)
+
+    # ---- what it has
+
+    def _hold(self, owned: frozenset[TopicPartition]) -> None:
+        self._owned = owned
+        self._history.hold(
+            Holding(
+                group=self._groups.group,
+                member=self._member_id,
+                epoch=self._epoch,
+                partitions=owned,
+                ended=self._client.now,
+            ),
+            self._client.name,
+        )
+
+    def _begin_anew(self) -> None:
+        self._epoch, self._wanted, self._told = JOINING_EPOCH, frozenset(), None
+        self._hold(frozenset())
+
+    # ---- heartbeats
+
+    async def _beat(self) -> None:
+        is_joining = self._epoch == JOINING_EPOCH
+        ids = await self._topic_ids()
+        said = self._owned
+        says_all = is_joining or self._told is None
+        answer = await self._ask(says_all=says_all, owned=said if says_all or said != self._told else None, ids=ids)
+        if answer.error_code in _FENCED:
+            self._client.note(f"has to join again: {answer.error_code.name}")
+            self._begin_anew()
+            return
+        if answer.error_code is not ErrorCode.none:
+            raise ConnectionLost(answer.error_code.name)
+        self._told = said
+        self._member_id = answer.member_id or self._member_id
+        is_later = answer.member_epoch != self._epoch
+        self._epoch = answer.member_epoch
+        if answer.assignment is not None:
+            names = {topic_id: name for name, topic_id in ids.items()}
+            self._wanted = frozenset(
+                TopicPartition(names[topic.topic_id], index)
+                for topic in answer.assignment.topic_partitions
+                for index in topic.partitions
+            )
+        # In a later epoch it has what it is to have; in the same one also what it has not given up yet.
+        owned = self._wanted if is_later else self._owned | self._wanted
+        if is_later or owned != self._owned:
+            self._hold(owned)
+            self._client.note(f"has {sorted(map(str, owned))} in epoch {self._epoch}")
+
+    async def _leave(self) -> None:
+        self._client.note("leaves")
+        self._hold(frozenset())
+        self._epoch = LEAVING_EPOCH
+        try:
+            await self._ask(says_all=False, owned=None, ids={})
+        finally:
+            self._begin_anew()
+
+    async def _topic_ids(self) -> Mapping[str, UUID | None]:
+        first_of = {partition.topic: partition for partition in sorted(self._partitions, reverse=True)}
+        return {topic: (await self._client.leader(first_of[topic])).topic_id for topic in self._topics}
+
+    async def _ask(
+        self, *, says_all: bool, owned: frozenset[TopicPartition] | None, ids: Mapping[str, UUID | None]
+    ) -> Message:
+        client = self._client
+
+        def build(chosen: Schema) -> Message:
+            if not self._member_id and chosen.version >= _FIRST_WITH_OWN_IDS:
+                self._member_id = f"{client.name}-{client.random.getrandbits(32):08x}"
+            return chosen.new(
+                "ConsumerGroupHeartbeatRequest",
+                group_id=self._groups.group,
+                member_id=self._member_id,
+                member_epoch=self._epoch,
+                rebalance_timeout=milliseconds(_REBALANCE_MS if says_all else -1),
+                subscribed_topic_names=self._topics if says_all else None,
+                topic_partitions=None if owned is None else _by_topic(chosen, owned, ids),
+            )
+
+        wire = await self._groups.coordinator()
+        return await client.ask(wire, CONSUMER_GROUP_HEARTBEAT, build)
+
+
+def _by_topic(
+    chosen: Schema, partitions: frozenset[TopicPartition], ids: Mapping[str, UUID | None]
+) -> tuple[Message, ...]:
+    indexes: dict[str, list[int]] = {}
+    for partition in sorted(partitions):
+        indexes.setdefault(partition.topic, []).append(partition.partition)
+    return tuple(
+        chosen.new_in_request("TopicPartitions", topic_id=ids[topic], partitions=tuple(of_topic))
+        for topic, of_topic in indexes.items()
+    )
