@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim chaos exactly-once bench bench-metadata bench-failover bench-broker-failover bench-replicas pipeline clean
+.PHONY: help run test check sim chaos exactly-once bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench-broker-failover: $(VENV)/.installed-bench ## kill -9 of a partition's lead
 
 bench-replicas: $(VENV)/.installed-bench ## what thousands of replicas cost brokers that do nothing
 	@$(BIN)/python -m bench.replicas $(ARGS)
+
+bench-columns: $(VENV)/.installed-bench ## segments read as Arrow columns, up to fifty million records (ARGS=--quick up to two million)
+	@$(BIN)/python -m bench.columns $(ARGS)
 
 # Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
 pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven

@@ -9,6 +9,7 @@ from typing import Any
 import numba
 from numba.extending import register_jitable
 
+from odradek.arrow.copying import copy_bytes
 from odradek.records.kernels import INNER_KERNELS, add_saturating, read_record, read_varint
 
 for _inner in INNER_KERNELS:
@@ -140,10 +141,10 @@ def copy_parts(data: Any, starts: Any, lengths: Any, first: int, last: int, ends
     `ends` is an Arrow offsets buffer: of row i, entry i + 1. A null part, of length -1, takes nothing.
     """
     for row in range(first, last):
-        start = starts[row]
-        for index in range(lengths[row]):
-            output[filled + index] = data[start + index]
-        filled += max(lengths[row], 0)
+        length = lengths[row]
+        if length > 0:
+            copy_bytes(output, filled, data, starts[row], length)
+            filled += length
         ends[row + 1] = filled
     return filled
 
@@ -186,14 +187,12 @@ def copy_headers(
         count, position = read_varint(data, header_starts[row], size)
         for _ in range(count):
             length, position = read_varint(data, position, size)
-            for index in range(length):
-                names[named + index] = data[position + index]
+            copy_bytes(names, named, data, position, length)
             named += length
             length, position = read_varint(data, position + length, size)
             value_is_there[at] = length >= 0
             if length > 0:
-                for index in range(length):
-                    values[valued + index] = data[position + index]
+                copy_bytes(values, valued, data, position, length)
                 valued += length
                 position += length
             at += 1

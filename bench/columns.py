@@ -1,0 +1,154 @@
+"""`python -m bench.columns`: a topic's segments read as Arrow columns, by size, codec and columns. Needs no Kafka.
+
+Each measurement runs in a fresh process on files in the page cache, after a first pass over a few records that loads
+the compiled code. Rates are per second of processor time of one core: other work on the machine changes them little.
+`--quick` stops at two million records.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import cycle
+from pathlib import Path
+from random import Random
+
+from rich.console import Console
+from rich.table import Table
+
+import odradek
+from bench.products import wide_console
+from bench.report import number
+from bench.results import RESULTS
+from odradek.records.batch import parse_header, patch_offset_and_epoch
+from odradek.records.builder import build_batch
+from odradek.records.compression import Compression
+from odradek.records.record import Record
+from tests.components import ROOT
+
+SIZES = (1_000_000, 5_000_000, 20_000_000, 50_000_000)
+QUICK_SIZES = (500_000, 2_000_000)
+CODECS = (Compression.NONE, Compression.ZSTD)
+COLUMNS = ("key", "value", "offset", "timestamp")
+TOPIC = "columns"
+
+RECORDS_PER_BATCH = 160
+SEGMENT_BYTES = 512 * 1024 * 1024
+# Records of a hundred bytes: eight of key, eighty of value, the rest is Kafka's.
+KEY_BYTES, VALUE_BYTES = 8, 80
+
+BARS_PER_S = {Compression.NONE: 2e6, Compression.ZSTD: 1e6}
+GROWTH_MB_MAX = 64.0
+
+Costs = list[dict[str, float | str]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.columns", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"only up to {QUICK_SIZES[-1]:,} records")
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read:
+        print(json.dumps(_read(options.read)))
+        return 0
+    console = wide_console()
+    costs: Costs = []
+    with tempfile.TemporaryDirectory(prefix="bench-columns-") as directory, console.status("") as status:
+        for codec in CODECS:
+            for size in QUICK_SIZES if options.quick else SIZES:
+                status.update(f"{size:,} records, {codec.name.lower()}")
+                costs.append(_measure(Path(directory, f"{codec.name}-{size}"), codec, size))
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "columns.json").write_text(json.dumps(costs, indent=2) + "\n")
+    _print(costs, console)
+    return 0 if meets_bars(costs) else 1
+
+
+def write_topic(directory: Path, codec: Compression, size: int) -> None:
+    """Sixteen different batches over and over: building each of millions would take longer than all reading."""
+    random = Random(codec)
+    words = [b"user-%06d " % random.randrange(10**6) for _ in range(500)]
+
+    def value() -> bytes:
+        # Half of it text that repeats, half of it not: zstd makes a bit less than half of it.
+        return (b"".join(random.choices(words, k=4)) + random.randbytes(40))[-VALUE_BYTES:]
+
+    batches = [
+        bytearray(
+            build_batch(
+                [
+                    Record(random.randbytes(KEY_BYTES), value(), 1_700_000_000_000 + position)
+                    for position in range(RECORDS_PER_BATCH)
+                ],
+                compression=codec,
+            )
+        )
+        for _ in range(16)
+    ]
+    partition = directory / f"{TOPIC}-0"
+    partition.mkdir(parents=True)
+    offset = 0
+    following = cycle(batches)
+    while offset < size:
+        with (partition / f"{offset:020d}.log").open("wb") as file:
+            while offset < size and file.tell() < SEGMENT_BYTES:
+                data = next(following)
+                patch_offset_and_epoch(data, parse_header(data), offset, 0)
+                file.write(data)
+                offset += RECORDS_PER_BATCH
+
+
+def _measure(directory: Path, codec: Compression, size: int) -> dict[str, float | str]:
+    write_topic(directory, codec, size)
+    command = [sys.executable, "-m", "bench.columns", "--read", str(directory)]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for file in directory.glob("*/*"):
+        file.unlink()
+    return {"codec": codec.name.lower(), **json.loads(answer)}
+
+
+def _read(directory: Path) -> dict[str, float]:
+    for _ in odradek.read_topic(TOPIC, directory=directory, columns=COLUMNS, end=RECORDS_PER_BATCH):
+        pass
+    records = 0
+    begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
+    for batch in odradek.read_topic(TOPIC, directory=directory, columns=COLUMNS):
+        records += batch.num_rows
+    return {
+        "records": records,
+        "seconds": time.perf_counter() - begun_s,
+        "cpu_seconds": time.process_time() - begun_cpu_s,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def rate(one: dict[str, float | str]) -> float:
+    return float(one["records"]) / float(one["cpu_seconds"])
+
+
+def meets_bars(costs: Costs) -> bool:
+    for codec, bar in BARS_PER_S.items():
+        of_codec = [one for one in costs if one["codec"] == codec.name.lower()]
+        peaks = [float(one["peak_mb"]) for one in of_codec]
+        if min(map(rate, of_codec)) < bar or max(peaks) - peaks[0] > GROWTH_MB_MAX:
+            return False
+    return True
+
+
+def _print(costs: Costs, console: Console) -> None:
+    table = Table("codec", "records", "records/s and core", "seconds", "processor seconds", "peak MB")
+    for one in costs:
+        table.add_row(
+            str(one["codec"]),
+            f"{one['records']:,}",
+            f"{rate(one):,.0f}",
+            *(number(float(one[name])) for name in ("seconds", "cpu_seconds", "peak_mb")),
+        )
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
