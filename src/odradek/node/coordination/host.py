@@ -18,6 +18,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, Executor
 from odradek.base.record_form import UnreadableRecord
 from odradek.log.producer_state import Origin
+from odradek.node.coordination.alarm import Alarm
 from odradek.node.coordination.loading import replay_log
 from odradek.node.coordination.machine import A, C, CoordinatorKind, Machine, R, Step, Token, UnservedRecord
 from odradek.node.coordination.parked import ParkedSteps
@@ -37,6 +38,8 @@ DEADLINES_IN_A_ROW: Final = 64
 RETRY_SECONDS: Final = 1.0
 # By a fault of ours, or of somebody who wrote to its partition: then the log is to be trusted, and the machine is not.
 OUT_OF_STEP: Final = "the coordinator of %s is out of step with its log, and loaded again"
+
+NOT_SERVED: Final = "%s could not be read: its coordinator is not served"
 
 
 class State(Enum):
@@ -93,8 +96,8 @@ class PartitionHost(Generic[C, A, R]):
         self._asked: Final[dict[Token, PendingAnswer]] = {}
         self._next_token = 0
         self._ending: Final[dict[asyncio.Future[ErrorCode], None]] = {}
-        self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_ms = 0
+        self._alarm: Final = Alarm(self._wake)
+        self._retry: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
     # ---- what others ask
@@ -175,8 +178,9 @@ class PartitionHost(Generic[C, A, R]):
         self._state = State.CLOSED
         if self._task is not None:
             self._task.cancel()
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._retry is not None:
+            self._retry.cancel()
+        self._alarm.cancel()
         self._due.clear()
         self._parked.close()
         if was_active:
@@ -212,7 +216,7 @@ class PartitionHost(Generic[C, A, R]):
                 # It has moved to another log dir meanwhile.
                 self._try_again()
         except Exception:
-            logger.exception("%s could not be read: its coordinator is not served", name)
+            logger.exception(NOT_SERVED, name)
             self._state = State.FAILED
         else:
             seconds = self._clock.monotonic() - began
@@ -221,11 +225,11 @@ class PartitionHost(Generic[C, A, R]):
 
     def _fail_to_load(self, error: Exception) -> None:
         self._state = State.FAILED
-        logger.error("%s could not be read: its coordinator is not served: %s", self.partition.name, error)
+        logger.error(NOT_SERVED + ": %s", self.partition.name, error)
 
     def _try_again(self) -> None:
         """Unless the disk is given up, or leadership: this host is closed then."""
-        self._alarm = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._out_of_step, self.partition)
+        self._retry = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._out_of_step, self.partition)
 
     def _activate_when_committed(self) -> None:
         """A new leader may not know yet that the last of what it has was committed, and told to clients."""
@@ -238,9 +242,15 @@ class PartitionHost(Generic[C, A, R]):
 
     def _activate(self) -> None:
         self._machine.advance(self.partition.high_watermark)
+        try:
+            steps = self._machine.loaded(self._time.now_ms())
+        except Exception:
+            logger.exception(NOT_SERVED, self.partition.name)
+            self._state = State.FAILED
+            return
         self._state = State.ACTIVE
         # Before what was to be done as soon as it is loaded.
-        for step in reversed(self._machine.loaded(self._time.now_ms())):
+        for step in reversed(steps):
             self._due.appendleft(lambda _, step=step: self._prepare(step))  # type: ignore[misc]
         self._work_off()
 
@@ -261,7 +271,7 @@ class PartitionHost(Generic[C, A, R]):
                 if write is not None and not self._append(write):
                     return
             if self._state is State.ACTIVE:
-                self._set_alarm()
+                self._alarm.set(self._machine.next_deadline_ms(), self._time.now_ms)
         except Exception:
             logger.exception(OUT_OF_STEP, self.partition.name)
             self._out_of_step(self.partition)
@@ -314,25 +324,29 @@ class PartitionHost(Generic[C, A, R]):
 
     async def _append_in_turn(self, write: _Write) -> None:
         """The disk is slow: nothing is asked of the machine before this is written."""
-        code = ErrorCode.none
+        try:
+            code = await self._append_all_in_turn(write)
+            if self._state is State.ACTIVE:
+                write.then(code)
+        except Exception:
+            logger.exception(OUT_OF_STEP, self.partition.name)
+            self._out_of_step(self.partition)
+        if self._state is State.ACTIVE:
+            self._work_off()
+
+    async def _append_all_in_turn(self, write: _Write) -> ErrorCode:
         try:
             for data, appended_at in write.batches:
                 appended = await self.partition.append_in_turn(
                     memoryview(data), parse_batches(data), Origin.COORDINATOR, write.transaction_version
                 )
                 if self._state is not State.ACTIVE:
-                    return
+                    return ErrorCode.not_coordinator
                 self._appended(appended.first_offset, appended.last_offset, appended_at)
             self.partition.sync_what_needs_it()
         except (KafkaError, OSError) as error:
-            code = self._code_of(error)
-        except Exception:
-            logger.exception(OUT_OF_STEP, self.partition.name)
-            self._out_of_step(self.partition)
-            return
-        if self._state is State.ACTIVE:
-            write.then(code)
-            self._work_off()
+            return self._code_of(error)
+        return ErrorCode.none
 
     def _check_may_append(self) -> None:
         self.partition.check_leader()
@@ -392,18 +406,7 @@ class PartitionHost(Generic[C, A, R]):
 
     # ---- time
 
-    def _set_alarm(self) -> None:
-        at_ms = self._machine.next_deadline_ms()
-        if at_ms is None or (self._alarm is not None and self._alarm_ms <= at_ms):
-            return
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm_ms = at_ms
-        delay_ms = max(0, at_ms - self._time.now_ms())
-        self._alarm = asyncio.get_running_loop().call_later(delay_ms / 1000, self._wake)
-
     def _wake(self) -> None:
-        self._alarm = None
         for _ in range(DEADLINES_IN_A_ROW):
             self._due.append(lambda now_ms: self._prepare(self._machine.pass_deadline(now_ms)))
         if not self._is_stepping:

@@ -13,7 +13,7 @@ from odradek.records.builder import build_batch
 from odradek.records.control import EndTransactionMarker
 from odradek.records.record import Record
 from odradek.waiting.pending_answer import PendingAnswer
-from tests.unit.node.coordination.tally import Answer, Ask, Break, Broker, Clear, Count, run
+from tests.unit.node.coordination.tally import Answer, Ask, Break, Broker, Clear, Count, Tally, run
 
 NONE = ErrorCode.none
 
@@ -72,10 +72,10 @@ def test_who_has_gone_is_not_told(tmp_path: Path) -> None:
 
 def test_replicas_that_take_too_long(tmp_path: Path) -> None:
     async def work() -> None:
-        broker = Broker(tmp_path, write_timeout_ms=50)
+        broker = Broker(tmp_path, write_timeout_ms=300)
         broker.lead(alone=False)
         first = asyncio.ensure_future(broker.answer(Count("a")))
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(0.15)
         second = asyncio.ensure_future(broker.answer(Count("a", waits_for_written=True)))
         assert await first == Answer(ErrorCode.request_timed_out)
         assert not second.done()
@@ -377,3 +377,50 @@ def test_a_transaction_ends(tmp_path: Path) -> None:
         assert broker.machine.markers == [(5, True, 0), (5, True, 1)]
 
     run(work())
+
+
+def test_a_fault_behind_an_answer_costs_a_reload_on_a_slow_disk_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Answer) -> None:
+        raise RuntimeError("a fault")
+
+    async def work() -> None:
+        broker = Broker(tmp_path)
+        broker.lead()
+        broker.pace.slow = True
+        asked = broker.ask(Count("a"))
+        assert isinstance(asked, PendingAnswer)
+        asked.then(fail)
+        await broker.partition.settled()
+        await asyncio.sleep(0.01)
+        await broker.loaded()
+        assert await broker.answer(Count("a")) == Answer(NONE, 2)
+
+    with caplog.at_level(logging.ERROR):
+        run(work())
+    assert "out of step" in caplog.text
+
+
+def test_a_machine_that_fails_when_it_is_loaded_is_not_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    async def work() -> None:
+        broker = Broker(tmp_path)
+        broker.lead(alone=False)
+        broker.ask(Count("a"))
+        monkeypatch.setattr(Tally, "loaded", fail)
+        broker.lead(2, alone=False)
+        await asyncio.sleep(0.02)
+        told: list[ErrorCode] = []
+        broker.partition.when_committed(1, 2, told.append)
+        broker.replicate()
+        assert told == [NONE]
+        assert broker.ask(Ask("a")) == Answer(ErrorCode.not_coordinator)
+
+    with caplog.at_level(logging.ERROR):
+        run(work())
+    assert "its coordinator is not served" in caplog.text
