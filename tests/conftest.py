@@ -14,10 +14,16 @@ import pytest
 
 from tests import components
 from tests.cluster.networks import find_namespaces
-from tests.kafka.apache_kafka import kafka_libs
+from tests.kafka.apache_kafka import kafka_libs, kafka_streams_libs
 
 # A test that asks for one of these fixtures gets the marker, so that `-m "not kafka"` leaves it out.
-_MARKER_OF_FIXTURE = {"apache_kafka_libs": "kafka", "kcat": "kcat", "kafkajs": "node", "namespaces": "netns"}
+_MARKER_OF_FIXTURE = {
+    "apache_kafka_libs": "kafka",
+    "streams_libs": "kafka",
+    "kcat": "kcat",
+    "kafkajs": "node",
+    "namespaces": "netns",
+}
 
 # Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
 # leave of the machine. Of the others two run at a time: one of those with a node or two, one of the rest.
@@ -115,6 +121,11 @@ def measured(record_property: Callable[[str, object], None]) -> Callable[[str], 
 @pytest.fixture(scope="session")
 def apache_kafka_libs() -> Path:
     return components.require("Apache Kafka 4.3.1", kafka_libs)
+
+
+@pytest.fixture(scope="session")
+def streams_libs() -> Path:
+    return components.require("Kafka Streams 4.3.1", kafka_streams_libs)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from tests.node_process import NodeProcess
 
 VERSION = "4.3.1"
 ARTIFACTS = ("kafka_2.13", "kafka-tools", "kafka-shell")
+STREAMS_ARTIFACTS = ("kafka-streams",)
 TOOL_TIMEOUT_S = 120
 
 # A tool lives for a second: compiling it well would take longer than running it.
@@ -34,23 +35,32 @@ _DEPENDENCY = (
 
 def kafka_libs() -> Path:
     """The directory of Kafka's jars, fetched on first need. Raises ComponentMissing without Java or Maven."""
+    return _libs("ODRADEK_KAFKA_LIBS", f"kafka-{VERSION}", ARTIFACTS)
+
+
+def kafka_streams_libs() -> Path:
+    """As `kafka_libs`, for applications of Kafka Streams: a client with a database of its own, and no broker."""
+    return _libs("ODRADEK_KAFKA_STREAMS_LIBS", f"kafka-streams-{VERSION}", STREAMS_ARTIFACTS)
+
+
+def _libs(variable: str, name: str, artifacts: Sequence[str]) -> Path:
     find_program("java")
-    if given := os.environ.get("ODRADEK_KAFKA_LIBS"):
+    if given := os.environ.get(variable):
         return Path(given)
-    libs = cache_directory() / f"kafka-{VERSION}"
+    libs = cache_directory() / name
     complete = libs / ".complete"
-    if not complete.exists() or complete.read_text() != " ".join(ARTIFACTS):
-        _fetch_jars(libs)
-        complete.write_text(" ".join(ARTIFACTS))
+    if not complete.exists() or complete.read_text() != " ".join(artifacts):
+        _fetch_jars(libs, artifacts)
+        complete.write_text(" ".join(artifacts))
     return libs
 
 
-def _fetch_jars(libs: Path) -> None:
+def _fetch_jars(libs: Path, artifacts: Sequence[str]) -> None:
     maven = find_program("mvn")
     libs.mkdir(parents=True, exist_ok=True)
     pom = libs / "pom.xml"
     pom.write_text(
-        _POM.format(dependencies="".join(_DEPENDENCY.format(artifact=name, version=VERSION) for name in ARTIFACTS))
+        _POM.format(dependencies="".join(_DEPENDENCY.format(artifact=name, version=VERSION) for name in artifacts))
     )
     command = [maven, "--batch-mode", "--quiet", "--file", str(pom)]
     command += ["dependency:copy-dependencies", f"-DoutputDirectory={libs}"]
