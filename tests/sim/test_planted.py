@@ -15,15 +15,15 @@ OTHER_SEEDS = 100
 SEARCH_SECONDS_MAX = 90.0
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", BUGS)
 def test_planted_bugs_are_found(name: str) -> None:
     seed, _ = json.loads(FOUND_BY.read_text())[name]
     assert seed < SEEDS_MAX
-    began = time.monotonic()
+    began = time.process_time()
     for one in (seed, *range(OTHER_SEEDS)):
         if broken_rule(one, name):
             return
-        if time.monotonic() - began > SEARCH_SECONDS_MAX:
+        if time.process_time() - began > SEARCH_SECONDS_MAX:
             break
     pytest.fail(f"found neither by seed {seed} nor by others: python -m tests.sim {name}")
