@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import ConsumerGroupType
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kio.schema.errors import ErrorCode
 
@@ -15,7 +16,7 @@ from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection
 from tests.wire.plain_requests import create_topic, until
-from tests.wire.test_groups import PARTITIONS, RECORDS, Reader, poll_until, write
+from tests.wire.test_groups import PARTITIONS, RECORDS, Reader, committed, numbers, poll_until, write
 
 TOPIC = "goes-from-one-to-the-other"
 GROUP = "stays-what-it-is"
@@ -133,6 +134,16 @@ class TestJava:
     def test_a_regular_expression(self, broker: NodeProcess, filled: str, java_members: JavaProgram) -> None:
         told = java_members.ask("read", broker.bootstrap, filled, f"~{filled[:-1]}.", 1, RECORDS, "consumer")
         assert told == [f"records {RECORDS} shares {PARTITIONS}"]
+
+    def test_console_consumer(self, broker: NodeProcess, filled: str, admin: AdminClient, tools: KafkaTools) -> None:
+        about = ("--topic", filled, "--group", filled, "--command-property", "group.protocol=consumer")
+        read = tools.console_consumer(
+            *about, "--from-beginning", "--max-messages", str(RECORDS), "--timeout-ms", "20000"
+        )
+        assert sorted(numbers(read)) == list(range(RECORDS))
+        (listed,) = (one for one in admin.list_consumer_groups().result(20).valid if one.group_id == filled)
+        assert listed.type is ConsumerGroupType.CONSUMER
+        assert committed(broker, filled, filled) == dict.fromkeys(range(PARTITIONS), RECORDS // PARTITIONS)
 
     def test_the_tool_describes_it(self, broker: NodeProcess, filled: str, apache_kafka_libs: Path) -> None:
         reader = NewReader(broker, filled, filled)
