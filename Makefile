@@ -54,6 +54,9 @@ bench-replicas: $(VENV)/.installed-bench ## what thousands of replicas cost brok
 bench-columns: $(VENV)/.installed-bench ## segments read as Arrow columns, up to fifty million records (ARGS=--quick up to two million)
 	@$(BIN)/python -m bench.columns $(ARGS)
 
+bench-groups: $(VENV)/.installed-bench ## what a thousand groups cost three brokers, and groups whose brokers go (MINUTES=10, ARGS=--quick)
+	@$(BIN)/python -m bench.groups $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
 # Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
 pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven
 	@$(BIN)/python -m pipelines.orders $(ARGS)

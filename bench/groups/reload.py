@@ -1,0 +1,90 @@
+"""Committed offsets after the coordinator's death: how long until its successor answers for all of them."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from itertools import count, islice
+from typing import Any
+
+import uvloop
+
+from bench import coordinators
+from bench.groups.cluster import addresses, create_topic, three_brokers
+from bench.lines import Line, LineClosed, connect
+from odradek.base.errors import ErrorCode
+from odradek.base.java_hash import partition_of
+from odradek.client.address import Address
+from tests.apis import Api
+from tests.cluster.real_cluster import RealCluster
+
+TOPIC = "offsets"
+PARTITIONS = 1000
+COORDINATORS = 50
+COMMIT_VERSION, FETCH_VERSION = 9, 9
+RETRY_S = 0.01
+WAIT_S_MAX = 120.0
+
+
+def measure(offsets: int) -> float:
+    """Seconds from kill -9 until every group's offsets are fetched. All groups belong to one coordinator."""
+    with three_brokers() as cluster, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        create_topic(cluster, TOPIC, PARTITIONS)
+        return runner.run(_measure(cluster, list(islice(_groups(), offsets // PARTITIONS))))
+
+
+def _groups() -> Iterator[str]:
+    """Names that the same partition of the internal topic holds."""
+    return (name for name in map("reloaded-{}".format, count()) if partition_of(name, COORDINATORS) == 0)
+
+
+async def _measure(cluster: RealCluster, groups: list[str]) -> float:
+    address = await coordinators.find(coordinators.GROUP, groups[0], addresses(cluster))
+    line = await connect(address)
+    for group in groups:
+        await _commit(line, group)
+    victim = next(node for node in cluster.nodes.values() if node.address == address)
+    others = [one for one in addresses(cluster) if one != address]
+    began_at = time.monotonic()
+    victim.kill()
+    async with asyncio.timeout(WAIT_S_MAX):
+        for group in groups:
+            await _until_fetched(group, others)
+    return time.monotonic() - began_at
+
+
+async def _commit(line: Line, group: str) -> None:
+    partitions = [
+        {"partition_index": index, "committed_offset": index, "committed_leader_epoch": -1}
+        for index in range(PARTITIONS)
+    ]
+    topics = [{"name": TOPIC, "partitions": partitions}]
+    fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
+    async with asyncio.timeout(WAIT_S_MAX):
+        while True:
+            answer = await line.ask(Api.OFFSET_COMMIT, COMMIT_VERSION, fields)
+            if all(one.error_code is ErrorCode.none for one in answer.topics[0].partitions):
+                return
+            await asyncio.sleep(RETRY_S)
+
+
+async def _until_fetched(group: str, brokers: list[Address]) -> None:
+    while True:
+        for broker in brokers:
+            answer = await _fetch(group, broker)
+            if answer is not None and answer.error_code is ErrorCode.none:
+                (topic,) = answer.topics
+                found = {one.partition_index: one.committed_offset for one in topic.partitions}
+                assert found == {index: index for index in range(PARTITIONS)}, f"{group} has lost offsets"
+                return
+        await asyncio.sleep(RETRY_S)
+
+
+async def _fetch(group: str, broker: Address) -> Any | None:
+    try:
+        line = await connect(broker)
+        fields = {"groups": [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}]}
+        answer = await line.ask(Api.OFFSET_FETCH, FETCH_VERSION, fields)
+    except LineClosed:
+        return None
+    line.close()
+    return answer.groups[0]
