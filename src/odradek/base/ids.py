@@ -1,6 +1,8 @@
 """Names of things: partitions, nodes, and the 22-character form in which Kafka writes uuids."""
 
 import base64
+from collections.abc import Iterable
+from itertools import groupby
 from typing import NamedTuple
 from uuid import UUID
 
@@ -18,6 +20,12 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def partitions_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
+    """As most messages have them: topics by name, and the numbers of each, in order."""
+    by_topic = groupby(sorted(partitions), key=lambda one: one.topic)
+    return {topic: tuple(one.partition for one in some) for topic, some in by_topic}
 
 
 def uuid_to_text(value: UUID) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.cli.errors import UserError
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownPartition
@@ -24,10 +24,8 @@ def partitions_named(cluster: Cluster, names: Sequence[str], option: str) -> lis
 
 def name_partitions(partitions: Iterable[TopicPartition]) -> str:
     """`orders:0,1 payments:2`."""
-    by_topic: dict[str, list[str]] = {}
-    for one in sorted(partitions):
-        by_topic.setdefault(one.topic, []).append(str(one.partition))
-    return " ".join(f"{topic}:{','.join(numbers)}" for topic, numbers in by_topic.items())
+    by_topic = partitions_by_topic(partitions)
+    return " ".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in by_topic.items())
 
 
 def _parse(name: str, option: str) -> tuple[str, list[int] | None]:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.coordinators import (
@@ -135,16 +135,15 @@ class Groups:
                     partitions=tuple(
                         chosen.new(
                             "OffsetCommitRequestPartition",
-                            partition_index=one.partition,
-                            committed_offset=offsets[one],
+                            partition_index=index,
+                            committed_offset=offsets[TopicPartition(topic, index)],
                             committed_leader_epoch=-1,
-                            commit_timestamp=-1,
                             committed_metadata="",
                         )
-                        for one in partitions
+                        for index in indexes
                     ),
                 )
-                for topic, partitions in _by_topic(offsets).items()
+                for topic, indexes in partitions_by_topic(offsets).items()
             )
             return chosen.new(
                 "OffsetCommitRequest",
@@ -152,7 +151,6 @@ class Groups:
                 generation_id_or_member_epoch=-1,
                 member_id="",
                 group_instance_id=None,
-                retention_time_ms=-1,
                 topics=topics,
             )
 
@@ -172,10 +170,10 @@ class Groups:
                     "OffsetDeleteRequestTopic",
                     name=topic,
                     partitions=tuple(
-                        chosen.new("OffsetDeleteRequestPartition", partition_index=one.partition) for one in some
+                        chosen.new("OffsetDeleteRequestPartition", partition_index=index) for index in indexes
                     ),
                 )
-                for topic, some in _by_topic(partitions).items()
+                for topic, indexes in partitions_by_topic(partitions).items()
             )
             return chosen.new("OffsetDeleteRequest", group_id=group_id, topics=topics)
 
@@ -353,10 +351,3 @@ def _refusals(response: Message) -> dict[TopicPartition, KafkaError]:
         for one in topic.partitions
         if one.error_code is not ErrorCode.none
     }
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    found: dict[str, list[TopicPartition]] = {}
-    for one in sorted(partitions):
-        found.setdefault(one.topic, []).append(one)
-    return found

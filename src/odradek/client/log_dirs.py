@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.protocol.schemas import Message, Schema
@@ -36,12 +36,9 @@ def _ask(cluster: Cluster, broker: int, partitions: Collection[TopicPartition] |
     def build(chosen: Schema) -> Message:
         if partitions is None:
             return chosen.new("DescribeLogDirsRequest", topics=None)
-        by_topic: dict[str, list[int]] = {}
-        for one in partitions:
-            by_topic.setdefault(one.topic, []).append(one.partition)
         topics = tuple(
-            chosen.new("DescribableLogDirTopic", topic=topic, partitions=tuple(numbers))
-            for topic, numbers in by_topic.items()
+            chosen.new("DescribableLogDirTopic", topic=topic, partitions=numbers)
+            for topic, numbers in partitions_by_topic(partitions).items()
         )
         return chosen.new("DescribeLogDirsRequest", topics=topics)
 

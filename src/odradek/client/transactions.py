@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
@@ -232,11 +232,9 @@ class Transactions:
 
 
 def _producers_request(partitions: Sequence[TopicPartition], chosen: Schema) -> Message:
-    by_topic: dict[str, list[int]] = {}
-    for one in partitions:
-        by_topic.setdefault(one.topic, []).append(one.partition)
     topics = tuple(
-        chosen.new("TopicRequest", name=topic, partition_indexes=tuple(numbers)) for topic, numbers in by_topic.items()
+        chosen.new("TopicRequest", name=topic, partition_indexes=indexes)
+        for topic, indexes in partitions_by_topic(partitions).items()
     )
     return chosen.new("DescribeProducersRequest", topics=topics)
 

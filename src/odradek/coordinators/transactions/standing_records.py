@@ -1,9 +1,8 @@
 """A standing as its record tells it, and back."""
 
-from itertools import groupby
 from typing import Final
 
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.base.record_form import UnreadableRecord
 
 from .records import TopicInTransaction, TransactionLogKey, TransactionLogValue, TransactionRecord
@@ -62,6 +61,6 @@ def standing_of(value: TransactionLogValue) -> Standing:
 
 def _by_topic(partitions: frozenset[TopicPartition]) -> tuple[TopicInTransaction, ...]:
     return tuple(
-        TopicInTransaction(topic=topic, partition_ids=tuple(one.partition for one in group))
-        for topic, group in groupby(sorted(partitions), key=lambda one: one.topic)
+        TopicInTransaction(topic=topic, partition_ids=indexes)
+        for topic, indexes in partitions_by_topic(partitions).items()
     )

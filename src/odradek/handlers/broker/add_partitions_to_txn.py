@@ -5,11 +5,10 @@ many at once, some only to verify.
 """
 
 from collections.abc import Mapping
-from itertools import groupby
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.base.transaction_commands import EPOCHS_RISE_SINCE, AddPartitions, VerifyAnswer, VerifyPartitions
 from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with_all
 from odradek.handlers.broker.hosted_partition import is_known
@@ -111,11 +110,11 @@ def _topics(errors: _Errors, context: RequestContext) -> tuple[Message, ...]:
             results_by_partition=tuple(
                 context.new(
                     "AddPartitionsToTxnPartitionResult",
-                    partition_index=name.partition,
-                    partition_error_code=errors[name],
+                    partition_index=index,
+                    partition_error_code=errors[TopicPartition(topic, index)],
                 )
-                for name in names
+                for index in indexes
             ),
         )
-        for topic, names in groupby(sorted(errors), key=lambda name: name.topic)
+        for topic, indexes in partitions_by_topic(errors).items()
     )

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
 from typing import Final
 
+from odradek.base.ids import partitions_by_topic
 from odradek.base.transaction_commands import NO_TIMESTAMP, DescribedTransaction
 from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED
 from odradek.handlers.context import BrokerPort, RequestContext
@@ -53,7 +53,7 @@ def _state(one: DescribedTransaction, context: RequestContext) -> Message:
         producer_id=one.producer.producer_id,
         producer_epoch=one.producer.producer_epoch,
         topics=tuple(
-            context.new("TopicData", topic=topic, partitions=tuple(name.partition for name in names))
-            for topic, names in groupby(one.partitions, key=lambda name: name.topic)
+            context.new("TopicData", topic=topic, partitions=indexes)
+            for topic, indexes in partitions_by_topic(one.partitions).items()
         ),
     )

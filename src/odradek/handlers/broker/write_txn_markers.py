@@ -6,11 +6,10 @@ group coordinator, which has to know of them. Since version 2 a marker says by w
 
 import asyncio
 from collections.abc import Mapping
-from itertools import groupby
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ids import TopicPartition
+from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.base.transaction_commands import Markers
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.log.producer_state import Origin
@@ -136,11 +135,11 @@ def _topics(errors: Errors, context: RequestContext) -> tuple[Message, ...]:
             partitions=tuple(
                 context.new(
                     "WritableTxnMarkerPartitionResult",
-                    partition_index=name.partition,
-                    error_code=errors[name],
+                    partition_index=index,
+                    error_code=errors[TopicPartition(topic, index)],
                 )
-                for name in names
+                for index in indexes
             ),
         )
-        for topic, names in groupby(sorted(errors), key=lambda name: name.topic)
+        for topic, indexes in partitions_by_topic(errors).items()
     )

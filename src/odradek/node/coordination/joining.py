@@ -6,11 +6,10 @@ AddPartitionsToTxn, as brokers send it. A coordinator on this broker is asked wi
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from odradek.base.errors import ErrorCode
-from odradek.base.ids import NO_LEADER, TopicPartition
+from odradek.base.ids import NO_LEADER, TopicPartition, partitions_by_topic
 from odradek.base.transaction_commands import (
     EPOCHS_RISE_SINCE,
     AddPartitions,
@@ -174,10 +173,8 @@ def _request(chosen: Schema, commands: list[AddPartitions | VerifyPartitions]) -
                 producer_epoch=command.producer_epoch,
                 verify_only=isinstance(command, VerifyPartitions),
                 topics=tuple(
-                    chosen.new(
-                        "AddPartitionsToTxnTopic", name=topic, partitions=tuple(name.partition for name in names)
-                    )
-                    for topic, names in groupby(sorted(command.partitions), key=lambda name: name.topic)
+                    chosen.new("AddPartitionsToTxnTopic", name=topic, partitions=indexes)
+                    for topic, indexes in partitions_by_topic(command.partitions).items()
                 ),
             )
             for command in commands

@@ -7,11 +7,10 @@ none that is gone. Only the coordinator's own end ends it; the next one begins a
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import groupby
 from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode
-from odradek.base.ids import NO_LEADER, TopicPartition
+from odradek.base.ids import NO_LEADER, TopicPartition, partitions_by_topic
 from odradek.base.ports import Random
 from odradek.base.transaction_commands import Markers
 from odradek.metadata.image import ClusterImage
@@ -172,10 +171,8 @@ def _request(chosen: Schema, markers: Sequence[Markers]) -> Message:
                 producer_epoch=one.producer_epoch,
                 transaction_result=one.commits,
                 topics=tuple(
-                    chosen.new(
-                        "WritableTxnMarkerTopic", name=topic, partition_indexes=tuple(name.partition for name in names)
-                    )
-                    for topic, names in groupby(sorted(one.partitions), key=lambda name: name.topic)
+                    chosen.new("WritableTxnMarkerTopic", name=topic, partition_indexes=indexes)
+                    for topic, indexes in partitions_by_topic(one.partitions).items()
                 ),
                 coordinator_epoch=one.coordinator_epoch,
                 transaction_version=one.transaction_version,
