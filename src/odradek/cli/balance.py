@@ -2,7 +2,7 @@
 most, on disks and on the wire."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -16,6 +16,9 @@ from odradek.client.layout import PartitionLayout
 from odradek.client.placement import loads_of, skew_of, spread
 from odradek.client.survey import Survey, survey
 from odradek.client.traffic import Rates, Traffic, traffic
+
+_SHARE_NAMED: Final = 0.1
+_KEYS_NAMED: Final = 3
 
 
 def balance(
@@ -76,18 +79,26 @@ def _print_partitions(title: str, partitions: list[dict[str, Any]], amounts: tup
     if not partitions:
         return
     headings = {"bytes": "bytes", "bytes_in_per_second": "in", "bytes_out_per_second": "out"}
+    with_keys = any(one.get("hot_keys") for one in partitions)
     print_table(
-        (title, "leader", "replicas", *(headings[name] for name in amounts)),
+        (title, "leader", "replicas", *(headings[name] for name in amounts), *(("hot keys",) if with_keys else ())),
         [
             (
                 f"{one['topic']}-{one['partition']}",
                 "none" if one["leader"] is None else one["leader"],
                 one["replicas"],
                 *(format_bytes(one[name]) if name == "bytes" else _per_second(one[name]) for name in amounts),
+                *((_keys(one["hot_keys"]),) if with_keys else ()),
             )
             for one in partitions
         ],
     )
+
+
+def _keys(hot_keys: list[dict[str, Any]]) -> str | None:
+    """Those that make up a part worth naming."""
+    named = [one for one in hot_keys if one["share"] >= _SHARE_NAMED][:_KEYS_NAMED]
+    return ", ".join(f"{'no key' if one['key'] is None else one['key']} {one['share']:.0%}" for one in named) or None
 
 
 def _per_second(rate: float | None) -> str | None:
@@ -154,6 +165,10 @@ def _hottest(
             **_place(name, partitions[name]),
             "bytes_in_per_second": round(rates.bytes_in, 1),
             "bytes_out_per_second": round(rates.bytes_out, 1),
+            "hot_keys": [
+                {"key": None if key is None else key.decode(errors="backslashreplace"), "share": share}
+                for key, share in carried.hot_keys.get(name, ())
+            ],
         }
         for name, rates in hot[:largest]
     ]

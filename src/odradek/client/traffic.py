@@ -4,9 +4,10 @@ Brokers without one, or whose endpoint cannot be reached from here, are named wi
 sake.
 """
 
+import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
@@ -30,10 +31,19 @@ class Rates:
         return Rates(**{name: getattr(self, name) + getattr(other, name) for name in _FIELDS})
 
 
+class HotKey(NamedTuple):
+    """A key, and how much of its partition's bytes it makes up, from 0 to 1. Long keys are cut."""
+
+    key: bytes | None
+    share: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     rates: Mapping[int, Mapping[TopicPartition, Rates]]
     """By broker; partitions at rest are left out."""
+    hot_keys: Mapping[TopicPartition, tuple[HotKey, ...]] = field(default_factory=dict)
+    """By bytes, the heaviest first, of partitions whose leaders know them."""
     silent: Mapping[int, str]
     """Brokers that told nothing, and why."""
 
@@ -41,14 +51,37 @@ class Traffic:
 def traffic(cluster: Cluster, cluster_id: str, members: Mapping[int, Member], *, timeout_s: float) -> Traffic:
     """Of these brokers. `timeout_s` is how long each may take to answer over HTTP."""
     rates: dict[int, Mapping[TopicPartition, Rates]] = {}
+    hot_keys: dict[TopicPartition, tuple[HotKey, ...]] = {}
     silent: dict[int, str] = {}
     for node_id, member in members.items():
         try:
             host = member.address.host
-            rates[node_id] = _parse(ask_node(cluster, cluster_id, node_id, host, PATH, timeout_s=timeout_s))
+            told = ask_node(cluster, cluster_id, node_id, host, PATH, timeout_s=timeout_s)
+            rates[node_id] = _parse(told)
+            hot_keys |= _parse_keys(told)
         except NoEndpoint as reason:
             silent[node_id] = str(reason)
-    return Traffic(rates=rates, silent=silent)
+    return Traffic(rates=rates, hot_keys=hot_keys, silent=silent)
+
+
+def _parse_keys(answer: dict[str, Any]) -> dict[TopicPartition, tuple[HotKey, ...]]:
+    try:
+        return {
+            TopicPartition(str(one["topic"]), int(one["partition"])): tuple(
+                HotKey(_key(hot), float(hot["share"])) for hot in one["hot_keys"]["by_bytes"]
+            )
+            for one in answer["partitions"]
+            if "hot_keys" in one
+        }
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise NoEndpoint(f"{PATH} gives what cannot be read: {error!r}") from None
+
+
+def _key(told: dict[str, Any]) -> bytes | None:
+    if "key_base64" in told:
+        return base64.b64decode(told["key_base64"])
+    key = told["key"]
+    return None if key is None else str(key).encode()
 
 
 def _parse(answer: dict[str, Any]) -> dict[TopicPartition, Rates]:

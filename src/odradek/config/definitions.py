@@ -70,6 +70,7 @@ class ConfigDefinition(NamedTuple):
 
 _OWN = {
     "broker.disconnect.grace.ms": ["INT", "300", "MEDIUM", "[0,...]", "internal"],
+    "hot.keys.enable": ["BOOLEAN", "true", "LOW", "", "internal"],
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
 }
 """Configs that Apache Kafka does not have. Its tools see them once somebody has set them."""

@@ -50,6 +50,7 @@ class NodeConfig:
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     connections_max_idle_ms: int
+    hot_keys_enable: bool
     controlled_shutdown_enable: bool
     controller_quorum_auto_join_enable: bool
     controller_quorum_election_backoff_max_ms: int

@@ -21,6 +21,7 @@ _BROKER = {
     "controller.listener.names": "Names of the listeners on which controllers are reached.",
     "controller.quorum.bootstrap.servers": "Controllers through which the others are found.",
     "controller.quorum.voters": "The fixed set of controllers, as id@host:port.",
+    "hot.keys.enable": "Whether a broker that serves metrics looks now and then which keys its traffic is made of.",
     "http.address": "Where the node serves metrics and health over HTTP: HOST:PORT, or a PORT of the loopback "
     "interface; nowhere when empty.",
     "inter.broker.listener.name": "Listener that brokers use among themselves.",

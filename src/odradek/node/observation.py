@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from odradek.base.ports import Clock, Executor
+from odradek.base.ports import Clock, Executor, Random
 from odradek.config.node_config import NodeConfig
 from odradek.instruments.elections import ElectionCounts
 from odradek.instruments.loop_watch import LoopWatch
@@ -17,11 +17,14 @@ from odradek.metrics.cluster_readings import count_elections
 from odradek.metrics.endpoint import HttpEndpoint
 from odradek.metrics.families import Family
 from odradek.net.server import ListenError
+from odradek.node import hot_keys
 from odradek.node.broker import Broker
+from odradek.node.hot_keys import HotKeys
 from odradek.node.listeners import NodeListeners
 from odradek.node.periodic import Periodic
 from odradek.node.quorum.driver import QuorumDriver
 from odradek.node.quorum.quorum import Quorum
+from odradek.partition.partition import Partition
 
 RATES_INTERVAL_MS: Final = 5_000
 MARKS_INTERVAL_MS: Final = 60_000
@@ -43,6 +46,7 @@ class Observation:
         clock: Clock,
         executor: Executor,
         periodic: Periodic,
+        random: Random,
     ) -> None:
         self._address: Final = config.http_address
         self._roles: Final = config.process_roles
@@ -52,6 +56,8 @@ class Observation:
         self._periodic: Final = periodic
         self._rates: Final = TrafficRates()
         self._rates_at = clock.monotonic()
+        self._hot_keys: Final = HotKeys(self._partitions, executor, random) if config.hot_keys_enable else None
+        self._keys_at = clock.monotonic()
         self._watching: asyncio.TimerHandle | None = None
         self._quorum: Quorum | None = None
         self.node_id: Final = config.node_id
@@ -78,6 +84,8 @@ class Observation:
             host, port = self._address
             raise ListenError(f"http.address={host}:{port}: {error.strerror or error}; choose another port") from error
         self._periodic.every("traffic rates", lambda: RATES_INTERVAL_MS, self._tick)
+        if self._hot_keys is not None:
+            self._periodic.every("hot keys", lambda: hot_keys.INTERVAL_MS, self._look_at_keys)
         self._periodic.every("metrics", lambda: MARKS_INTERVAL_MS, self._mark)
         self._watch(self._clock.monotonic())
 
@@ -142,8 +150,7 @@ class Observation:
 
     async def _traffic(self) -> dict[str, Any]:
         """Of every partition that ever had any."""
-        partitions = [] if self.broker is None else list(self.broker.partitions().values())
-        rates = ((partition, self._rates.of(partition.traffic)) for partition in partitions)
+        rates = ((partition, self._rates.of(partition.traffic)) for partition in list(self._partitions()))
         return {
             "node": self.node_id,
             "cluster": self.cluster_id,
@@ -153,6 +160,7 @@ class Observation:
                     "partition": partition.name.partition,
                     "is_leader": partition.is_leader,
                     **{f"{name}_per_second": round(rate, 1) for name, rate in zip(RATED, found, strict=True)},
+                    **({} if self._hot_keys is None else self._hot_keys.shown(partition.name)),
                 }
                 for partition, found in rates
                 if any(found)
@@ -169,6 +177,15 @@ class Observation:
         seconds, self._rates_at = now - self._rates_at, now
         if self.broker is not None and seconds > 0:
             self._rates.tick([partition.traffic for partition in self.broker.partitions().values()], seconds)
+
+    def _partitions(self) -> Iterable[Partition]:
+        return () if self.broker is None else self.broker.partitions().values()
+
+    async def _look_at_keys(self) -> None:
+        assert self._hot_keys is not None
+        now = self._clock.monotonic()
+        seconds, self._keys_at = now - self._keys_at, now
+        await self._hot_keys.look(seconds)
 
     async def _mark(self) -> None:
         self.loop_watch.mark()
