@@ -6,6 +6,7 @@ A missing component skips the tests that need it. With CI=true it fails them ins
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +17,7 @@ T = TypeVar("T")
 
 KAFKAJS_VERSION = "2.2.4"
 ROOT = Path(__file__).resolve().parent.parent
+QUIX_STREAMS_REQUIREMENTS = Path(__file__).with_name("quix_streams_requirements.txt")
 
 
 class ComponentMissing(Exception):
@@ -76,3 +78,21 @@ def kafkajs_modules() -> Path:
         if result.returncode != 0:
             raise ComponentMissing(f"npm could not install kafkajs: {result.stderr[-500:]}")
     return modules
+
+
+def quix_streams_python() -> Path:
+    """An interpreter that has Quix Streams, in an environment of its own: it asks for older clients than ours."""
+    directory = cache_directory() / "quix-streams"
+    python, complete = directory / "bin" / "python", directory / ".complete"
+    wanted = QUIX_STREAMS_REQUIREMENTS.read_text()
+    if not complete.exists() or complete.read_text() != wanted:
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        for command in (
+            [sys.executable, "-m", "venv", "--clear", str(directory)],
+            [*install, "--requirement", str(QUIX_STREAMS_REQUIREMENTS)],
+        ):
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            if result.returncode != 0:
+                raise ComponentMissing(f"pip could not install Quix Streams: {result.stderr[-500:]}")
+        complete.write_text(wanted)
+    return python

@@ -140,6 +140,12 @@ def kafkajs() -> Path:
 
 
 @pytest.fixture(scope="session")
+def quix_streams_python() -> Path:
+    """The interpreter of an environment with Quix Streams in it."""
+    return components.require("Quix Streams", components.quix_streams_python)
+
+
+@pytest.fixture(scope="session")
 def namespaces() -> None:
     """Networks of one's own may be made here."""
     components.require("network namespaces", find_namespaces)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.node_process import NodeProcess
+from tests.wire.committed_records import committed_records
 from tests.wire.plain_requests import until
 from tests.wire.test_groups import PARTITIONS, RECORDS, committed, write
 
@@ -136,35 +136,5 @@ def test_a_copy_in_transactions_is_exact(broker: NodeProcess, source: str, join:
     heir.leave()
     assert sum(killed.told("copied") + heir.told("copied")) == RECORDS + 40
     expected = [list(range(index, RECORDS + 40, PARTITIONS)) for index in range(PARTITIONS)]
-    assert committed_records(broker, copy) == expected
-
-
-def committed_records(broker: NodeProcess, topic: str) -> list[list[int]]:
-    """Of each partition."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": "looks",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
-    found: list[list[int]] = [[] for _ in range(PARTITIONS)]
-    ended: set[int] = set()
-
-    def are_read() -> bool:
-        for message in consumer.consume(1000, 0.2):
-            error = message.error()
-            if error is None:
-                found[message.partition()].append(int(message.value()))
-            elif error.code() == KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
-        return len(ended) == PARTITIONS
-
-    try:
-        until(are_read, TIMEOUT_S, what=f"the end of {topic}")
-        return found
-    finally:
-        consumer.close()
+    found = committed_records(broker.bootstrap, copy, PARTITIONS)
+    assert [[int(value) for value in values] for values in found] == expected
