@@ -17,18 +17,27 @@ from odradek.client.admin import Admin
 from odradek.client.errors import ClientError
 from odradek.client.reassignments import Reassignments
 from odradek.testing.health import what_is_missing
+from tests.chaos.hampered_member import MemberWithSlowableDisk
 from tests.chaos.plan import DISK_ACTS, NETWORK_ACTS, REPLICAS, Act
 from tests.chaos.small_disk import SmallDisk, find_small_disks
+from tests.chaos.transactions.load import COPIES, LEDGER
+from tests.chaos.transactions.load import PARTITIONS as PARTITIONS_OF_TRANSACTIONS
 from tests.cluster.networks import Network, find_namespaces
-from tests.cluster.real_cluster import Member, RealCluster, roles_of
+from tests.cluster.real_cluster import Member, OdradekMember, RealCluster, roles_of
 from tests.components import ComponentMissing
 from tests.patience import Patience
 
 TOPIC: Final = "chaos"
+TRANSACTION_STATE: Final = "__transaction_state"
 PARTITIONS: Final = 6
+TOPICS: Final = {TOPIC: PARTITIONS, LEDGER: PARTITIONS_OF_TRANSACTIONS, COPIES: PARTITIONS_OF_TRANSACTIONS}
+COORDINATORS: Final = 5
+"""Partitions of each of the topics that hold what coordinators know."""
+COORDINATED_BY: Final = {"__consumer_offsets": COORDINATORS, TRANSACTION_STATE: COORDINATORS}
 RECORD_BYTES_MAX: Final = 20_000
 NODES: Final = (1, 2, 3, 4, 5)
 NODES_WITH_SMALL_DISKS: Final = (3, 5)
+NODES_WITH_SLOWABLE_DISKS: Final = (2, 4)
 SESSION_S: Final = 3.0
 SETTINGS: Final = {
     "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
@@ -36,6 +45,14 @@ SETTINGS: Final = {
     "replica.lag.time.max.ms": "3000",
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.timeout.ms": "500",
+    "offsets.topic.num.partitions": str(COORDINATORS),
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": str(COORDINATORS),
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "group.initial.rebalance.delay.ms": "500",
+    # Of the topics that hold what coordinators know.
+    "min.insync.replicas": "2",
     # Nodes are started again once, and not by somebody who would do it twice.
     "initial.broker.registration.timeout.ms": "300000",
 }
@@ -72,14 +89,16 @@ class ChaosCluster:
             self.directory,
             roles_of(combined=NODES[:3], brokers=NODES[3:]),
             properties=SETTINGS,
+            new_member=_new_member,
             hosts={number: network.address(number) for number in NODES} if network else None,
             command_prefixes={number: network.command_prefix(number) for number in NODES} if network else None,
         )
         self._real.start()
         with self._real.client() as client:
-            Admin(client).create_topic(
-                TOPIC, partitions=PARTITIONS, replication_factor=REPLICAS, configs=TOPIC_SETTINGS
-            )
+            for topic, partitions in TOPICS.items():
+                Admin(client).create_topic(
+                    topic, partitions=partitions, replication_factor=REPLICAS, configs=TOPIC_SETTINGS
+                )
         self.wait_until_healthy()
 
     def remove(self, *, keep_files: bool) -> None:
@@ -136,10 +155,11 @@ class ChaosCluster:
     def log_files(self) -> list[Path]:
         return [node.output_file for node in self.nodes.values()]
 
-    def leader(self, partition: int) -> int:
+    def leader(self, topic: str, partition: int) -> int:
         """As any broker knows it; -1 while there is none."""
         with self.real.client(timeout_s=5.0) as client:
-            return client.layout([TOPIC]).topics[TOPIC].partitions[partition].leader
+            partitions = client.layout([topic]).topics[topic].partitions
+            return partitions[partition % len(partitions)].leader
 
     def wait_until_healthy(self, seconds_max: float = HEALTHY_S_MAX) -> float:
         """Until every node runs, all know each other, and all replicas are in sync. Raises Unhealed."""
@@ -176,20 +196,26 @@ class ChaosCluster:
         with self.real.client(timeout_s=20.0) as client:
             yield Reassignments(client)
 
-    def copies(self) -> dict[int, dict[int, str]]:
+    def copies(self, topic: str) -> dict[int, dict[int, str]]:
         """By partition and node: a digest of all bytes of the log."""
         with self.real.client() as client:
-            partitions = client.layout([TOPIC]).topics[TOPIC].partitions
+            partitions = client.layout([topic]).topics[topic].partitions
         return {
-            one.id: {node: _digest(self.nodes[node], one.id) for node in sorted(one.replicas)} for one in partitions
+            one.id: {node: _digest(self.nodes[node], topic, one.id) for node in sorted(one.replicas)}
+            for one in partitions
         }
 
 
-def _digest(node: Member, partition: int) -> str:
+def _new_member(directory: Path) -> Member:
+    slowable = {f"node-{number}" for number in NODES_WITH_SLOWABLE_DISKS}
+    return MemberWithSlowableDisk(directory) if directory.name in slowable else OdradekMember(directory)
+
+
+def _digest(node: Member, topic: str, partition: int) -> str:
     digest, size = hashlib.sha256(), 0
-    files = node.log_files(TOPIC, partition)
+    files = node.log_files(topic, partition)
     if not files:
-        raise Unhealed(f"node {node.node_id} has nothing of partition {partition} on its disk")
+        raise Unhealed(f"node {node.node_id} has nothing of partition {partition} of {topic} on its disk")
     for file in files:
         data = file.read_bytes()
         digest.update(data)

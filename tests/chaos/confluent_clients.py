@@ -36,7 +36,7 @@ ONCE: Final = {
 }
 
 # Of a consumer, while a broker is away; it goes on by itself.
-_PASSING: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
+PASSING: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
 
 
 class ConfluentClients:
@@ -212,7 +212,7 @@ def _next_records(consumer: Consumer, complain: Callable[[str], None]) -> list[t
     for message in consumer.consume(1000, 0.2):
         error, partition, offset = message.error(), message.partition(), message.offset()
         if error is not None:
-            if error.code() not in _PASSING:
+            if error.code() not in PASSING:
                 complain(f"partition {partition}: {error}")
         elif partition is not None and offset is not None:
             records.append((partition, offset, message.value() or b""))

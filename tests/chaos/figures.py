@@ -9,6 +9,8 @@ from typing import Final
 
 from tests.chaos.checker import Anomaly
 from tests.chaos.history import OPEN, REFUSED, History
+from tests.chaos.transactions import figures as transactions
+from tests.chaos.transactions.figures import TransactionFigures
 
 _ANOMALIES_SHOWN: Final = 20
 
@@ -41,6 +43,7 @@ class Figures:
     """The same, by what had been done last when it ended."""
     longest_stall_s: float
     """For how long this machine let nobody work, the test included."""
+    transactions: TransactionFigures
     tracebacks: int
     """In the logs of the nodes."""
     missing: Sequence[str]
@@ -105,6 +108,7 @@ def as_table(figures: Figures, anomalies: Sequence[Anomaly]) -> str:
         *((f"  of {name}", f"{count:,}") for name, count in figures.excused.items()),
         ("records read under faults", f"{figures.read_by_consumers:,}"),
         ("records read in the end", f"{figures.read_finally:,}"),
+        *transactions.rows(figures.transactions),
         *((name, f"{count:,}") for name, count in figures.strikes.items()),
         ("longest recovery", f"{figures.longest_recovery_s:.1f} s"),
         ("longest gap of acknowledgements", f"{figures.longest_gap_s:.2f} s"),

@@ -9,34 +9,47 @@ from typing import Final
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.errors import ClientError
-from tests.chaos.cluster import SESSION_S, TOPIC, ChaosCluster, Unhealed
+from tests.chaos.cluster import (
+    COORDINATED_BY,
+    SESSION_S,
+    TOPIC,
+    TOPICS,
+    TRANSACTION_STATE,
+    ChaosCluster,
+    Unhealed,
+)
+from tests.chaos.hampered_member import MemberWithSlowableDisk, give_files, give_no_more_files
 from tests.chaos.plan import Act, Strike
 from tests.cluster.networks import Network
 from tests.cluster.real_cluster import Member
 from tests.patience import Patience
 
-KILLS, PAUSES, CUTS, FULL_DISKS, RESTARTS, MOVES, ELECTIONS = (
+KILLS, PAUSES, CUTS, FULL_DISKS, SLOW_DISKS, FEW_FILES, RESTARTS, MOVES, ELECTIONS = KINDS = (
     "kills",
     "pauses",
     "cuts",
     "full disks",
+    "slow disks",
+    "times without files",
     "restarts",
     "moves",
     "elections",
 )
 _BEYOND_SESSION_S: Final = SESSION_S + 1.0
 _FULL_S_MAX: Final = 20.0
+_SLOW_MS: Final = 100.0
 
 
 class Nemesis:
     def __init__(self, cluster: ChaosCluster) -> None:
         self._cluster: Final = cluster
-        self.tally: Final = Counter(dict.fromkeys((KILLS, PAUSES, CUTS, FULL_DISKS, RESTARTS, MOVES, ELECTIONS), 0))
+        self.tally: Final = Counter(dict.fromkeys(KINDS, 0))
         self.longest_recovery_s = 0.0
         self._acts: Final[dict[Act, Callable[[Strike], None]]] = {
             Act.KILL: lambda strike: self._kill((strike.node,), strike.seconds),
             Act.KILL_CONTROLLER: lambda strike: self._kill((self._controller(strike),), strike.seconds),
-            Act.KILL_LEADER: lambda strike: self._kill((self._leader(strike),), strike.seconds),
+            Act.KILL_LEADER: lambda strike: self._kill((self._leader(TOPIC, strike),), strike.seconds),
+            Act.KILL_COORDINATOR: lambda strike: self._kill((self._leader(TRANSACTION_STATE, strike),), strike.seconds),
             Act.KILL_TWO: lambda strike: self._kill((strike.node, strike.other), strike.seconds),
             Act.KILL_ONE_BY_ONE: self._kill_one_by_one,
             Act.KILL_ALL: lambda strike: self._kill(tuple(cluster.nodes), strike.seconds),
@@ -46,6 +59,8 @@ class Nemesis:
             Act.DEAFEN: lambda strike: self._cut(strike, lambda network: _deafen(network, strike.node)),
             Act.SEVER: lambda strike: self._cut(strike, lambda network: _sever(network, strike.node, strike.other)),
             Act.FILL_DISK: self._fill_disk,
+            Act.SLOW_DISK: self._slow_disk,
+            Act.FEW_FILES: self._few_files,
             Act.ROLL: self._roll,
             Act.MOVE: self._move,
             Act.MOVE_AND_KILL: self._move_and_kill,
@@ -89,8 +104,8 @@ class Nemesis:
         except (ClientError, KafkaError):
             return strike.node
 
-    def _leader(self, strike: Strike) -> int:
-        leader = self._cluster.leader(strike.moves[0][0])
+    def _leader(self, topic: str, strike: Strike) -> int:
+        leader = self._cluster.leader(topic, strike.moves[0][0])
         return leader if leader in self._cluster.nodes else strike.node
 
     def _pause(self, strike: Strike) -> None:
@@ -128,6 +143,23 @@ class Nemesis:
             disk.free()
         node.start()
 
+    def _slow_disk(self, strike: Strike) -> None:
+        node = self._cluster.nodes[strike.node]
+        assert isinstance(node, MemberWithSlowableDisk), "the plan slows only disks that can be slowed"
+        node.slow_disk(_SLOW_MS)
+        self.tally[SLOW_DISKS] += 1
+        time.sleep(_BEYOND_SESSION_S + strike.seconds)
+        node.slow_disk(0.0)
+
+    def _few_files(self, strike: Strike) -> None:
+        node = self._cluster.nodes[strike.node]
+        limits = give_no_more_files(node)
+        self.tally[FEW_FILES] += 1
+        time.sleep(_BEYOND_SESSION_S + strike.seconds)
+        # Whoever has lost its life over it is told of by whoever waits until all is well.
+        if node.is_running:
+            give_files(node, limits)
+
     # Placement
 
     def _move_and_kill(self, strike: Strike) -> None:
@@ -136,11 +168,17 @@ class Nemesis:
 
     def _move(self, strike: Strike) -> None:
         """Begins it; whoever carries out a strike waits for the end."""
+        wanted = {
+            TopicPartition(topic, number): replicas
+            for topic, partitions in {**TOPICS, **COORDINATED_BY}.items()
+            for number, replicas in strike.moves
+            if number < partitions
+        }
         with self._cluster.moves() as moves:
-            refusals = moves.begin({TopicPartition(TOPIC, number): replicas for number, replicas in strike.moves})
+            refusals = moves.begin(wanted)
         if refusals:
             raise Unhealed(f"moves were refused: {refusals}")
-        self.tally[MOVES] += len(strike.moves)
+        self.tally[MOVES] += len(wanted)
 
     def _elect(self, strike: Strike) -> None:
         # Whoever leads already refuses to be elected again; that is no trouble.

@@ -17,6 +17,8 @@ class Act(StrEnum):
     """kill -9, and a new start."""
     KILL_CONTROLLER = "kill the controller"
     KILL_LEADER = "kill a leader"
+    KILL_COORDINATOR = "kill a coordinator"
+    """Of transactions."""
     KILL_TWO = "kill two"
     """At once."""
     KILL_ONE_BY_ONE = "kill one by one"
@@ -33,10 +35,14 @@ class Act(StrEnum):
     SEVER = "sever"
     """Nothing gets through between two nodes, while all others hear both."""
     FILL_DISK = "fill a disk"
+    SLOW_DISK = "slow a disk"
+    """Every write takes a tenth of a second longer."""
+    FEW_FILES = "take its files"
+    """It gets hardly any file descriptor more: nobody new is let in, and what is closed stays so."""
     ROLL = "rolling restart"
     """SIGTERM and a new start, of one after the other."""
     MOVE = "move"
-    """Replicas of two partitions go to other brokers."""
+    """Replicas of two partitions of each topic go to other brokers, coordinators with them."""
     MOVE_AND_KILL = "move and kill"
     """And one of those that get them is killed meanwhile."""
     ELECT = "elect"
@@ -73,7 +79,7 @@ class Strike:
                 return ", ".join(f"{partition} to {list(replicas)}" for partition, replicas in self.moves)
             case Act.KILL_ALL | Act.KILL_ONE_BY_ONE | Act.KILL_CONTROLLER | Act.ROLL | Act.ELECT:
                 return ""
-            case Act.KILL_LEADER:
+            case Act.KILL_LEADER | Act.KILL_COORDINATOR:
                 return f"of partition {self.moves[0][0]}"
             case _:
                 return str(self.node)
@@ -86,12 +92,16 @@ class Plan:
     partitions: int
     small_disks: Sequence[int] = ()
     """The brokers whose disk can be filled."""
+    slowable_disks: Sequence[int] = ()
+    """The brokers whose disk can be slowed."""
     without: Collection[Act] = ()
 
     def strikes(self) -> Iterator[Strike]:
         """Without end: every act once in each round, in an order of that round's own."""
         dice = random.Random(self.seed)
-        left_out = {*self.without, *(() if self.small_disks else DISK_ACTS)}
+        left_out = set(self.without)
+        left_out |= DISK_ACTS if not self.small_disks else set()
+        left_out |= {Act.SLOW_DISK} if not self.slowable_disks else set()
         acts = [act for act in Act if act not in left_out]
         while True:
             yield from [self._strike(dice, act) for act in dice.sample(acts, len(acts))]
@@ -111,6 +121,8 @@ class Plan:
         node, other = dice.sample(self.brokers, 2)
         if act is Act.FILL_DISK:
             node = dice.choice(self.small_disks)
+        elif act is Act.SLOW_DISK:
+            node = dice.choice(self.slowable_disks)
         chosen = dice.sample(range(self.partitions), min(_MOVED_AT_ONCE, self.partitions))
         moves = tuple((partition, tuple(dice.sample(self.brokers, REPLICAS))) for partition in chosen)
         return Strike(act, node, other, round(dice.uniform(0, 2.0), 1), moves)

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from odradek.base.errors import KafkaError
 from odradek.client.errors import ClientError
 from tests.chaos.checker import Anomaly, Kind, check, excused
-from tests.chaos.cluster import NODES, PARTITIONS, TOPIC, ChaosCluster, Unhealed
+from tests.chaos.cluster import NODES, NODES_WITH_SLOWABLE_DISKS, PARTITIONS, TOPIC, ChaosCluster, Unhealed
 from tests.chaos.confluent_clients import ConfluentClients, end_offsets, read_finally
 from tests.chaos.figures import Figures, longest_gap_s, longest_gaps_s, outcomes
 from tests.chaos.history import History
@@ -21,6 +21,10 @@ from tests.chaos.java_clients import JavaClients
 from tests.chaos.load import ANSWERS_S_MAX, Clients
 from tests.chaos.nemesis import KILLS, Nemesis
 from tests.chaos.plan import Act, Plan, Strike
+from tests.chaos.transactions import figures as transactions
+from tests.chaos.transactions.checker import check as check_transactions
+from tests.chaos.transactions.load import topic_and_partition
+from tests.chaos.transactions.workload import TransactionWorkload
 from tests.node_process import NodeFailed
 from tests.patience import Patience
 
@@ -30,7 +34,7 @@ REST_S: Final = 0.7
 KILL_INTERVAL_S: Final = 1.5
 STRIKES_UNTIL_HEALTHY: Final = 15
 """After that many in a row everything is let to catch up once."""
-FIRST_ANSWERS_S_MAX: Final = 90.0
+FIRST_ANSWERS_S_MAX: Final = 180.0
 READ_S_MAX: Final = 120.0
 
 _BROKEN = (Unhealed, NodeFailed, ClientError, KafkaError, KafkaException)
@@ -79,6 +83,7 @@ class _Course:
         self._say: Final = say
         self._history: Final = History(PARTITIONS)
         self._nemesis: Final = Nemesis(cluster)
+        self._transactions: Final = TransactionWorkload(cluster.bootstrap, settings.kafka_libs, settings.directory)
         self._clients: Final = self._new_clients()
         self._began_at = time.monotonic()
         self._stalled_s = self._longest_stall_s = 0.0
@@ -86,7 +91,9 @@ class _Course:
         self.strikes: Final[list[str]] = []
         self._done_at_s: Final[list[tuple[float, str]]] = []
         without = cluster.without | (frozenset(Act) - settings.acts)
-        self._plan: Final = Plan(settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), without)
+        self._plan: Final = Plan(
+            settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), NODES_WITH_SLOWABLE_DISKS, without
+        )
 
     def run(self) -> list[Anomaly]:
         broken: list[Anomaly] = []
@@ -111,10 +118,10 @@ class _Course:
             for clients in self._clients:
                 clients.stop()
         try:
-            self._history.copies = self._cluster.copies()
+            self._compare_copies()
         except _BROKEN as error:
             broken.append(Anomaly(Kind.UNHEALED, f"the copies cannot be compared: {error}"))
-        return [*broken, *check(self._history)]
+        return [*broken, *check(self._history), *check_transactions(self._transactions.history)]
 
     def _new_clients(self) -> list[Clients]:
         clients: list[Clients] = [
@@ -123,7 +130,7 @@ class _Course:
         if self._settings.kafka_libs is not None:
             log = self._settings.directory / "java-clients.log"
             clients.append(JavaClients(self._settings.kafka_libs, self._cluster.bootstrap, TOPIC, self._history, log))
-        return clients
+        return [*clients, self._transactions]
 
     # The faults
 
@@ -156,7 +163,8 @@ class _Course:
 
     def _wait_for_first_answers(self) -> None:
         patience = Patience(FIRST_ANSWERS_S_MAX)
-        while any(not self._has_answers(number) for number in range(len(self._history.producers))):
+        producers = range(len(self._history.producers))
+        while not all(self._has_answers(number) for number in producers) or not self._transactions.has_answers():
             if patience.is_over():
                 raise Unhealed(f"not every producer has an acknowledgement after {FIRST_ANSWERS_S_MAX:g} s")
             time.sleep(0.05)
@@ -174,6 +182,14 @@ class _Course:
             len(reads) < len(history.final[partition]) for (_, partition), reads in history.reads.items()
         ):
             time.sleep(0.1)
+        self._transactions.read_all()
+
+    def _compare_copies(self) -> None:
+        self._history.copies = self._cluster.copies(TOPIC)
+        history = self._transactions.history
+        for place in history.places:
+            topic, partition = topic_and_partition(place)
+            history.copies[place] = self._cluster.copies(topic)[partition]
 
     # What is said
 
@@ -188,9 +204,8 @@ class _Course:
                 tally = ", ".join(f"{count} {name}" for name, count in self._nemesis.tally.items() if count)
                 seconds = time.monotonic() - self._began_at
                 rate = (now - before) / PROGRESS_S
-                self._say(
-                    f"{seconds:6.0f} s  {now:,} acknowledged, {rate:,.0f}/s; {tally or 'no harm yet'}; {self._doing}"
-                )
+                done = f"{now:,} acknowledged, {rate:,.0f}/s; {self._transactions.history.committed:,} transactions"
+                self._say(f"{seconds:6.0f} s  {done}; {tally or 'no harm yet'}; {self._doing}")
                 before = now
 
         thread = threading.Thread(target=tell, name="progress", daemon=True)
@@ -227,6 +242,7 @@ class _Course:
             longest_gap_s_of={name: longest_gap_s(history, number) for number, name in enumerate(history.producers)},
             longest_gap_s_at=longest_gaps_s(history, self._done_at_s),
             longest_stall_s=self._longest_stall_s,
+            transactions=transactions.figures(self._transactions.history),
             tracebacks=sum(_count(file, b"Traceback (most recent call last)") for file in self._cluster.log_files),
             missing=[*self._settings.missing, *self._cluster.missing],
         )

@@ -3,6 +3,7 @@
 from tests.chaos.plan import DISK_ACTS, NETWORK_ACTS, Act, Plan
 
 BROKERS = (1, 2, 3, 4, 5)
+SMALL, SLOWABLE = (3, 5), (2, 4)
 
 
 def test_the_same_seed_plans_the_same() -> None:
@@ -11,19 +12,20 @@ def test_the_same_seed_plans_the_same() -> None:
 
 
 def test_every_act_once_in_a_round() -> None:
-    strikes = Plan(7, BROKERS, 6, (3,)).first(2 * len(Act))
+    strikes = Plan(7, BROKERS, 6, SMALL, SLOWABLE).first(2 * len(Act))
     assert {strike.act for strike in strikes[: len(Act)]} == set(Act)
     assert {strike.act for strike in strikes[len(Act) :]} == set(Act)
 
 
-def test_disks_are_filled_where_they_are_small() -> None:
-    filled = {strike.node for strike in Plan(7, BROKERS, 6, (3, 5)).first(200) if strike.act is Act.FILL_DISK}
-    assert filled == {3, 5}
+def test_disks_are_filled_where_they_are_small_and_slowed_where_they_can_be() -> None:
+    strikes = Plan(7, BROKERS, 6, SMALL, SLOWABLE).first(200)
+    assert {strike.node for strike in strikes if strike.act is Act.FILL_DISK} == set(SMALL)
+    assert {strike.node for strike in strikes if strike.act is Act.SLOW_DISK} == set(SLOWABLE)
 
 
 def test_what_cannot_be_done_is_left_out() -> None:
     acts = {strike.act for strike in Plan(7, BROKERS, 6, without=NETWORK_ACTS).first(100)}
-    assert acts == set(Act) - NETWORK_ACTS - DISK_ACTS
+    assert acts == set(Act) - NETWORK_ACTS - DISK_ACTS - {Act.SLOW_DISK}
 
 
 def test_kills_in_a_row_hit_all_and_now_and_then_several_at_once() -> None:

@@ -96,6 +96,8 @@ class TransactionHistory:
     """Of each of the two topics."""
     writers: list[str] = field(default_factory=list)
     """Names, copiers' too; a writer's number is its place here."""
+    copiers: set[int] = field(default_factory=set)
+    """Those among them that write what the others have written."""
     transactions: list[list[Transaction]] = field(default_factory=list)
     """By writer and number."""
     reads: defaultdict[tuple[str, int], Reads] = field(default_factory=lambda: defaultdict(Reads))
@@ -111,6 +113,10 @@ class TransactionHistory:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
+    def committed(self) -> int:
+        return sum(one.outcome is Outcome.COMMITTED for its in self.transactions for one in its)
+
+    @property
     def places(self) -> range:
         return range(2 * self.partitions)
 
@@ -122,8 +128,10 @@ class TransactionHistory:
         """Where the records of a place of the ledger are copied to."""
         return self.partitions + place
 
-    def new_writer(self, name: str) -> int:
+    def new_writer(self, name: str, *, copies: bool = False) -> int:
         self.writers.append(name)
+        if copies:
+            self.copiers.add(len(self.writers) - 1)
         self.transactions.append([])
         return len(self.writers) - 1
 

@@ -1,0 +1,59 @@
+"""What the transactions of a run amount to: numbers, and rows of its table."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from tests.chaos.transactions.history import Outcome, TransactionHistory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionFigures:
+    begun: int
+    committed: int
+    aborted: int
+    unknown: int
+    replaced: int
+    """Producers that were of no use any more, besides those that were abandoned on purpose."""
+    read_by_consumers: int
+    read_finally: int
+    """Of the ledger; the copies are as many."""
+    copied: int
+    longest_gap_s_of: Mapping[str, float]
+    """Between two commits, by writer."""
+
+
+def figures(history: TransactionHistory) -> TransactionFigures:
+    outcomes = Counter(one.outcome for transactions in history.transactions for one in transactions)
+    return TransactionFigures(
+        begun=outcomes.total(),
+        committed=outcomes[Outcome.COMMITTED],
+        aborted=outcomes[Outcome.ABORTED],
+        unknown=outcomes[Outcome.UNKNOWN],
+        replaced=history.replaced,
+        read_by_consumers=sum(len(reads) for reads in history.reads.values()),
+        read_finally=sum(len(history.final[place]) for place in history.ledger),
+        copied=sum(len(history.final[history.copy_of(place)]) for place in history.ledger),
+        longest_gap_s_of={name: _longest_gap_s(history, number) for number, name in enumerate(history.writers)},
+    )
+
+
+def _longest_gap_s(history: TransactionHistory, writer: int) -> float:
+    """Of one writer's commits, while it had something to commit."""
+    ends = [one.ended_at_s for one in history.transactions[writer] if one.outcome is Outcome.COMMITTED]
+    return max((later - one for one, later in pairwise(ends)), default=0.0)
+
+
+def rows(figures: TransactionFigures) -> list[tuple[str, str]]:
+    return [
+        ("transactions begun", f"{figures.begun:,}"),
+        ("  committed", f"{figures.committed:,}"),
+        ("  aborted", f"{figures.aborted:,}"),
+        ("  of unknown outcome", f"{figures.unknown:,}"),
+        ("  producers replaced", f"{figures.replaced:,}"),
+        ("committed records read under faults", f"{figures.read_by_consumers:,}"),
+        ("committed records in the end", f"{figures.read_finally:,}"),
+        ("  copied", f"{figures.copied:,}"),
+        *((f"longest gap of commits of {name}", f"{gap_s:.2f} s") for name, gap_s in figures.longest_gap_s_of.items()),
+    ]

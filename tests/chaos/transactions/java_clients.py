@@ -1,0 +1,115 @@
+"""A writer, a copier and a reader of Apache Kafka's Java client, in a process that tells of every event in a line."""
+
+import json
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from tests.chaos.load import ANSWERS_S_MAX
+from tests.chaos.transactions import load
+from tests.chaos.transactions.history import Outcome, TransactionHistory
+from tests.kafka.java_program import java_command
+
+READER: Final = "the committed reader of Java"
+_WRITER: Final = "Java, writer"
+_COPIER: Final = "Java, copier"
+_SOURCE: Final = Path(__file__).parent.parent / "java" / "TransactionalClients.java"
+_END_S_MAX: Final = 30.0
+_OUTCOMES: Final = {
+    "committed": Outcome.COMMITTED,
+    "aborted": Outcome.ABORTED,
+    "unknown": Outcome.UNKNOWN,
+}
+
+
+class JavaTransactions:
+    def __init__(self, libs: Path, bootstrap: str, history: TransactionHistory, log: Path) -> None:
+        self._history: Final = history
+        writer, copier = history.new_writer(_WRITER), history.new_writer(_COPIER, copies=True)
+        history.new_consumer(READER)
+        numbers = [
+            load.PARTITIONS,
+            writer,
+            copier,
+            int(load.WRITE_INTERVAL_S * 1000),
+            load.COPIED_AT_ONCE_MAX,
+            load.ABORT_EVERY,
+            load.ABANDON_EVERY,
+            load.COPIERS_ABORT_EVERY,
+            load.TRANSACTION_TIMEOUT_MS,
+            load.SESSION_TIMEOUT_MS,
+            int(ANSWERS_S_MAX),
+            *load.RECORDS_OF_A_TRANSACTION,
+        ]
+        names = [bootstrap, load.LEDGER, load.COPIES, load.GROUP, _WRITER, _COPIER]
+        self._command: Final = [*java_command(libs, _SOURCE), *names, *map(str, numbers)]
+        self._log: Final = log
+        self._process: subprocess.Popen[str] | None = None
+        self._produced: Final = threading.Event()
+        self._copied: Final = threading.Event()
+        self._listener: Final = threading.Thread(target=self._listen, name="java transactions", daemon=True)
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
+            )
+        self._listener.start()
+
+    def finish_producing(self) -> None:
+        self._finish("produced", self._produced)
+
+    def finish_copying(self) -> None:
+        self._finish("copied", self._copied)
+
+    def _finish(self, what: str, done: threading.Event) -> None:
+        assert self._process is not None and self._process.stdin is not None, "it was started"
+        self._process.stdin.write(f"{what}\n")
+        self._process.stdin.flush()
+        if not done.wait(ANSWERS_S_MAX):
+            self._complain(f"a transaction that does not end {ANSWERS_S_MAX:g} s after the last fault")
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        assert self._process.stdin is not None, "it is a pipe"
+        self._process.stdin.close()
+        try:
+            self._process.wait(_END_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._listener.join()
+
+    def _listen(self) -> None:
+        assert self._process is not None and self._process.stdout is not None, "it was started"
+        for line in self._process.stdout:
+            self._note(json.loads(line))
+        if self._process.wait() != 0:
+            self._complain(f"the process ended with {self._process.returncode}: see {self._log}")
+
+    def _note(self, event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "read":
+                self._history.read(READER, event["place"], event["offset"], event["value"].encode())
+            case "begun":
+                self._history.begin(event["writer"], event["places"], event["ns"] / 1e9)
+            case "asked":
+                self._history.ask_for_commit(event["writer"], self._last(event["writer"]))
+            case "ended":
+                outcome = _OUTCOMES[event["outcome"]]
+                self._history.end(event["writer"], self._last(event["writer"]), outcome, event["ns"] / 1e9)
+            case "replaced":
+                self._history.replace()
+            case "produced":
+                self._produced.set()
+            case "copied":
+                self._copied.set()
+            case "broken":
+                self._complain(event["error"])
+
+    def _last(self, writer: int) -> int:
+        return len(self._history.transactions[writer]) - 1
+
+    def _complain(self, what: str) -> None:
+        self._history.complaints.append(f"Java, transactions: {what}")

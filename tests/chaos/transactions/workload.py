@@ -1,0 +1,119 @@
+"""The part of a chaos run that is about transactions: its clients, its end and its final read."""
+
+import time
+from pathlib import Path
+from typing import Final, Protocol
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from tests.chaos.load import ANSWERS_S_MAX, Clients
+from tests.chaos.transactions.confluent_clients import (
+    ConfluentTransactions,
+    committed_consumer,
+    next_records,
+    place_of_topics,
+)
+from tests.chaos.transactions.history import Outcome, TransactionHistory
+from tests.chaos.transactions.java_clients import JavaTransactions
+from tests.chaos.transactions.load import PARTITIONS, topic_and_partition
+from tests.patience import Patience
+
+_STABLE_S_MAX: Final = 30.0
+_READ_S_MAX: Final = 120.0
+
+
+class _Clients(Clients, Protocol):
+    def finish_copying(self) -> None: ...
+
+
+class TransactionWorkload:
+    """Is started, finished and stopped with all other clients."""
+
+    def __init__(self, bootstrap: str, libs: Path | None, directory: Path) -> None:
+        self.history: Final = TransactionHistory(PARTITIONS)
+        self._common: Final[dict[str, object]] = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._clients: Final[list[_Clients]] = [ConfluentTransactions(bootstrap, self.history)]
+        if libs is not None:
+            self._clients.append(JavaTransactions(libs, bootstrap, self.history, directory / "java-transactions.log"))
+
+    def start(self) -> None:
+        for clients in self._clients:
+            clients.start()
+
+    def has_answers(self) -> bool:
+        """Whether every writer has committed something, and a copier too: not each of them need have a partition."""
+        has_committed = {
+            writer
+            for writer, transactions in enumerate(self.history.transactions)
+            if any(one.outcome is Outcome.COMMITTED for one in transactions)
+        }
+        writers = set(range(len(self.history.writers))) - self.history.copiers
+        return writers <= has_committed and bool(has_committed & self.history.copiers)
+
+    def finish_producing(self) -> None:
+        for clients in self._clients:
+            clients.finish_producing()
+
+    def read_all(self) -> None:
+        """The ledger, the copies as soon as all of it is copied, and the readers' way to where these end."""
+        history = self.history
+        self._read_finally(list(history.ledger))
+        written = sum(len(history.final[place]) for place in history.ledger)
+        patience = Patience(ANSWERS_S_MAX)
+        while not patience.is_over() and self._copied() < written:
+            time.sleep(0.1)
+        for clients in self._clients:
+            clients.finish_copying()
+        self._read_finally([history.copy_of(place) for place in history.ledger])
+        patience = Patience(ANSWERS_S_MAX)
+        while not patience.is_over() and any(
+            len(reads) < len(history.final[place]) for (_, place), reads in history.reads.items()
+        ):
+            time.sleep(0.1)
+
+    def _copied(self) -> int:
+        """As the reader that has come the farthest knows."""
+        consumers = {consumer for consumer, _ in self.history.reads}
+        copies = [self.history.copy_of(place) for place in self.history.ledger]
+        return max(sum(len(self.history.reads[consumer, place]) for place in copies) for consumer in consumers)
+
+    def stop(self) -> None:
+        for clients in self._clients:
+            clients.stop()
+
+    def _read_finally(self, places: list[int]) -> None:
+        """By a new consumer; what is still open when all writers have ended theirs is hanging."""
+        self._wait_until_stable(places)
+        consumer = committed_consumer(self._common)
+        ended: set[int] = set()
+        patience = Patience(_READ_S_MAX)
+        consumer.assign([place_of_topics(place) for place in places])
+        while len(ended) < len(places) and not patience.is_over():
+            for place, offset, value in next_records(consumer, ended.add, self.history.complaints.append):
+                self.history.read_finally(place, offset, value)
+        consumer.close()
+
+    def _wait_until_stable(self, places: list[int]) -> None:
+        patience = Patience(_STABLE_S_MAX)
+        while unstable := self._unstable(places):
+            if patience.is_over():
+                self.history.complaints.append(f"a transaction hangs, {_STABLE_S_MAX:g} s after the last: {unstable}")
+                return
+            time.sleep(0.1)
+
+    def _unstable(self, places: list[int]) -> str:
+        committed = committed_consumer(self._common)
+        everything = Consumer({**self._common, "group.id": "none", "isolation.level": "read_uncommitted"})
+        try:
+            for place in places:
+                partition = TopicPartition(*topic_and_partition(place))
+                stable = committed.get_watermark_offsets(partition, 10)[1]
+                end = everything.get_watermark_offsets(partition, 10)[1]
+                if stable != end:
+                    return f"{self.history.name_of(place)} is stable to {stable} of {end}"
+        except KafkaException as error:
+            return str(error)
+        finally:
+            committed.close()
+            everything.close()
+        return ""
