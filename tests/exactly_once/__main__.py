@@ -2,6 +2,7 @@
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +21,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=BY_NAME, metavar="NAME", help=f"some of: {', '.join(BY_NAME)}")
     parser.add_argument("--directory", type=Path, help="for data and logs; else a new one, removed if all is well")
     options = parser.parse_args()
+    # Whoever ends it, nodes and copiers end with it.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     directory = options.directory or Path(tempfile.mkdtemp(prefix="odradek-exactly-once-"))
     chosen = [BY_NAME[name] for name in options.only] if options.only else list(ALL)
     libs = kafka_libs()

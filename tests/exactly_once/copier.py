@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Final
 
 TRANSACTION_RECORDS: Final = 750
-TRANSACTION_TIMEOUT_MS: Final = 40_000
-"""Above the request timeout of clients, 30 s: a broker that is killed must not make a transaction time out."""
 _MAIN: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
 _FLAGS: Final = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx256M")
 _END_S_MAX: Final = 60.0
@@ -30,8 +28,7 @@ class Copier:
         self._id: Final = transactional_id
         self._command: Final = [
             *("java", *_FLAGS, "-cp", f"{libs}/*", _MAIN, "--transactional-id", transactional_id),
-            *("--transaction-size", str(TRANSACTION_RECORDS), "--transaction-timeout", str(TRANSACTION_TIMEOUT_MS)),
-            *("--enable-random-aborts", *arguments),
+            *("--transaction-size", str(TRANSACTION_RECORDS), "--enable-random-aborts", *arguments),
         ]
         self._errors_file: Final = errors_file
         self._process: subprocess.Popen[str] | None = None

@@ -25,6 +25,10 @@ ROUNDS: Final = 3
 """In each of which one broker is bounced, or every copier."""
 PROGRESS_AT_BOUNCE: Final = 0.2
 DOWN_S: Final = 2.0
+TRANSACTION_TIMEOUT_MS: Final = 40_000
+"""Above the request timeout of clients, 30 s: a broker that is killed must not make a transaction time out."""
+TRANSACTION_TIMEOUT_MS_OF_BOUNCED: Final = 15_000
+"""A copier's next life asks where it was before it ends what the last one left open, and waits for this long."""
 SECONDS_MAX: Final = 180.0
 """For each step, and as much again for every 10,000 records."""
 PROPERTIES: Final = {
@@ -85,6 +89,9 @@ class _Course:
     def _arguments(self, number: int) -> list[str]:
         arguments = ["--broker-list", self._cluster.bootstrap, "--consumer-group", GROUP]
         arguments += ["--input-topic", INPUT, "--input-partition", str(number), "--output-topic", OUTPUT]
+        is_of_brokers = self._combination.target == BROKERS
+        timeout_ms = TRANSACTION_TIMEOUT_MS if is_of_brokers else TRANSACTION_TIMEOUT_MS_OF_BOUNCED
+        arguments += ["--transaction-timeout", str(timeout_ms)]
         arguments += ["--use-group-metadata"] if self._combination.with_group_metadata else []
         arguments += ["--group-mode"] if self._combination.is_group else []
         return arguments
