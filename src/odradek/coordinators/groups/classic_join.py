@@ -6,6 +6,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import UNKNOWN_MEMBER_ID, JoinAnswer, JoinGroup, SyncAnswer
+from odradek.coordinators.append_refusals import refusal_of_append
 
 from .classic_group import ClassicGroup, State
 from .classic_member import ClassicMember
@@ -13,7 +14,7 @@ from .classic_rebalance import ClassicRebalance
 from .classic_records import record_of, record_of_new
 from .consumer_records import group_tombstones
 from .groups import SESSION, Groups
-from .outcome import Outcome, StaticMemberWritten, Token, refusal_of_append
+from .outcome import Outcome, StaticMemberWritten, Token
 from .settings import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupSettings
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4

@@ -17,6 +17,7 @@ from odradek.base.group_commands import (
     SyncAnswer,
     SyncGroup,
 )
+from odradek.coordinators.append_refusals import refusal_of_append
 
 from .classic_group import ClassicGroup, State
 from .classic_join import ClassicJoin
@@ -24,7 +25,7 @@ from .classic_member import EMPTY_ASSIGNMENT
 from .classic_rebalance import ClassicRebalance
 from .classic_records import record_of
 from .groups import JOIN, SESSION, SYNC, DeadlineKey, Groups
-from .outcome import AssignmentWritten, Outcome, StaticMemberWritten, Token, refusal_of_append
+from .outcome import AssignmentWritten, Outcome, StaticMemberWritten, Token
 from .settings import GroupSettings
 
 

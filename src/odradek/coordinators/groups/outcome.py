@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import Answer
 
 from .consumer_group import ConsumerGroup
@@ -77,20 +76,3 @@ class Outcome:
         self.records += (*after, record)
         self.on_written = then
         self.replays = False
-
-
-def refusal_of_append(error: ErrorCode) -> ErrorCode:
-    """What clients of a coordinator hear when its records could not be written."""
-    return _REFUSALS.get(error, error)
-
-
-_REFUSALS = {
-    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
-    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
-    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
-    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
-    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
-    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
-    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
-    ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
-}

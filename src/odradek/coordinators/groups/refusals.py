@@ -23,10 +23,10 @@ from odradek.base.group_commands import (
     SyncAnswer,
     SyncGroup,
 )
+from odradek.coordinators.append_refusals import refusal_of_append
 
 from .coordinator import Command
 from .offsets import commit_refused
-from .outcome import refusal_of_append
 
 
 def refuse(command: Command, error: ErrorCode) -> Answer:

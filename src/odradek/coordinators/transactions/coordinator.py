@@ -30,10 +30,11 @@ from odradek.base.transaction_commands import (
     VerifyAnswer,
     VerifyPartitions,
 )
+from odradek.coordinators.append_refusals import refusal_of_append
 
 from .checks import check
 from .ending import is_repeated, is_repeated_without_rise
-from .outcome import Outcome, StandingWritten, Token, TombstonesWritten, Written, refusal_of_append
+from .outcome import Outcome, StandingWritten, Token, TombstonesWritten, Written
 from .records import TransactionRecord
 from .refusals import refuse_like
 from .settings import TransactionSettings

@@ -8,7 +8,6 @@ comes from `written`.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from odradek.base.errors import ErrorCode
 from odradek.base.transaction_commands import Answer, Markers
 
 from .records import TransactionRecord
@@ -43,20 +42,3 @@ class Outcome:
     is_atomic: bool = True
     producer: None = None
     markers: list[Markers] = field(default_factory=list)
-
-
-def refusal_of_append(error: ErrorCode) -> ErrorCode:
-    """What clients of a coordinator hear when its records could not be written."""
-    return _REFUSALS.get(error, error)
-
-
-_REFUSALS = {
-    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
-    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
-    ErrorCode.not_enough_replicas_after_append: ErrorCode.coordinator_not_available,
-    ErrorCode.request_timed_out: ErrorCode.coordinator_not_available,
-    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
-    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
-    ErrorCode.message_too_large: ErrorCode.unknown_server_error,
-    ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
-}

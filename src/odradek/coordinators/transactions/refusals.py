@@ -13,8 +13,7 @@ from odradek.base.transaction_commands import (
     VerifyAnswer,
     VerifyPartitions,
 )
-
-from .outcome import refusal_of_append
+from odradek.coordinators.append_refusals import refusal_of_append
 
 
 def refuse_like(command: Command, code: ErrorCode) -> Answer:
