@@ -1,6 +1,5 @@
 """ConsumerGroupDescribe, versions 0 and 1: consumer groups, how far they have come, and what each member has."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
@@ -8,6 +7,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import AssignedTopic, DescribedConsumer, DescribedConsumerGroup
 from odradek.handlers.broker.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED
+from odradek.handlers.broker.in_slices import in_slices
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.metadata.features import GROUP_VERSION
 from odradek.protocol.schemas import Message
@@ -19,31 +19,22 @@ _IN_ONE_GO_MAX: Final = 100
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
-    if len(request.group_ids) > _IN_ONE_GO_MAX:
-        return _describe_in_slices(request.group_ids, operations, context, broker)
-    return _response(_described(request.group_ids, operations, context, broker), context)
-
-
-async def _describe_in_slices(
-    group_ids: Sequence[str], operations: int, context: RequestContext, broker: BrokerPort
-) -> Message:
-    """Other connections have their turn between them."""
-    groups: list[Message] = []
-    for start in range(0, len(group_ids), _IN_ONE_GO_MAX):
-        groups += _described(group_ids[start : start + _IN_ONE_GO_MAX], operations, context, broker)
-        await asyncio.sleep(0)
-    return _response(groups, context)
+    return in_slices(
+        request.group_ids,
+        _IN_ONE_GO_MAX,
+        lambda some: [_group(group, operations, context) for group in _described(some, broker)],
+        lambda groups: _response(groups, context),
+    )
 
 
 def _response(groups: Sequence[Message], context: RequestContext) -> Message:
     return context.new("ConsumerGroupDescribeResponse", throttle_time=NOT_THROTTLED, groups=tuple(groups))
 
 
-def _described(group_ids: Sequence[str], operations: int, context: RequestContext, broker: BrokerPort) -> list[Message]:
+def _described(group_ids: Sequence[str], broker: BrokerPort) -> Sequence[DescribedConsumerGroup]:
     if not broker.image.features.level(GROUP_VERSION):
-        refused = (DescribedConsumerGroup(one, ErrorCode.unsupported_version) for one in group_ids)
-        return [_group(group, operations, context) for group in refused]
-    return [_group(group, operations, context) for group in broker.groups.describe_consumers(group_ids)]
+        return [DescribedConsumerGroup(one, ErrorCode.unsupported_version) for one in group_ids]
+    return broker.groups.describe_consumers(group_ids)
 
 
 def _group(group: DescribedConsumerGroup, operations: int, context: RequestContext) -> Message:

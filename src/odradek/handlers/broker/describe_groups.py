@@ -1,6 +1,5 @@
 """DescribeGroups, versions 0 to 6: classic groups with their members."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
@@ -8,6 +7,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import DescribedGroup, DescribedMember
 from odradek.handlers.broker.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
 from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED
+from odradek.handlers.broker.in_slices import in_slices
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.protocol.schemas import Message
 
@@ -16,28 +16,16 @@ _IN_ONE_GO_MAX: Final = 500
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     operations = GROUP_OPERATIONS if getattr(request, "include_authorized_operations", False) else NOT_ASKED
-    if len(request.groups) > _IN_ONE_GO_MAX:
-        return _describe_in_slices(request.groups, operations, context, broker)
-    return _response(_described(request.groups, operations, context, broker), context)
-
-
-async def _describe_in_slices(
-    group_ids: Sequence[str], operations: int, context: RequestContext, broker: BrokerPort
-) -> Message:
-    """Thousands of groups: other connections have their turn between them."""
-    groups: list[Message] = []
-    for start in range(0, len(group_ids), _IN_ONE_GO_MAX):
-        groups += _described(group_ids[start : start + _IN_ONE_GO_MAX], operations, context, broker)
-        await asyncio.sleep(0)
-    return _response(groups, context)
+    return in_slices(
+        request.groups,
+        _IN_ONE_GO_MAX,
+        lambda some: [_group(group, operations, context) for group in broker.groups.describe(some, context.version)],
+        lambda groups: _response(groups, context),
+    )
 
 
 def _response(groups: Sequence[Message], context: RequestContext) -> Message:
     return context.new("DescribeGroupsResponse", throttle_time=NOT_THROTTLED, groups=tuple(groups))
-
-
-def _described(group_ids: Sequence[str], operations: int, context: RequestContext, broker: BrokerPort) -> list[Message]:
-    return [_group(group, operations, context) for group in broker.groups.describe(group_ids, context.version)]
 
 
 def _group(group: DescribedGroup, operations: int, context: RequestContext) -> Message:

@@ -1,6 +1,5 @@
 """DescribeTransactions, version 0: how far the transactions of some transactional ids have come."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -8,32 +7,21 @@ from typing import Final
 from odradek.base.ids import partitions_by_topic
 from odradek.base.transaction_commands import NO_TIMESTAMP, DescribedTransaction
 from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED
+from odradek.handlers.broker.in_slices import in_slices
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.protocol.schemas import Message
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _IN_ONE_GO_MAX: Final = 500
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
-    transactional_ids = request.transactional_ids
-    if len(transactional_ids) > _IN_ONE_GO_MAX:
-        return _describe_in_slices(transactional_ids, context, broker)
-    return _response(_described(transactional_ids, context, broker), context)
-
-
-async def _describe_in_slices(transactional_ids: Sequence[str], context: RequestContext, broker: BrokerPort) -> Message:
-    """Thousands of them: other connections have their turn between them."""
-    states: list[Message] = []
-    for start in range(0, len(transactional_ids), _IN_ONE_GO_MAX):
-        states += _described(transactional_ids[start : start + _IN_ONE_GO_MAX], context, broker)
-        await asyncio.sleep(0)
-    return _response(states, context)
-
-
-def _described(transactional_ids: Sequence[str], context: RequestContext, broker: BrokerPort) -> list[Message]:
-    return [_state(one, context) for one in broker.transactions.describe(transactional_ids)]
+    return in_slices(
+        request.transactional_ids,
+        _IN_ONE_GO_MAX,
+        lambda some: [_state(one, context) for one in broker.transactions.describe(some)],
+        lambda states: _response(states, context),
+    )
 
 
 def _response(states: Sequence[Message], context: RequestContext) -> Message:

@@ -5,7 +5,6 @@ asked for; until it is there, and while the partition has no leader, clients hea
 Share groups are not served.
 """
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Final
 
@@ -13,6 +12,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.java_hash import partition_of
 from odradek.handlers.broker.cluster_view import NOBODY, leader_endpoint
 from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED
+from odradek.handlers.broker.in_slices import in_slices
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.metadata.records import Endpoint
 from odradek.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -47,20 +47,12 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
             host=host,
             port=port,
         )
-    keys = request.coordinator_keys
-    if len(keys) > _IN_ONE_GO_MAX:
-        return _find_in_slices(keys, key_type, context, broker)
-    return _response([_coordinator(key, key_type, context, broker) for key in keys], context)
-
-
-async def _find_in_slices(keys: Sequence[str], key_type: int, context: RequestContext, broker: BrokerPort) -> Message:
-    """Thousands of keys: other connections have their turn between them."""
-    coordinators: list[Message] = []
-    for start in range(0, len(keys), _IN_ONE_GO_MAX):
-        part = keys[start : start + _IN_ONE_GO_MAX]
-        coordinators += [_coordinator(key, key_type, context, broker) for key in part]
-        await asyncio.sleep(0)
-    return _response(coordinators, context)
+    return in_slices(
+        request.coordinator_keys,
+        _IN_ONE_GO_MAX,
+        lambda some: [_coordinator(key, key_type, context, broker) for key in some],
+        lambda coordinators: _response(coordinators, context),
+    )
 
 
 def _response(coordinators: Sequence[Message], context: RequestContext) -> Message:
