@@ -149,7 +149,7 @@ def _first(form: str, name: str) -> str:
 
 
 async def _read_form(receive: Receive) -> str:
-    body = b""
+    body = bytearray()
     while len(body) <= _FORM_BYTES_MAX:
         message = await receive()
         body += message.get("body", b"")

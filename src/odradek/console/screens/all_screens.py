@@ -6,7 +6,10 @@ from nicegui import app, ui
 
 from odradek.console.console import Console
 from odradek.console.screens.brokers import add_brokers
+from odradek.console.screens.messages import add_messages
 from odradek.console.screens.overview import add_overview
+from odradek.console.screens.topic import add_topic
+from odradek.console.screens.topics import add_topics
 
 _STYLES = Path(__file__).with_name("console.css")
 
@@ -16,3 +19,6 @@ def add_screens(console: Console) -> None:
     ui.add_head_html('<link rel="stylesheet" href="/console.css">', shared=True)
     add_overview(console)
     add_brokers(console)
+    add_topics(console)
+    add_topic(console)
+    add_messages(console)

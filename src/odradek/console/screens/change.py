@@ -1,17 +1,44 @@
-"""The dialog before every change: what would happen is shown, and happens only when it is confirmed."""
+"""The dialogs before every change: what is entered stays until it can be done, what would happen is shown, and it
+happens only when it is confirmed.
+"""
 
 from collections.abc import Callable
-from typing import Any
 
 from nicegui import ui
 
 from odradek.console.actions.action import Action, Preview
-from odradek.console.console import EXPECTED, Outcome
+from odradek.console.console import EXPECTED
 from odradek.console.readings.table import Tone
 from odradek.console.screens.frame import Frame
 from odradek.console.screens.widgets import RowsTable, Text, button, enable, text_field
 
 PREVIEW_ROWS = 50
+
+# Puts fields, and returns what makes an action of what was entered. That may raise Refused.
+Form = Callable[[], Callable[[], Action]]
+
+
+async def compose(frame: Frame, title: str, form: Form) -> bool:
+    """Whether something was entered, confirmed, and has succeeded."""
+    with dialog_named(title) as dialog, ui.element("div").classes("o-card"):
+        Text(title, "h2")
+        read = form()
+        problem = Text(classes="o-bad")
+        problem.element._props["role"] = "alert"
+
+        async def proceed() -> None:
+            try:
+                action = read()
+                dialog.submit((action, await frame.console.preview(action)))
+            except EXPECTED as error:
+                problem.say(frame.console.explain(error))
+
+        with ui.element("div").classes("o-bar"):
+            button("Cancel", lambda: dialog.submit(None), kind="o-plain")
+            button("Preview", proceed)
+    answer: tuple[Action, Preview] | None = await dialog
+    dialog.delete()
+    return answer is not None and await _confirm_and_do(frame, *answer)
 
 
 async def propose(frame: Frame, action: Action) -> bool:
@@ -21,9 +48,13 @@ async def propose(frame: Frame, action: Action) -> bool:
     except EXPECTED as error:
         frame.tell(frame.console.explain(error), Tone.BAD)
         return False
+    return await _confirm_and_do(frame, action, preview)
+
+
+async def _confirm_and_do(frame: Frame, action: Action, preview: Preview) -> bool:
     if not await _confirm(action, preview):
         return False
-    outcome: Outcome = await frame.console.carry_out(action, frame.who)
+    outcome = await frame.console.carry_out(action, frame.who)
     frame.tell(outcome.sentence, Tone.GOOD if outcome.has_succeeded else Tone.BAD)
     if outcome.has_succeeded:
         await frame.console.watch.renewed()
@@ -58,17 +89,5 @@ async def _confirm(action: Action, preview: Preview) -> bool:
 def dialog_named(name: str) -> ui.dialog:
     dialog = ui.dialog()
     dialog._props["aria-label"] = name
+    dialog._props["transition-duration"] = 0
     return dialog
-
-
-async def fill_in(title: str, draw: Callable[[], Callable[[], Any]], proceed: str) -> Any:
-    """A form: `draw` puts its fields and returns what reads them. None if it was closed without proceeding."""
-    with dialog_named(title) as dialog, ui.element("div").classes("o-card"):
-        Text(title, "h2")
-        read = draw()
-        with ui.element("div").classes("o-bar"):
-            button("Cancel", lambda: dialog.submit(None), kind="o-plain")
-            button(proceed, lambda: dialog.submit(read()))
-    answer = await dialog
-    dialog.delete()
-    return answer

@@ -44,66 +44,48 @@ class RowsTable(Element, component="rows.js"):
             self.update()
 
 
-class Field:
+class Entry(Element, component="entry.js"):
     """A labelled control whose value is known here as soon as it changes."""
 
-    def __init__(self, label: str, value: str, tag: str, on_change: Changed | None, hint: str = "") -> None:
-        self.value = value
+    def __init__(self, kind: str, label: str, value: str | bool, on_change: Callable[..., Any] | None) -> None:
+        super().__init__()
+        self.entered: str | bool = value
         self._on_change = on_change
-        with ui.element("label").classes("o-field") as self.element:
-            ui.element("span").style("display: inline").classes("o-label")._text = label
-            self.control = ui.element(tag)
-        if hint:
-            self.control._props["placeholder"] = hint
+        self._props.update(kind=kind, label=label, value=value, options=[], hint="", lines=1)
+        self.on("entered", self._changed)
 
-    def listen(self, event: str) -> None:
-        self.control.on(event, self._changed, js_handler="(e) => emit(e.target.value)", throttle=0.0)
+    @property
+    def value(self) -> str:
+        return str(self.entered)
+
+    def put(self, value: str) -> None:
+        """Shown in the place of what was entered."""
+        self.entered = value
+        self._props["value"] = value
+        self.update()
 
     def _changed(self, event: GenericEventArguments) -> Any:
-        self.value = str(event.args)
-        return self._on_change(self.value) if self._on_change else None
+        self.entered = event.args
+        return self._on_change(self.entered) if self._on_change else None
 
 
 def text_field(
     label: str, value: str = "", *, on_change: Changed | None = None, hint: str = "", lines: int = 1
-) -> Field:
-    field = Field(label, value, "input" if lines == 1 else "textarea", on_change, hint)
-    field.control._props["value"] = value
-    if lines > 1:
-        field.control._props["rows"] = lines
-        field.control._props["spellcheck"] = "false"
-    field.control._props["autocomplete"] = "off"
-    field.listen("input")
+) -> Entry:
+    field = Entry("text", label, value, on_change)
+    field._props.update(hint=hint, lines=lines)
     return field
 
 
-def choice(label: str, options: Mapping[str, str], value: str, *, on_change: Changed | None = None) -> Field:
+def choice(label: str, options: Mapping[str, str], value: str, *, on_change: Changed | None = None) -> Entry:
     """`options`: what is shown by value."""
-    field = Field(label, value, "select", on_change)
-    with field.control:
-        for name, shown in options.items():
-            option = ui.element("option")
-            option._props["value"] = name
-            option._props["selected"] = name == value
-            option._text = shown
-    field.listen("change")
+    field = Entry("choice", label, str(value), on_change)
+    field._props["options"] = [[str(name), shown] for name, shown in options.items()]
     return field
 
 
-class Check:
-    def __init__(self, label: str, value: bool, on_change: Callable[[bool], Any] | None = None) -> None:
-        self.value = value
-
-        def changed(event: GenericEventArguments) -> Any:
-            self.value = bool(event.args)
-            return on_change(self.value) if on_change else None
-
-        with ui.element("label").classes("o-check"):
-            control = ui.element("input")
-            control._props["type"] = "checkbox"
-            control._props["checked"] = value
-            control.on("change", changed, js_handler="(e) => emit(e.target.checked)")
-            ui.element("span")._text = label
+def check(label: str, value: bool, on_change: Callable[[bool], Any] | None = None) -> Entry:
+    return Entry("check", label, value, on_change)
 
 
 def button(text: str, on_click: Callable[[], Any], *, kind: str = "", name: str | None = None) -> Element:

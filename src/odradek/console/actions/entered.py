@@ -1,0 +1,35 @@
+"""What people enter into forms, read into values. Raises Refused with what was entered and what is wanted."""
+
+from odradek.console.actions.action import Refused
+from odradek.console.readings.table import inert
+
+
+def whole_number(text: str, what: str, *, least: int = 0, most: int = 2**31 - 1) -> int:
+    given = text.strip().replace(",", "").replace("_", "")
+    if not given.isascii() or not given.removeprefix("-").isdigit() or len(given) > 20:
+        raise Refused(f"{what} has to be a whole number, and {inert(text.strip())!r} is none.")
+    if not least <= int(given) <= most:
+        raise Refused(f"{what} has to lie between {least:,} and {most:,}: {int(given):,} does not.")
+    return int(given)
+
+
+def optional_number(text: str, what: str, *, least: int = 1, most: int = 2**31 - 1) -> int | None:
+    return whole_number(text, what, least=least, most=most) if text.strip() else None
+
+
+def pairs(text: str, what: str) -> dict[str, str]:
+    """`name=value`, one a line."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if line.strip():
+            name, equals, value = line.partition("=")
+            if not equals or not name.strip():
+                raise Refused(f"{what} {inert(line.strip())!r} is not of the form name=value.")
+            found[name.strip()] = value.strip()
+    return found
+
+
+def broker_ids(text: str, what: str) -> tuple[int, ...]:
+    """Separated by commas or spaces."""
+    parts = text.replace(",", " ").split()
+    return tuple(whole_number(part, what) for part in parts)

@@ -1,0 +1,95 @@
+"""One record sent to a topic."""
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import Cluster
+from odradek.client.errors import UnknownPartition
+from odradek.client.partitioner import partition_of_key
+from odradek.client.produce import Producer
+from odradek.console.actions.action import Preview, Refused
+from odradek.console.readings.table import Column, Row, inert
+from odradek.records.record import Record
+
+
+class Form(StrEnum):
+    TEXT = "text"
+    HEX = "hex"
+    NULL = "null"
+
+
+def bytes_of(text: str, form: Form, what: str) -> bytes | None:
+    match form:
+        case Form.NULL:
+            return None
+        case Form.TEXT:
+            return text.encode()
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise Refused(f"{what} is not hex: write two digits of 0-9 a-f for each byte.") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceMessage:
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    chosen_partition: int | None = None
+    name: str = "Produce message"
+
+    @property
+    def target(self) -> str:
+        return f"topic {self.topic}"
+
+    @property
+    def partition(self) -> TopicPartition:
+        """What a refusal is about, as far as it is known here."""
+        return TopicPartition(self.topic, self.chosen_partition or 0)
+
+    def details(self) -> dict[str, object]:
+        """What records hold is not for the log."""
+        return {
+            "partition": self.chosen_partition,
+            "key_bytes": None if self.key is None else len(self.key),
+            "value_bytes": None if self.value is None else len(self.value),
+        }
+
+    def preview(self, cluster: Cluster) -> Preview:
+        layout = cluster.retry("looking up the topic", lambda: cluster.topics([self.topic]))[self.topic]
+        count = len(layout.partitions)
+        if self.chosen_partition is not None and not 0 <= self.chosen_partition < count:
+            raise UnknownPartition(self.topic, self.chosen_partition, count)
+        if self.chosen_partition is not None:
+            where = f"partition {self.chosen_partition}"
+        elif self.key is not None:
+            where = f"partition {partition_of_key(self.key, count)}, where its key belongs"
+        else:
+            where = "any partition, as it has no key"
+        parts = [("Key", self.key), ("Value", self.value), *((f"Header {name}", value) for name, value in self.headers)]
+        return Preview(
+            sentence=f"Sends one message to topic {inert(self.topic)}, {where}.",
+            columns=(Column("part", "Part"), Column("bytes", "Bytes", is_number=True), Column("content", "Content")),
+            rows=[
+                Row(
+                    name,
+                    {
+                        "part": inert(name),
+                        "bytes": "null" if data is None else f"{len(data):,}",
+                        "content": "null" if data is None else inert(data.decode(errors="backslashreplace")),
+                    },
+                )
+                for name, data in parts
+            ],
+            warnings=["A value of null deletes the key where the topic is compacted."] if self.value is None else [],
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        producer = Producer(cluster)
+        record = Record(self.key, self.value, time.time_ns() // 1_000_000, self.headers)
+        producer.add(self.topic, record, self.chosen_partition)
+        (stored,) = producer.flush()
+        return f"Stored in {inert(str(stored.partition))} at offset {stored.base_offset:,}."

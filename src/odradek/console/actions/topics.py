@@ -1,0 +1,166 @@
+"""Topics created, deleted, emptied and given more partitions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import EARLIEST, LATEST, Admin
+from odradek.client.cluster import Cluster
+from odradek.client.delete_records import ALL, delete_records
+from odradek.client.layout import TopicLayout
+from odradek.console.actions.action import Preview, Refused
+from odradek.console.readings.table import Column, Row, counted, inert
+
+PARTITIONS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    topic: str
+    partitions: int | None
+    replication_factor: int | None
+    configs: Mapping[str, str]
+    name: str = "Create topic"
+
+    @property
+    def target(self) -> str:
+        return f"topic {self.topic}"
+
+    def details(self) -> dict[str, object]:
+        return {
+            "partitions": self.partitions,
+            "replication_factor": self.replication_factor,
+            "configs": dict(self.configs),
+        }
+
+    def preview(self, cluster: Cluster) -> Preview:
+        """The cluster itself judges it."""
+        self._create(cluster, validate_only=True)
+        partitions = "as many partitions as num.partitions says"
+        if self.partitions is not None:
+            partitions = counted(self.partitions, "partition")
+        replicas = "as many replicas as default.replication.factor says"
+        if self.replication_factor is not None:
+            replicas = counted(self.replication_factor, "replica")
+        rows = [Row(name, {"name": inert(name), "value": inert(value)}) for name, value in self.configs.items()]
+        return Preview(
+            sentence=f"Creates topic {self.topic} with {partitions}, {replicas} of each.",
+            columns=(Column("name", "Config"), Column("value", "Value")) if rows else (),
+            rows=rows,
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        self._create(cluster, validate_only=False)
+        return f"Topic {self.topic} is created."
+
+    def _create(self, cluster: Cluster, *, validate_only: bool) -> None:
+        if not self.topic:
+            raise Refused("A topic needs a name: up to 249 of the characters a-z A-Z 0-9 . _ - will do.")
+        Admin(cluster).create_topic(
+            self.topic,
+            partitions=-1 if self.partitions is None else self.partitions,
+            replication_factor=-1 if self.replication_factor is None else self.replication_factor,
+            configs=self.configs,
+            validate_only=validate_only,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopic:
+    topic: str
+    name: str = "Delete topic"
+
+    @property
+    def target(self) -> str:
+        return f"topic {self.topic}"
+
+    def details(self) -> dict[str, object]:
+        return {}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        layout = _layout(cluster, self.topic)
+        return Preview(
+            sentence=f"Deletes topic {inert(self.topic)}: {counted(len(layout.partitions), 'partition')},"
+            f" {_held(cluster, layout)}. This cannot be undone.",
+            typed=self.topic,
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        Admin(cluster).delete_topic(self.topic)
+        return f"Topic {inert(self.topic)} is deleted."
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeTopic:
+    topic: str
+    name: str = "Purge topic"
+
+    @property
+    def target(self) -> str:
+        return f"topic {self.topic}"
+
+    def details(self) -> dict[str, object]:
+        return {}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        layout = _layout(cluster, self.topic)
+        return Preview(
+            sentence=f"Deletes all records of topic {inert(self.topic)}, {_held(cluster, layout)}; the topic stays."
+            " This cannot be undone.",
+            warnings=["Groups that have not read them yet go on at the end."],
+            typed=self.topic,
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        layout = _layout(cluster, self.topic)
+        delete_records(cluster, {TopicPartition(self.topic, one.id): ALL for one in layout.partitions})
+        return f"Topic {inert(self.topic)} is empty now."
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    topic: str
+    count: int
+    """How many there shall be."""
+    name: str = "Add partitions"
+
+    @property
+    def target(self) -> str:
+        return f"topic {self.topic}"
+
+    def details(self) -> dict[str, object]:
+        return {"partitions": self.count}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        there = len(_layout(cluster, self.topic).partitions)
+        if self.count <= there:
+            raise Refused(
+                f"Topic {inert(self.topic)} has {counted(there, 'partition')} already, and none can be taken away:"
+                " give a larger number."
+            )
+        if self.count > PARTITIONS_MAX:
+            raise Refused(
+                f"{self.count:,} partitions are more than one change may write: stay below {PARTITIONS_MAX:,}."
+            )
+        return Preview(
+            sentence=f"Topic {inert(self.topic)} gets {counted(self.count - there, 'partition')} more:"
+            f" {self.count:,} instead of {there:,}. They can never be taken away again.",
+            warnings=[
+                "Keys may go to other partitions than before: records of one key are in order only from then on."
+            ],
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        Admin(cluster).create_partitions(self.topic, self.count)
+        return f"Topic {inert(self.topic)} has {self.count:,} partitions now."
+
+
+def _layout(cluster: Cluster, topic: str) -> TopicLayout:
+    return cluster.retry("looking up the topic", lambda: cluster.topics([topic]))[topic]
+
+
+def _held(cluster: Cluster, layout: TopicLayout) -> str:
+    led = [TopicPartition(layout.name, one.id) for one in layout.partitions if one.leader >= 0]
+    admin = Admin(cluster)
+    earliest, latest = (admin.offsets(dict.fromkeys(led, which)) for which in (EARLIEST, LATEST))
+    return f"{sum(latest[one] - earliest[one] for one in led):,} offsets"

@@ -1,0 +1,192 @@
+"""Records of a topic, read for a person: a bounded number, of bounded size, within a bounded time."""
+
+import heapq
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import EARLIEST, LATEST, Admin
+from odradek.client.cluster import Cluster
+from odradek.client.consume import Consumed, Consumer
+from odradek.client.errors import UnknownPartition
+from odradek.console.actions.action import Refused
+
+PAGE_MESSAGES: Final = 50
+SCANNED_MAX: Final = 50_000
+SCAN_S: Final = 4.0
+TAIL_MAX: Final = 100
+# What is kept of a key, a value or a header; the whole of a value can be downloaded.
+EXCERPT_BYTES: Final = 64 * 1024
+
+_WAIT_MS: Final = 300
+
+Positions = Mapping[TopicPartition, int]
+
+
+class Start(StrEnum):
+    NEWEST = "newest"
+    BEGINNING = "beginning"
+    OFFSET = "offset"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    data: bytes
+    size: int
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.data) == self.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    partition: TopicPartition
+    offset: int
+    timestamp_ms: int
+    is_append_time: bool
+    key: Excerpt | None
+    value: Excerpt | None
+    headers: tuple[tuple[str, Excerpt | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    topic: str
+    partition: int | None = None
+    """None: all."""
+    start: Start = Start.NEWEST
+    at: int = 0
+    """The offset, or the time in milliseconds."""
+    search: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    messages: tuple[Message, ...]
+    scanned: int
+    positions: Positions
+    """Where to go on."""
+    is_at_end: bool
+    was_cut_short: bool
+    """There was more to look through than one look may take."""
+
+
+def find_messages(
+    cluster: Cluster, wanted: Wanted, resume: Positions | None = None, clock: Callable[[], float] = time.monotonic
+) -> Found:
+    """From where `wanted` says, or on from an earlier answer."""
+    partitions = partitions_of(cluster, wanted)
+    ends = Admin(cluster).offsets(dict.fromkeys(partitions, LATEST))
+    positions = dict(resume) if resume is not None else _start(Admin(cluster), wanted, ends)
+    keeps_newest = wanted.start is Start.NEWEST and resume is None
+    consumer = Consumer(cluster, {one: at for one, at in positions.items() if at < ends.get(one, 0)})
+    passed = {one: at for one, at in positions.items() if one not in consumer.positions}
+    kept: dict[TopicPartition, list[Message]] = {one: [] for one in partitions}
+    needle = wanted.search.encode().lower()
+    scanned = 0
+    deadline = clock() + SCAN_S
+    while consumer.positions and scanned < SCANNED_MAX and clock() < deadline:
+        if not keeps_newest and sum(map(len, kept.values())) >= PAGE_MESSAGES:
+            break
+        for item in consumer.poll(wait_ms=_WAIT_MS):
+            if item.record.offset < ends[item.partition]:
+                scanned += 1
+                if _holds(item, needle):
+                    kept[item.partition].append(message_of(item))
+        for one in [one for one, at in consumer.positions.items() if at >= ends[one]]:
+            passed[one] = consumer.positions[one]
+            consumer.drop(one)
+        if keeps_newest:
+            kept = {one: held[-PAGE_MESSAGES:] for one, held in kept.items()}
+    merged = list(heapq.merge(*kept.values(), key=lambda one: one.timestamp_ms))
+    reached = {**passed, **consumer.positions}
+    shown = merged[-PAGE_MESSAGES:] if keeps_newest else merged[:PAGE_MESSAGES]
+    if not keeps_newest:
+        for message in reversed(merged[PAGE_MESSAGES:]):
+            reached[message.partition] = message.offset
+    return Found(
+        messages=tuple(reversed(shown) if keeps_newest else shown),
+        scanned=scanned,
+        positions=reached,
+        is_at_end=all(at >= ends.get(one, 0) for one, at in reached.items()),
+        was_cut_short=bool(consumer.positions) and (scanned >= SCANNED_MAX or clock() >= deadline),
+    )
+
+
+def ends_of(cluster: Cluster, wanted: Wanted) -> Positions:
+    return Admin(cluster).offsets(dict.fromkeys(partitions_of(cluster, wanted), LATEST))
+
+
+def follow(cluster: Cluster, positions: Positions, search: str) -> tuple[list[Message], Positions, int]:
+    """What came since, how to go on, and how many came that were not looked for or too many."""
+    consumer = Consumer(cluster, positions)
+    arrived = consumer.poll(wait_ms=_WAIT_MS)
+    needle = search.encode().lower()
+    found = [item for item in arrived if _holds(item, needle)]
+    newest = sorted(found, key=lambda item: item.record.timestamp)[-TAIL_MAX:]
+    return [message_of(item) for item in newest], dict(consumer.positions), len(arrived) - len(newest)
+
+
+def whole_value(cluster: Cluster, partition: TopicPartition, offset: int) -> bytes:
+    consumer = Consumer(cluster, {partition: offset})
+    for item in consumer.poll(wait_ms=_WAIT_MS):
+        if item.record.offset == offset:
+            return item.record.value or b""
+    raise Refused(f"{partition} has no record at offset {offset:,} any more: it was deleted or compacted away.")
+
+
+def partitions_of(cluster: Cluster, wanted: Wanted) -> list[TopicPartition]:
+    layout = cluster.retry("looking up the topic", lambda: cluster.topics([wanted.topic]))[wanted.topic]
+    count = len(layout.partitions)
+    if wanted.partition is None:
+        return [TopicPartition(wanted.topic, number) for number in range(count)]
+    if not 0 <= wanted.partition < count:
+        raise UnknownPartition(wanted.topic, wanted.partition, count)
+    return [TopicPartition(wanted.topic, wanted.partition)]
+
+
+def _start(admin: Admin, wanted: Wanted, ends: Positions) -> dict[TopicPartition, int]:
+    earliest = admin.offsets(dict.fromkeys(ends, EARLIEST))
+    match wanted.start:
+        case Start.BEGINNING:
+            return earliest
+        case Start.OFFSET:
+            return {one: min(max(wanted.at, earliest[one]), ends[one]) for one in ends}
+        case Start.TIME:
+            found = admin.offsets(dict.fromkeys(ends, wanted.at))
+            return {one: found[one] if found[one] >= 0 else ends[one] for one in ends}
+    # Whoever looks for something newest looks back farther than at one page.
+    back = SCANNED_MAX // len(ends) if wanted.search else PAGE_MESSAGES
+    return {one: max(earliest[one], ends[one] - back) for one in ends}
+
+
+def _holds(item: Consumed, needle: bytes) -> bool:
+    if not needle:
+        return True
+    record = item.record
+    texts: Sequence[bytes | None] = (record.key, record.value, *(value for _, value in record.headers))
+    return any(text is not None and needle in text.lower() for text in texts) or any(
+        needle in name.encode().lower() for name, _ in record.headers
+    )
+
+
+def message_of(item: Consumed) -> Message:
+    record = item.record
+    return Message(
+        partition=item.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        is_append_time=item.is_append_time,
+        key=_excerpt(record.key),
+        value=_excerpt(record.value),
+        headers=tuple((name, _excerpt(value)) for name, value in record.headers),
+    )
+
+
+def _excerpt(data: bytes | None) -> Excerpt | None:
+    return None if data is None else Excerpt(data=bytes(data[:EXCERPT_BYTES]), size=len(data))

@@ -1,0 +1,81 @@
+"""One topic from near: its offsets, its configs, and the groups that read it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import EARLIEST, LATEST, Admin, Resource, ResourceType
+from odradek.client.cluster import Cluster
+from odradek.client.config_description import DescribedConfig, describe_configs
+from odradek.client.groups import GroupDescription, Groups, Offsets
+
+# Which groups read a topic only they know: asking all of a great many would keep the page waiting.
+GROUPS_MAX: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOffsets:
+    earliest: Offsets
+    latest: Offsets
+    """Of partitions that have a leader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingGroup:
+    id: str
+    state: str
+    members: int
+    committed: Offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    groups: tuple[ReadingGroup, ...]
+    ends: Offsets
+    asked: int
+    of: int
+    """How many groups there are: more than were asked, if they are too many."""
+
+
+def offsets_of(cluster: Cluster, topic: str) -> PartitionOffsets:
+    led = _led(cluster, topic)
+    admin = Admin(cluster)
+    return PartitionOffsets(
+        earliest=admin.offsets(dict.fromkeys(led, EARLIEST)), latest=admin.offsets(dict.fromkeys(led, LATEST))
+    )
+
+
+def configs_of(cluster: Cluster, topic: str) -> list[DescribedConfig]:
+    return describe_configs(cluster, Resource(ResourceType.TOPIC, topic))
+
+
+def readers_of(cluster: Cluster, topic: str) -> Readers:
+    groups = Groups(cluster)
+    listed = [one.id for one in groups.listings()]
+    committed = groups.offsets(listed[:GROUPS_MAX])
+    reading = {
+        group: {one: offset for one, offset in offsets.items() if one.topic == topic}
+        for group, offsets in committed.items()
+    }
+    described = groups.describe([group for group, offsets in reading.items() if offsets])
+    return Readers(
+        groups=tuple(
+            _group(group, answer, reading[group])
+            for group, answer in sorted(described.items())
+            if not isinstance(answer, KafkaError)
+        ),
+        ends=Admin(cluster).offsets(dict.fromkeys(_led(cluster, topic), LATEST)),
+        asked=min(len(listed), GROUPS_MAX),
+        of=len(listed),
+    )
+
+
+def _group(group: str, described: GroupDescription, committed: Offsets) -> ReadingGroup:
+    return ReadingGroup(id=group, state=described.state, members=len(described.members), committed=committed)
+
+
+def _led(cluster: Cluster, topic: str) -> Sequence[TopicPartition]:
+    layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic]))[topic]
+    return [TopicPartition(topic, one.id) for one in layout.partitions if one.leader >= 0]

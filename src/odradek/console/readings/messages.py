@@ -1,0 +1,128 @@
+"""Records as people read them: text, JSON or hex, whatever the bytes hold."""
+
+import json
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from odradek.cli.amounts import format_bytes
+from odradek.cli.terminal import neutralise
+from odradek.cli.times import format_time
+from odradek.console.inquiries.messages import PAGE_MESSAGES, Excerpt, Found, Message
+from odradek.console.readings.table import Column, Row, counted, inert
+
+SHOW = "Show"
+_CELL_CHARACTERS: Final = 160
+_HEX_BYTES_A_LINE: Final = 16
+
+COLUMNS = (
+    Column("position", "Partition : offset"),
+    Column("time", "Time"),
+    Column("key", "Key"),
+    Column("value", "Value"),
+    Column("headers", "Headers"),
+    Column("size", "Size", is_number=True),
+)
+
+
+class View(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    HEX = "hex"
+
+
+def message_rows(messages: Iterable[Message], view: View) -> list[Row]:
+    return [_row(message, view) for message in messages]
+
+
+def key_of(message: Message) -> str:
+    return f"{message.partition.partition}:{message.offset}"
+
+
+def found_sentence(found: Found, search: str) -> str:
+    scanned = f"{counted(found.scanned, 'message')} looked through"
+    if found.messages:
+        begun = f"{counted(len(found.messages), 'message')} shown"
+    elif search:
+        begun = f"Nothing holds {inert(search)!r}"
+    else:
+        begun = "There is nothing here"
+    line = f"{begun}, {scanned}" if search else begun
+    if found.was_cut_short:
+        return f"{line}; there is more to look through: press Next."
+    return f"{line}; this is the end." if found.is_at_end and len(found.messages) < PAGE_MESSAGES else f"{line}."
+
+
+def in_a_cell(excerpt: Excerpt | None, view: View) -> str:
+    if excerpt is None:
+        return "null"
+    if view is View.HEX:
+        shown = excerpt.data[: _CELL_CHARACTERS // 2].hex()
+    else:
+        # Four bytes make one character at most.
+        shown = neutralise(excerpt.data[: 4 * _CELL_CHARACTERS].decode(errors="backslashreplace"))[:_CELL_CHARACTERS]
+    is_cut = excerpt.size * 2 > len(shown) if view is View.HEX else excerpt.size > len(shown.encode())
+    return f"{shown} … ({format_bytes(excerpt.size)})" if is_cut and excerpt.size > _CELL_CHARACTERS // 2 else shown
+
+
+def in_full(excerpt: Excerpt | None, view: View) -> str:
+    """With its lines; a remark at the end where it is not the whole, or not what was asked for."""
+    if excerpt is None:
+        return "null"
+    remark = ""
+    if not excerpt.is_whole:
+        remark = f"\n… the first {format_bytes(len(excerpt.data))} of {excerpt.size:,} bytes"
+    match view:
+        case View.HEX:
+            return _hex_lines(excerpt.data) + remark
+        case View.JSON:
+            try:
+                if not excerpt.is_whole:
+                    raise ValueError("only a part of it is here")
+                parsed = json.loads(excerpt.data)
+                return _safe_lines(json.dumps(parsed, indent=2, ensure_ascii=False))
+            except (ValueError, RecursionError) as error:
+                reason = "it is nested too deeply" if isinstance(error, RecursionError) else inert(str(error))
+                return f"{_safe_lines(_text(excerpt.data))}{remark}\n(not shown as JSON: {reason})"
+        case View.TEXT:
+            return _safe_lines(_text(excerpt.data)) + remark
+
+
+def heading_of(message: Message) -> str:
+    when = f"{'appended' if message.is_append_time else 'created'} {format_time(message.timestamp_ms)}"
+    return f"Partition {message.partition.partition}, offset {message.offset:,}, {when}"
+
+
+def _row(message: Message, view: View) -> Row:
+    headers = ", ".join(f"{inert(name)}={in_a_cell(value, View.TEXT)}" for name, value in message.headers)
+    return Row(
+        key_of(message),
+        {
+            "position": f"{message.partition.partition} : {message.offset}",
+            "time": format_time(message.timestamp_ms),
+            "key": in_a_cell(message.key, view),
+            "value": in_a_cell(message.value, view),
+            "headers": headers[:_CELL_CHARACTERS],
+            "size": format_bytes(
+                (message.key.size if message.key else 0) + (message.value.size if message.value else 0)
+            ),
+        },
+        (SHOW,),
+    )
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="backslashreplace")
+
+
+def _safe_lines(text: str) -> str:
+    return "\n".join(neutralise(line) for line in text.split("\n"))
+
+
+def _hex_lines(data: bytes) -> str:
+    lines = []
+    for start in range(0, len(data), _HEX_BYTES_A_LINE):
+        part = data[start : start + _HEX_BYTES_A_LINE]
+        printable = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in part)
+        lines.append(f"{start:08x}  {part.hex(' '):<{3 * _HEX_BYTES_A_LINE}} {printable}")
+    return "\n".join(lines) or "(no bytes)"

@@ -1,0 +1,69 @@
+"""One message in full, and the form for a new one."""
+
+from collections.abc import Callable
+
+from nicegui import ui
+
+from odradek.console.actions.action import Action
+from odradek.console.actions.entered import optional_number, pairs
+from odradek.console.actions.messages import Form, ProduceMessage, bytes_of
+from odradek.console.inquiries.messages import Message, whole_value
+from odradek.console.readings.messages import View, heading_of, in_full
+from odradek.console.readings.table import inert
+from odradek.console.screens.change import Form as DialogForm
+from odradek.console.screens.change import dialog_named
+from odradek.console.screens.frame import Frame
+from odradek.console.screens.widgets import Text, button, choice, text_field
+
+
+async def show_message(frame: Frame, message: Message, view: View) -> None:
+    async def download() -> None:
+        ask = frame.console.gateway.ask
+        value = await frame.ask(ask(lambda cluster: whole_value(cluster, message.partition, message.offset)))
+        if value is not None:
+            ui.download.content(value, f"{message.partition}-{message.offset}.bin")
+
+    with dialog_named("Message") as dialog, ui.element("div").classes("o-card"):
+        Text("Message", "h2")
+        Text(heading_of(message), classes="o-faint")
+        for title, content in (("Key", message.key), ("Value", message.value)):
+            _block(title, in_full(content, view))
+        for name, value in message.headers:
+            _block(f"Header {inert(name)}", in_full(value, View.TEXT if view is View.JSON else view))
+        with ui.element("div").classes("o-bar"):
+            button("Close", lambda: dialog.submit(None), kind="o-plain")
+            if message.value is not None:
+                button("Download value", download)
+    await dialog
+    dialog.delete()
+
+
+def _block(title: str, content: str) -> None:
+    Text(title, "h3")
+    block = Text(content, "pre", "o-pre").element
+    # What scrolls has to be reached without a mouse.
+    block._props.update(tabindex=0, role="region")
+    block._props["aria-label"] = title
+
+
+def message_form(topic: str) -> DialogForm:
+    def draw() -> Callable[[], Action]:
+        key = text_field("Key", hint="none, if it is left empty")
+        key_form = choice("Key is written as", {Form.TEXT: "Text", Form.HEX: "Hex"}, Form.TEXT)
+        value_form = choice("Value is written as", {Form.TEXT: "Text", Form.HEX: "Hex", Form.NULL: "Null"}, Form.TEXT)
+        value = text_field("Value", lines=6)
+        headers = text_field("Headers", hint="name=value, one a line", lines=2)
+        partition = text_field("Partition of the message", hint="where its key belongs")
+
+        def read() -> Action:
+            return ProduceMessage(
+                topic=topic,
+                key=bytes_of(key.value, Form(key_form.value) if key.value else Form.NULL, "The key"),
+                value=bytes_of(value.value, Form(value_form.value), "The value"),
+                headers=tuple((name, text.encode()) for name, text in pairs(headers.value, "Header").items()),
+                chosen_partition=optional_number(partition.value, "The partition", least=0),
+            )
+
+        return read
+
+    return draw

@@ -1,0 +1,179 @@
+"""The messages of a topic: from any place, searched, or as they come; and new ones written."""
+
+from collections import deque
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.cli.errors import UserError
+from odradek.cli.times import parse_time_ms
+from odradek.console.actions.action import Refused
+from odradek.console.actions.entered import optional_number, whole_number
+from odradek.console.console import Console
+from odradek.console.inquiries import messages as asking
+from odradek.console.inquiries.messages import Found, Message, Positions, Start, Wanted
+from odradek.console.readings import messages as reading
+from odradek.console.readings.messages import View
+from odradek.console.readings.table import Tone, inert, link_to
+from odradek.console.screens.change import compose
+from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.message import message_form, show_message
+from odradek.console.screens.widgets import RowsTable, Text, button, check, choice, enable, text_field
+
+_STARTS = {
+    Start.NEWEST: "The newest",
+    Start.BEGINNING: "The beginning",
+    Start.OFFSET: "An offset",
+    Start.TIME: "A time",
+}
+_VIEWS = {View.TEXT: "Text", View.JSON: "JSON", View.HEX: "Hex"}
+_TAIL_EVERY_S = 0.5
+
+
+def add_messages(console: Console) -> None:
+    @ui.page("/topics/{topic}/messages")
+    def messages(request: Request, topic: str) -> None:
+        with framed(console, request, f"Messages of {inert(topic)}") as frame:
+            _Messages(frame, topic)
+
+
+class _Messages:
+    def __init__(self, frame: Frame, topic: str) -> None:
+        self._frame = frame
+        self._topic = topic
+        self._shown: deque[Message] = deque(maxlen=asking.TAIL_MAX)
+        self._resume: Positions | None = None
+        self._tail: Positions | None = None
+        self._left_out = 0
+        self._put_controls()
+        self._table = RowsTable("Messages", reading.COLUMNS, empty="Nothing is shown yet.", on_act=self._act)
+        self._sentence = Text(classes="o-faint")
+        with ui.element("div").classes("o-bar"):
+            self._next = button("Next", self._go_on)
+        enable(self._next, False)
+        ui.timer(0, self._search, once=True)
+        self._timer = ui.timer(_TAIL_EVERY_S, self._follow, active=False)
+
+    def _put_controls(self) -> None:
+        query = self._frame.query
+        given = query.get("start", "")
+        view = query.get("view", "")
+        ui.link("Back to the topic", link_to("topics", self._topic))
+        with ui.element("div").classes("o-bar"):
+            self._start = choice(
+                "Start at",
+                {str(one): word for one, word in _STARTS.items()},
+                given if given in _STARTS else Start.NEWEST,
+            )
+            self._at = text_field("Offset or time", query.get("at", ""), hint="17 or 2026-01-31T12:00:00Z")
+            self._partition = text_field("Partition", query.get("partition", ""), hint="all")
+            self._text = text_field("With this text", query.get("search", ""), hint="in key, value or headers")
+            self._view = choice(
+                "Shown as",
+                {str(one): word for one, word in _VIEWS.items()},
+                view if view in _VIEWS else View.TEXT,
+                on_change=lambda _: self._draw(),
+            )
+            button("Read", self._search)
+            check("Follow what comes", False, self._toggle_tail)
+            if self._frame.may_change:
+                button("Produce message", self._produce)
+
+    def _wanted(self) -> Wanted:
+        """Raises Refused."""
+        start = Start(self._start.value)
+        at = 0
+        if start is Start.OFFSET:
+            at = whole_number(self._at.value, "An offset", most=2**63 - 1)
+        elif start is Start.TIME:
+            try:
+                at = parse_time_ms(self._at.value.strip(), "The time")
+            except UserError as error:
+                raise Refused(f"{error}.") from None
+        partition = optional_number(self._partition.value, "A partition", least=0)
+        return Wanted(topic=self._topic, partition=partition, start=start, at=at, search=self._text.value)
+
+    async def _search(self) -> None:
+        await self._read(None)
+
+    async def _go_on(self) -> None:
+        await self._read(self._resume)
+
+    async def _read(self, resume: Positions | None) -> None:
+        try:
+            wanted = self._wanted()
+        except Refused as error:
+            self._frame.tell(str(error), Tone.BAD)
+            return
+        self._remember()
+        self._sentence.say("Reading …")
+        ask = self._frame.console.gateway.ask
+        found = await self._frame.ask(ask(lambda cluster: asking.find_messages(cluster, wanted, resume)))
+        if found is None:
+            self._sentence.say("")
+            return
+        self._take(found, wanted.search)
+
+    def _take(self, found: Found, search: str) -> None:
+        self._shown = deque(found.messages, maxlen=asking.TAIL_MAX)
+        self._resume = found.positions
+        self._sentence.say(reading.found_sentence(found, search))
+        enable(self._next, not found.is_at_end)
+        self._draw()
+
+    def _draw(self) -> None:
+        self._table.show(reading.message_rows(self._shown, View(self._view.value)))
+
+    def _remember(self) -> None:
+        start, view = self._start.value, self._view.value
+        self._frame.remember(
+            start="" if start == Start.NEWEST else start,
+            at=self._at.value if start in (Start.OFFSET, Start.TIME) else "",
+            partition=self._partition.value.strip(),
+            search=self._text.value,
+            view="" if view == View.TEXT else view,
+        )
+
+    async def _toggle_tail(self, wanted: bool) -> None:
+        self._tail = None
+        self._timer.active = False
+        if wanted:
+            try:
+                where = self._wanted()
+            except Refused as error:
+                self._frame.tell(str(error), Tone.BAD)
+                return
+            self._tail = await self._frame.ask(
+                self._frame.console.gateway.ask(lambda cluster: asking.ends_of(cluster, where))
+            )
+            self._left_out = 0
+            self._shown.clear()
+            self._draw()
+            enable(self._next, False)
+            self._timer.active = self._tail is not None
+            self._sentence.say("Waiting for messages …" if self._tail is not None else "")
+
+    async def _follow(self) -> None:
+        positions, search = self._tail, self._text.value
+        if positions is None:
+            return
+        ask = self._frame.console.gateway.ask
+        arrived = await self._frame.ask(ask(lambda cluster: asking.follow(cluster, positions, search)))
+        if arrived is None or self._tail is None:
+            return
+        messages, self._tail, left_out = arrived
+        self._left_out += left_out + max(0, len(self._shown) + len(messages) - asking.TAIL_MAX)
+        if messages:
+            self._shown.extendleft(messages)
+            more = f", {self._left_out:,} others not shown" if self._left_out else ""
+            self._sentence.say(f"The newest {len(self._shown):,} of what came{more}.")
+            self._draw()
+
+    async def _act(self, key: str, action: str) -> None:
+        for message in self._shown:
+            if reading.key_of(message) == key:
+                await show_message(self._frame, message, View(self._view.value))
+                return
+
+    async def _produce(self) -> None:
+        await compose(self._frame, "Produce message", message_form(self._topic))

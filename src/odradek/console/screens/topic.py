@@ -1,0 +1,116 @@
+"""One topic: its partitions, what was configured for it, who reads it, and what can be done to it."""
+
+from collections.abc import Callable
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.cli.amounts import format_bytes
+from odradek.console.actions.entered import whole_number
+from odradek.console.actions.topics import AddPartitions, DeleteTopic, PurgeTopic
+from odradek.console.console import Console
+from odradek.console.inquiries.topics import PartitionOffsets, configs_of, offsets_of, readers_of
+from odradek.console.readings import topics as reading
+from odradek.console.readings.sight import Sight
+from odradek.console.readings.table import counted, inert, link_to
+from odradek.console.screens.change import compose, propose
+from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.widgets import Pager, RowsTable, Text, button, text_field
+
+OFFSETS_EVERY_S = 3.0
+
+
+def add_topic(console: Console) -> None:
+    @ui.page("/topics/{topic}")
+    def topic(request: Request, topic: str) -> None:
+        with framed(console, request, f"Topic {inert(topic)}") as frame:
+            _Topic(frame, topic)
+
+
+class _Topic:
+    def __init__(self, frame: Frame, topic: str) -> None:
+        self._frame = frame
+        self._topic = topic
+        self._page = frame.number("page", 1)
+        self._offsets: PartitionOffsets | None = None
+        self._state = Text(classes="o-faint")
+        with ui.element("div").classes("o-bar"):
+            ui.link("Messages", link_to("topics", topic, "messages"))
+            ui.link("Configs", link_to("configs", topic=topic))
+            if frame.may_change:
+                button("Add partitions", self._add_partitions)
+                button("Purge", lambda: propose(frame, PurgeTopic(topic)), kind="o-danger")
+                button("Delete", self._delete, kind="o-danger")
+        Text("Partitions", "h2")
+        self._partitions = RowsTable("Partitions", reading.PARTITION_COLUMNS, empty="There is no such topic.")
+        self._pager = Pager(self._turn)
+        Text("Configs of this topic", "h2")
+        self._configs = RowsTable(
+            "Configs of this topic", reading.CONFIG_COLUMNS, empty="Nothing was set: all is as the cluster has it."
+        )
+        Text("Groups that read it", "h2")
+        self._groups = RowsTable("Groups that read it", reading.GROUP_COLUMNS, empty="No group has committed offsets.")
+        self._asked = Text(classes="o-faint")
+        frame.on_look(self._draw)
+        ui.timer(0, self._load, once=True)
+        ui.timer(OFFSETS_EVERY_S, self._load_offsets)
+
+    def _draw(self, sight: Sight | None) -> None:
+        if sight is None:
+            return
+        layout = sight.topics.get(self._topic)
+        if layout is None:
+            self._state.say("There is no topic of this name.")
+            self._partitions.show([])
+            return
+        size, stored = sight.sizes_of_topics.get(self._topic, (0, 0))
+        self._state.say(
+            f"{counted(len(layout.partitions), 'partition')}, {reading.replication_factor(layout)} replicas of each, "
+            f"{format_bytes(size)} ({format_bytes(stored)} with replicas)"
+        )
+        page = reading.partition_page(sight, layout, self._offsets, self._page)
+        self._partitions.show(page.items)
+        self._pager.show(page)
+
+    def _turn(self, page: int) -> None:
+        self._page = page
+        self._frame.remember(page="" if page == 1 else page)
+        self._draw(self._frame.console.watch.sight)
+
+    async def _load(self) -> None:
+        """Not every second: what is here changes by somebody's hand."""
+        ask = self._frame.console.gateway.ask
+        configs = await self._frame.ask(ask(lambda cluster: configs_of(cluster, self._topic)))
+        if configs is None:
+            return
+        self._configs.show(reading.config_rows(configs))
+        readers = await self._frame.ask(ask(lambda cluster: readers_of(cluster, self._topic)))
+        if readers is not None:
+            self._groups.show(reading.reader_rows(readers))
+            left = f"Only {readers.asked:,} of {readers.of:,} groups were asked." if readers.asked < readers.of else ""
+            self._asked.say(left)
+
+    async def _load_offsets(self) -> None:
+        sight = self._frame.console.watch.sight
+        if sight is None or self._topic not in sight.topics:
+            return
+        ask = self._frame.console.gateway.ask
+        found = await self._frame.ask(ask(lambda cluster: offsets_of(cluster, self._topic)))
+        if found is not None:
+            self._offsets = found
+            self._draw(self._frame.console.watch.sight)
+
+    async def _add_partitions(self) -> None:
+        sight = self._frame.console.watch.sight
+        layout = sight.topics.get(self._topic) if sight else None
+        there = len(layout.partitions) if layout else 0
+
+        def form() -> Callable[[], AddPartitions]:
+            field = text_field(f"How many there shall be (there are {there:,})", str(there + 1))
+            return lambda: AddPartitions(self._topic, whole_number(field.value, "The number of partitions", least=1))
+
+        await compose(self._frame, "Add partitions", form)
+
+    async def _delete(self) -> None:
+        if await propose(self._frame, DeleteTopic(self._topic)):
+            ui.navigate.to("/topics")

@@ -1,0 +1,103 @@
+"""The list of topics: searched, sorted and paged on the server; topics are created and deleted from here."""
+
+from collections.abc import Callable
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.console.actions.entered import optional_number, pairs
+from odradek.console.actions.topics import CreateTopic, DeleteTopic
+from odradek.console.console import Console
+from odradek.console.readings.sight import Sight
+from odradek.console.readings.topics import COLUMNS, Order, topic_page
+from odradek.console.screens.change import compose, propose
+from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.widgets import Pager, RowsTable, button, check, choice, text_field
+
+_ORDERS = {Order.NAME: "Name", Order.SIZE: "Size", Order.PARTITIONS: "Partitions"}
+
+
+def add_topics(console: Console) -> None:
+    @ui.page("/topics")
+    def topics(request: Request) -> None:
+        with framed(console, request, "Topics") as frame:
+            _Topics(frame)
+
+
+class _Topics:
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._search = frame.query.get("search", "")
+        self._with_internal = frame.query.get("internal") == "True"
+        given = frame.query.get("order", "")
+        self._order = Order(given) if given in _ORDERS else Order.NAME
+        self._page = frame.number("page", 1)
+        with ui.element("div").classes("o-bar"):
+            text_field("Search topics", self._search, on_change=self._on_search, hint="part of a name")
+            choice(
+                "Sorted by", {str(one): word for one, word in _ORDERS.items()}, self._order, on_change=self._on_order
+            )
+            check("The cluster's own too", self._with_internal, self._on_internal)
+            if frame.may_change:
+                button("Create topic", self._create)
+        self._table = RowsTable(
+            "Topics", COLUMNS, empty="No topic is like that.", on_act=self._act if frame.may_change else None
+        )
+        self._pager = Pager(self._turn)
+        frame.on_look(self._draw)
+
+    def _draw(self, sight: Sight | None) -> None:
+        if sight is not None:
+            page = topic_page(
+                sight, search=self._search, with_internal=self._with_internal, order=self._order, page=self._page
+            )
+            self._table.show(page.items)
+            self._pager.show(page)
+
+    def _changed(self, page: int = 1) -> None:
+        self._page = page
+        self._frame.remember(
+            search=self._search,
+            internal=self._with_internal,
+            order="" if self._order is Order.NAME else self._order,
+            page="" if page == 1 else page,
+        )
+        self._draw(self._frame.console.watch.sight)
+
+    def _turn(self, page: int) -> None:
+        self._changed(page)
+
+    def _on_search(self, text: str) -> None:
+        self._search = text
+        self._changed()
+
+    def _on_order(self, order: str) -> None:
+        self._order = Order(order)
+        self._changed()
+
+    def _on_internal(self, wanted: bool) -> None:
+        self._with_internal = wanted
+        self._changed()
+
+    async def _act(self, topic: str, action: str) -> None:
+        await propose(self._frame, DeleteTopic(topic))
+
+    async def _create(self) -> None:
+        await compose(self._frame, "Create topic", _creation_form)
+
+
+def _creation_form() -> Callable[[], CreateTopic]:
+    name = text_field("Name")
+    partitions = text_field("Partitions", hint="the cluster's num.partitions")
+    replicas = text_field("Replicas", hint="the cluster's default.replication.factor")
+    configs = text_field("Configs", hint="cleanup.policy=compact", lines=3)
+    return lambda: creation_of(name.value, partitions.value, replicas.value, configs.value)
+
+
+def creation_of(name: str, partitions: str, replicas: str, configs: str) -> CreateTopic:
+    return CreateTopic(
+        topic=name.strip(),
+        partitions=optional_number(partitions, "Partitions"),
+        replication_factor=optional_number(replicas, "Replicas", most=32767),
+        configs=pairs(configs, "Config"),
+    )
