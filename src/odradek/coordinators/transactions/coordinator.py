@@ -35,6 +35,7 @@ from odradek.coordinators.append_refusals import refusal_of_append
 from .checks import check
 from .ending import is_repeated, is_repeated_without_rise
 from .outcome import Outcome, StandingWritten, Token, TombstonesWritten, Written
+from .producer_checks import check_may_write, check_producer, may_be
 from .records import TransactionRecord
 from .refusals import refuse_like
 from .settings import TransactionSettings
@@ -42,7 +43,6 @@ from .standing import (
     AT_REST,
     ENDING,
     EPOCH_MAX,
-    LAST_CLIENT_EPOCH,
     NO_TIMEOUT,
     Standing,
     State,
@@ -110,7 +110,7 @@ class TransactionCoordinator:
 
     def _verify(self, command: VerifyPartitions) -> VerifyAnswer:
         standing = self._find(command.transactional_id).standing
-        _check_may_write(standing, command.producer_id, command.producer_epoch)
+        check_may_write(standing, command.producer_id, command.producer_epoch)
         return VerifyAnswer(
             ErrorCode.none,
             {
@@ -124,7 +124,7 @@ class TransactionCoordinator:
         if transaction.is_busy:
             raise KafkaError(ErrorCode.concurrent_transactions)
         standing = transaction.standing
-        _check_may_write(standing, command.producer_id, command.producer_epoch)
+        check_may_write(standing, command.producer_id, command.producer_epoch)
         done = AddPartitionsAnswer(ErrorCode.none)
         if standing.state is State.ONGOING and command.partitions <= standing.partitions:
             return Outcome(answers=[(token, done)])
@@ -143,7 +143,7 @@ class TransactionCoordinator:
         standing, expected = transaction.standing, command.expected
         if transaction.is_busy:
             raise KafkaError(ErrorCode.concurrent_transactions)
-        if expected is not None and not _may_be(standing, expected):
+        if expected is not None and not may_be(standing, expected):
             raise KafkaError(ErrorCode.producer_fenced)
         if standing.state in ENDING:
             raise KafkaError(ErrorCode.concurrent_transactions)
@@ -181,7 +181,7 @@ class TransactionCoordinator:
                 return Outcome(answers=[(token, EndAnswer(ErrorCode.none, standing.producer))])
         else:
             if transaction.is_busy:
-                _check_producer(standing, command.producer_id, command.producer_epoch)
+                check_producer(standing, command.producer_id, command.producer_epoch)
                 raise KafkaError(ErrorCode.concurrent_transactions)
             if is_repeated_without_rise(standing, command):
                 return Outcome(answers=[(token, EndAnswer(ErrorCode.none))])
@@ -399,28 +399,3 @@ class TransactionCoordinator:
             if writing is not None and writing.token is not None and writing.answer is not None:
                 out.answers.append((writing.token, type(writing.answer)(ErrorCode.not_coordinator)))
         return out
-
-
-def _check_producer(standing: Standing, producer_id: int, producer_epoch: int) -> None:
-    if standing.producer.producer_id != producer_id:
-        raise KafkaError(ErrorCode.invalid_producer_id_mapping)
-    if standing.producer.producer_epoch != producer_epoch:
-        raise KafkaError(ErrorCode.producer_fenced)
-
-
-def _check_may_write(standing: Standing, producer_id: int, producer_epoch: int) -> None:
-    _check_producer(standing, producer_id, producer_epoch)
-    if standing.state in ENDING:
-        raise KafkaError(ErrorCode.concurrent_transactions)
-    if standing.was_kept:
-        # It is there to be ended, and nothing else.
-        raise KafkaError(ErrorCode.invalid_txn_state)
-
-
-def _may_be(standing: Standing, expected: ProducerIdentity) -> bool:
-    """Whether who says that it was somebody may be the producer; its epoch is looked at later."""
-    return (
-        standing.producer_epoch == NO_PRODUCER_EPOCH
-        or expected.producer_id == standing.producer.producer_id
-        or (expected.producer_id == standing.previous_producer_id and expected.producer_epoch >= LAST_CLIENT_EPOCH)
-    )

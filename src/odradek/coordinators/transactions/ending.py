@@ -8,16 +8,13 @@ even if it has not begun.
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.transaction_commands import EndTransaction
 
+from .producer_checks import check_producer
 from .standing import AT_REST, ENDING, LAST_CLIENT_EPOCH, Standing, State
 
 
 def is_repeated_without_rise(now: Standing, command: EndTransaction) -> bool:
     """True: it has ended so already. False: it may be ended. Raises KafkaError if neither."""
-    producer = now.producer
-    if producer.producer_id != command.producer_id:
-        raise KafkaError(ErrorCode.invalid_producer_id_mapping)
-    if producer.producer_epoch != command.producer_epoch:
-        raise KafkaError(ErrorCode.producer_fenced)
+    check_producer(now, command.producer_id, command.producer_epoch)
     return now.state is not State.ONGOING and _has_ended_so(now, commits=command.commits)
 
 
