@@ -1,7 +1,7 @@
 """A partition read from its leader, by Fetch: the next answer is on its way while the last one is decoded."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -21,6 +21,10 @@ from odradek.records.batch import parse_batches
 FETCH_BYTES: Final = 8 * 1024 * 1024
 _WAIT_MS: Final = 500
 _NO_SESSION_EPOCH: Final = -1
+
+
+OnLoss = Callable[[Exception, int], int]
+"""Takes the error and the offset at which it came."""
 
 
 class TopicRecreated(ClientError):
@@ -47,7 +51,9 @@ class PartitionFetch:
         end_offset: int,
         read_committed: bool,
         topic_id: UUID | None = None,
+        on_loss: OnLoss | None = None,
     ) -> None:
+        """`on_loss` is told when records are gone, and says where to go on; without it that is an error."""
         self.partition: Final = partition
         self.earliest_offset: Final = earliest_offset
         self.end_offset: Final = end_offset
@@ -55,6 +61,7 @@ class PartitionFetch:
         self._cluster: Final = cluster
         self._read_committed: Final = read_committed
         self._topic_id = topic_id
+        self._on_loss: Final = on_loss
         self._layout: TopicLayout | None = None
 
     def chunks(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
@@ -63,8 +70,13 @@ class PartitionFetch:
         quiet_since = time.monotonic()
         try:
             while position < to_offset:
-                answer = self._answer(asked, position)
-                asked = None
+                try:
+                    answer = self._answer(asked, position)
+                except (KafkaError, TopicRecreated) as error:
+                    position = self._after_loss(error, position)
+                    continue
+                finally:
+                    asked = None
                 data = memoryview(answer.records or b"")
                 headers = parse_batches(data, allow_partial_tail=True)
                 if headers:
@@ -80,6 +92,15 @@ class PartitionFetch:
             if asked is not None:
                 # An answer that nobody waits for would be taken for the next one's.
                 self._cluster.forget(asked.address)
+
+    def _after_loss(self, error: KafkaError | TopicRecreated, position: int) -> int:
+        if isinstance(error, KafkaError) and error.code is not ErrorCode.offset_out_of_range:
+            raise error
+        if self._on_loss is None:
+            raise error
+        following = self._on_loss(error, position)
+        assert following > position, "whoever goes on after a loss goes forward"
+        return following
 
     def _filter(self, answer: Message) -> AbortedFilter | None:
         if not self._read_committed:

@@ -1,0 +1,18 @@
+"""What people read when a query cannot go on: one sentence with what happened and what to do."""
+
+
+class OptionError(ValueError):
+    """An option is missing, malformed, or in conflict with another."""
+
+
+class DataLoss(Exception):
+    """Records that the query would have read are gone, or offsets mean other records than they did.
+
+    With `failOnDataLoss` set to false the query goes on with what there is instead.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}. Some data may have been lost: retention was quicker than the query, or a topic was deleted. "
+            "Set failOnDataLoss to false to go on with what is there"
+        )

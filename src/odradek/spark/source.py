@@ -1,0 +1,58 @@
+"""The data source that Spark finds: makes readers and writers from options, and checks these first."""
+
+from collections.abc import MutableMapping
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from odradek.records.compression import Compression
+from odradek.spark.batch_reader import BatchReader
+from odradek.spark.errors import OptionError
+from odradek.spark.options import client_options, read_options
+from odradek.spark.row_schema import check_schema, row_schema
+from odradek.spark.stream_reader import StreamReader
+from odradek.spark.writer import BatchWriter, StreamWriter, TopicRows, check_rows
+
+
+class OdradekSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "odradek"
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        # Names of options have no case in Spark; values have.
+        self._options = {name.lower(): value for name, value in options.items()}
+
+    def schema(self) -> StructType:
+        return row_schema(self._options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        check_schema(schema)
+        return BatchReader(read_options(self._options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        check_schema(schema)
+        return StreamReader(read_options(self._options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        if overwrite:
+            raise OptionError("a topic is only ever appended to: write with mode append")
+        return BatchWriter(self._rows(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        return StreamWriter(self._rows(schema))
+
+    def _rows(self, schema: StructType) -> TopicRows:
+        topic = self._options.get("topic")
+        check_rows(schema, topic)
+        compression = self._options.get("kafka.compression.type", "none").lower()
+        if compression not in (codec.name.lower() for codec in Compression):
+            raise OptionError(f"option kafka.compression.type: there is no codec {compression!r}")
+        return TopicRows(client_options(self._options), topic, compression)

@@ -1,0 +1,119 @@
+"""`write.format("odradek")`: rows into topics, at least once, with the contract of Spark's Kafka sink.
+
+A task is done when all its records are acknowledged; one that is repeated sends them again.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+)
+
+from odradek.client.produce import Producer
+from odradek.records.compression import Compression
+from odradek.records.record import Record
+from odradek.spark.errors import OptionError
+from odradek.spark.options import ClientOptions
+from odradek.spark.row_schema import HEADER_TYPE
+from odradek.spark.topics import open_cluster
+
+_BYTES_OR_TEXT = (BinaryType(), StringType())
+_COLUMN_TYPES: dict[str, Sequence[DataType]] = {
+    "key": _BYTES_OR_TEXT,
+    "value": _BYTES_OR_TEXT,
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+    "headers": (HEADER_TYPE,),
+}
+# Sent and acknowledged before more is taken, so that a task's memory does not grow with its rows.
+_GATHERED_ROWS_MAX = 20_000
+
+
+def check_rows(schema: StructType, topic: str | None) -> None:
+    """Raises OptionError for rows that cannot be records."""
+    types = {field.name: field.dataType for field in schema.fields}
+    if "value" not in types:
+        raise OptionError(f"rows to be written need a column value; these have {', '.join(types)}")
+    if "topic" not in types and topic is None:
+        raise OptionError("rows to be written need a column topic, or the option topic")
+    for name, found in types.items():
+        allowed = _COLUMN_TYPES.get(name)
+        if allowed is None:
+            raise OptionError(f"column {name} is no part of a record, which has {', '.join(_COLUMN_TYPES)}")
+        # Whether parts of a header may be null makes no difference here.
+        if found.simpleString() not in [one.simpleString() for one in allowed]:
+            wanted = " or ".join(one.simpleString() for one in allowed)
+            raise OptionError(f"column {name} is of type {found.simpleString()}, and not {wanted}")
+
+
+class TopicRows:
+    """What both writers do in a task. Travels there."""
+
+    def __init__(self, client: ClientOptions, topic: str | None, compression: str) -> None:
+        self._client = client
+        self._topic = topic
+        self._compression = compression
+
+    def write(self, batches: Iterator[Any]) -> WriterCommitMessage:
+        with open_cluster(self._client) as cluster:
+            producer = Producer(cluster, compression=Compression.named(self._compression))
+            gathered = 0
+            for batch in batches:
+                for topic, partition, record in self._records(batch):
+                    producer.add(topic, record, partition)
+                    gathered += 1
+                    if gathered == _GATHERED_ROWS_MAX:
+                        producer.flush()
+                        gathered = 0
+            producer.flush()
+        return WriterCommitMessage()
+
+    def _records(self, batch: Any) -> Iterator[tuple[str, int | None, Record]]:
+        nothing = [None] * batch.num_rows
+        columns = {
+            name: batch.column(name).to_pylist() if name in batch.schema.names else nothing for name in _COLUMN_TYPES
+        }
+        for key, value, topic, partition, headers in zip(*columns.values(), strict=True):
+            target = self._topic or topic
+            if target is None:
+                raise ValueError("a row has null for its topic: set the option topic, or fill the column")
+            record = Record(
+                _bytes(key), _bytes(value), headers=tuple((one["key"], one["value"]) for one in headers or ())
+            )
+            yield target, partition, record
+
+
+def _bytes(part: str | bytes | None) -> bytes | None:
+    return part.encode() if isinstance(part, str) else part
+
+
+class BatchWriter(DataSourceArrowWriter):
+    def __init__(self, rows: TopicRows) -> None:
+        self._rows = rows
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return self._rows.write(iterator)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, rows: TopicRows) -> None:
+        self._rows = rows
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return self._rows.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """All is written and acknowledged when a task ends."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """What was written stays: at least once."""

@@ -1,0 +1,106 @@
+"""The connector's options mean what they mean there; what is wrong is said in a sentence."""
+
+from typing import Any
+
+import pytest
+
+from odradek.base.ids import TopicPartition
+from odradek.spark.errors import OptionError
+from odradek.spark.options import EARLIEST, LATEST, Bound, ReadOptions, read_options
+from odradek.spark.row_schema import row_schema
+from odradek.spark.source import OdradekSource
+
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+def batch(**options: str) -> ReadOptions:
+    return read_options(SERVERS | {"subscribe": "orders"} | options, streaming=False)
+
+
+def stream(**options: str) -> ReadOptions:
+    return read_options(SERVERS | {"subscribe": "orders"} | options, streaming=True)
+
+
+def test_what_is_read_by_default() -> None:
+    assert batch().start == Bound(EARLIEST, {})
+    assert batch().end == Bound(LATEST, {})
+    assert stream().start == Bound(LATEST, {})
+    assert batch().fail_on_data_loss
+    assert not batch().read_committed
+    assert batch().client.bootstrap_servers == "localhost:9092"
+
+
+def test_subscriptions() -> None:
+    assert batch(subscribe="a, b,a").topics == ("a", "b")
+    assigned = read_options(SERVERS | {"assign": '{"a": [1, 0], "b": [2]}'}, streaming=False)
+    assert assigned.assigned == (TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 2))
+    assert read_options(SERVERS | {"subscribepattern": "a.*"}, streaming=False).pattern == "a.*"
+
+
+def test_bounds() -> None:
+    by_offset = batch(startingoffsets='{"orders": {"0": 23, "1": -2}}', endingoffsets='{"orders": {"0": 50, "1": -1}}')
+    assert by_offset.start.by_partition == {TopicPartition("orders", 0): 23, TopicPartition("orders", 1): EARLIEST}
+    assert by_offset.end.by_partition == {TopicPartition("orders", 0): 50, TopicPartition("orders", 1): LATEST}
+    by_time = batch(startingtimestamp="1700000000000", startingoffsets="earliest")
+    assert by_time.start == Bound(1_700_000_000_000, {}, is_timestamp=True)
+    assert batch(endingtimestamp="5").end.missing_is_latest
+    assert stream(maxtriggerdelay="2m").trigger_delay_s_max == 120
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"subscribe": ""}, "give one of the options"),
+        ({"assign": "{}"}, "give one of the options"),
+        ({"startingoffsets": "latest"}, "cannot start at latest"),
+        ({"endingoffsets": "earliest"}, "cannot end at earliest"),
+        ({"startingoffsets": "newest"}, "is no JSON"),
+        ({"startingoffsets": '{"orders": 7}'}, "write it as"),
+        ({"minpartitions": "0"}, "no whole number"),
+        ({"failondataloss": "yes"}, "neither true nor false"),
+        ({"maxoffsetspertrigger": "5", "minoffsetspertrigger": "6"}, "greater than"),
+        ({"kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
+        ({"kafka.isolation.level": "serializable"}, "neither read_committed"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "not supported yet"),
+        ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
+        ({"maxtriggerdelay": "soon"}, "as in 15m"),
+    ],
+)
+def test_what_is_wrong(options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        batch(**options)
+
+
+def test_columns() -> None:
+    assert row_schema({}).names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert row_schema({"includeheaders": "true"}).names[-1] == "headers"
+    assert row_schema({"columns": "offset, value"}).names == ["offset", "value"]
+    with pytest.raises(OptionError, match="no column 'valeu'"):
+        row_schema({"columns": "valeu"})
+
+
+def test_names_have_no_case_and_schemas_no_choice() -> None:
+    source = OdradekSource({"Kafka.Bootstrap.Servers": "localhost:9092", "SUBSCRIBE": "a", "Columns": "value"})
+    source.reader(source.schema())
+    with pytest.raises(OptionError, match="cannot be read from a topic"):
+        source.reader(source.schema().add("price", "integer"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("key string", "need a column value"),
+        ("value string", "need a column topic"),
+        ("value integer, topic string", "value is of type int"),
+        ("value string, topic string, price integer", "price is no part of a record"),
+        ("value string, topic string, partition long", "partition is of type bigint"),
+    ],
+)
+def test_rows_that_are_no_records(columns: str, said: str) -> None:
+    from pyspark.sql.types import StructType
+
+    schema: Any = StructType()
+    for column in columns.split(", "):
+        schema = schema.add(*column.split(" "))
+    with pytest.raises(OptionError, match=said):
+        OdradekSource(dict(SERVERS)).writer(schema, False)
