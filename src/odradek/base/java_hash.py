@@ -1,5 +1,11 @@
 """Java's hash of a string, by which Kafka finds the partition of an internal topic, and walks over its maps."""
 
+from functools import lru_cache
+from typing import Final
+
+# Those of the same groups and producers are asked for again and again.
+REMEMBERED_MAX: Final = 4096
+
 
 def string_hash(text: str) -> int:
     """As Java's `String.hashCode`, without its sign: 32 bits."""
@@ -10,6 +16,7 @@ def string_hash(text: str) -> int:
     return code
 
 
+@lru_cache(maxsize=REMEMBERED_MAX)
 def partition_of(text: str, partition_count: int) -> int:
     """Of an internal topic, for a group's id or a transactional one."""
     code = string_hash(text)

@@ -1,6 +1,8 @@
 """From records to the bytes of a batch. Knows the format, and nothing of logs or topics."""
 
+import struct
 from collections.abc import Iterable
+from typing import Final
 
 from typing_extensions import Buffer
 
@@ -24,6 +26,10 @@ from odradek.records.checksum import crc32c
 from odradek.records.compression import Compression, compress
 from odradek.records.record import Record
 from odradek.records.varint import varint_size, write_varint
+
+# Zigzag, in one byte.
+_ONE_BYTE_MAX: Final = 63
+_SMALL_FIELDS: Final = struct.Struct("BBBB")
 
 
 def build_batch(
@@ -120,6 +126,24 @@ def build_empty_batch(original: BatchHeader) -> bytes:
 
 def write_record(output: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
     key, value = record.key, record.value
+    if (
+        not record.headers
+        and key is not None
+        and value is not None
+        and len(key) <= _ONE_BYTE_MAX
+        and len(value) <= _ONE_BYTE_MAX
+        and timestamp_delta == 0
+        and offset_delta <= _ONE_BYTE_MAX
+    ):
+        # What coordinators write all day: every number but the first takes one byte.
+        write_varint(output, 6 + len(key) + len(value))
+        output += b"%b%b%c%b\0" % (
+            _SMALL_FIELDS.pack(0, 0, offset_delta << 1, len(key) << 1),
+            key,
+            len(value) << 1,
+            value,
+        )
+        return
     # Only the length of what follows is needed beforehand, so headers are put together first.
     tail = bytearray()
     write_varint(tail, len(record.headers))

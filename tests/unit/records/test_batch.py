@@ -203,3 +203,14 @@ def test_an_empty_batch_keeps_offsets_and_sequence() -> None:
     assert (empty.base_offset, empty.last_offset, empty.last_sequence) == (40, 44, 104)
     assert (empty.max_timestamp, empty.base_timestamp) == (original.max_timestamp, -1)
     assert decode_batch(build_empty_batch(original), empty) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 25, 26, 63, 64, 127, 128])
+def test_small_records_are_laid_out_as_large_ones_are(size: int) -> None:
+    """Lengths around those that take another byte; a hundred records, so that offsets do too."""
+    records = [Record(b"k" * size, b"v" * min(size + 1, 64), 1000) for _ in range(100)]
+    data = build_batch(records)
+    read = decode_batch(data, parse_header(data))
+    assert [(one.offset, one.key, one.value, one.timestamp) for one in read] == [
+        (offset, one.key, one.value, 1000) for offset, one in enumerate(records)
+    ]

@@ -3,7 +3,7 @@
 Partitions that do not exist are refused here; of all others the coordinator decides.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -22,13 +22,13 @@ from odradek.handlers.broker.topic_errors import merged
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.handlers.late_answer import LateAnswer
 from odradek.metadata.image import TopicImage
+from odradek.protocol.offset_commit_codec import FIRST_BY_TOPIC_ID, all_committed
 from odradek.protocol.schemas import Message
 
-_FIRST_BY_TOPIC_ID: Final = 10
 _RETENTION: Final = timedelta(milliseconds=DEFAULT_RETENTION)
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | bytes | LateAnswer:
     topics: list[TopicOffsets] = []
     refused: list[TopicErrors] = []
     for asked in request.topics:
@@ -49,8 +49,8 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         milliseconds(getattr(request, "retention_time", _RETENTION)),
     )
 
-    def respond(answer: CommitAnswer) -> Message:
-        return _response(merged(refused, answer.topics), context)
+    def respond(answer: CommitAnswer) -> Message | bytes:
+        return _response(merged(refused, answer.topics) if refused else answer.topics, context)
 
     return answer_with(broker.groups.ask(command.group_id, command), respond)
 
@@ -58,12 +58,12 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
 def _topic(asked: Message, version: int, broker: BrokerPort) -> TopicImage | None:
     image = broker.image
     return (
-        image.topics_by_name.get(asked.name) if version < _FIRST_BY_TOPIC_ID else image.topics_by_id.get(asked.topic_id)
+        image.topics_by_name.get(asked.name) if version < FIRST_BY_TOPIC_ID else image.topics_by_id.get(asked.topic_id)
     )
 
 
 def _unknown(asked: Message, version: int) -> TopicErrors:
-    by_id = version >= _FIRST_BY_TOPIC_ID
+    by_id = version >= FIRST_BY_TOPIC_ID
     error = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
     errors = tuple(PartitionError(one.partition_index, error) for one in asked.partitions)
     return TopicErrors("", errors, asked.topic_id) if by_id else TopicErrors(asked.name, errors)
@@ -90,8 +90,8 @@ def _sort_out(asked: Message, topic: TopicImage, topics: list[TopicOffsets], ref
         refused.append(TopicErrors(topic.name, tuple(missing), topic.id))
 
 
-def _response(topics: Iterable[TopicErrors], context: RequestContext) -> Message:
-    return context.new(
+def _response(topics: Sequence[TopicErrors], context: RequestContext) -> Message | bytes:
+    return all_committed(topics, context.version) or context.new(
         "OffsetCommitResponse",
         throttle_time=NOT_THROTTLED,
         topics=tuple(
