@@ -67,12 +67,6 @@ class OffsetIndex(IndexFile):
         slot = self.floor_slot(position, _POSITION_AT, _POSITION, cached=cached)
         return self.entry(slot, cached=cached) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
-    def offset_above_position(self, position: int, *, cached: bool = False) -> int | None:
-        """The offset of the first entry whose position is above the one given."""
-        self.load()
-        slot = self.floor_slot(position, _POSITION_AT, _POSITION, cached=cached) + 1
-        return self.entry(slot, cached=cached).offset if slot < self.entries else None
-
     def write_ahead(self, ahead: int, offset: int, position: int) -> None:
         """Writes an entry `ahead` slots behind the last, without counting it: `commit` does, once the log has it."""
         self.file().write_at((self.entries + ahead) * 8, _ENTRY.pack(offset - self.base_offset, position))

@@ -41,8 +41,6 @@ def test_offset_index_finds_as_a_list_does(tmp_path: Path) -> None:
             target = choose.randint(0, position + 10)
             expected = max((one for one in entries if one[1] <= target), default=(BASE, 0))
             assert reopened.lookup_position(target, cached=cached) == expected
-            above = next((one[0] for one in entries if one[1] > target), None)
-            assert reopened.offset_above_position(target, cached=cached) == above
 
 
 def test_offset_index_bytes_are_kafkas(tmp_path: Path) -> None:
