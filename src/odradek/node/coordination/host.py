@@ -407,10 +407,15 @@ class PartitionHost(Generic[C, A, R]):
     # ---- time
 
     def _wake(self) -> None:
-        for _ in range(DEADLINES_IN_A_ROW):
-            self._due.append(lambda now_ms: self._prepare(self._machine.pass_deadline(now_ms)))
+        self._due.append(partial(self._pass_deadline, DEADLINES_IN_A_ROW))
         if not self._is_stepping:
             self._work_off()
+
+    def _pass_deadline(self, in_a_row: int, now_ms: int) -> _Write | None:
+        step = self._machine.pass_deadline(now_ms)
+        if step is not None and in_a_row > 1:
+            self._due.appendleft(partial(self._pass_deadline, in_a_row - 1))
+        return self._prepare(step)
 
 
 class OutOfStep(Exception):
