@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check sim chaos exactly-once bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns pipeline clean
+.PHONY: help run test test-reference check sim chaos exactly-once bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,9 @@ run: $(VENV)/.installed-fast ## start a cluster on this machine (PORT=9092, BROK
 
 test: $(VENV)/.installed-test ## run every test; what a missing component takes away is named at the end (ARGS="-k fetch")
 	@$(BIN)/python -m pytest --numprocesses 3 $(ARGS)
+
+test-reference: $(VENV)/.installed-test ## the tests of clients and tools, run against Apache Kafka in Odradek's place
+	@$(BIN)/python -m pytest --reference -m reference $(ARGS)
 
 check: $(VENV)/.installed-check ## format, lint, types and import contracts
 	@$(BIN)/ruff check

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.base.errors import ErrorCode
 from tests.cluster.real_cluster import COMBINED, KafkaMember, Member, OdradekMember, RealCluster, real_cluster, wait_for
+from tests.kafka.apache_kafka import REFERENCE
 from tests.kafka.java_program import JavaProgram
 from tests.raw_wire import RawConnection
 
@@ -28,7 +29,7 @@ RACKS = {1: "east", 2: "west", 3: "west"}
 
 @pytest.fixture(
     scope="module",
-    params=["Odradek", pytest.param("Apache Kafka", marks=pytest.mark.kafka)],
+    params=["Odradek", pytest.param("Apache Kafka", marks=REFERENCE)],
 )
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     def new_member(directory: Path) -> Member:

@@ -5,10 +5,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.components import ComponentMissing, cache_directory, find_program
 from tests.node_process import NodeProcess
 
 VERSION = "4.3.1"
+REFERENCE = (pytest.mark.kafka, pytest.mark.reference)
+"""Of a test that is run against Apache Kafka in Odradek's place."""
 ARTIFACTS = ("kafka_2.13", "kafka-tools", "kafka-shell")
 STREAMS_ARTIFACTS = ("kafka-streams",)
 TOOL_TIMEOUT_S = 120

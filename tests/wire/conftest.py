@@ -1,4 +1,4 @@
-"""The broker under test. Tests of clients run against Apache Kafka too: it shows that they expect what Kafka does."""
+"""The broker under test. With --reference it is Apache Kafka too: that shows that tests expect what Kafka does."""
 
 import itertools
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
+from tests.kafka.apache_kafka import REFERENCE, ApacheKafka, KafkaTools
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 
@@ -17,7 +17,7 @@ _numbers = itertools.count(1)
 _PROPERTIES = {"group.min.session.timeout.ms": "1000"}
 
 
-@pytest.fixture(scope="session", params=["odradek", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="session", params=["odradek", pytest.param("kafka", marks=REFERENCE)])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     directory = tmp_path_factory.mktemp(request.param)
     node: NodeProcess

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kio.schema.errors import ErrorCode
 
 from tests.apis import Api
-from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
+from tests.kafka.apache_kafka import REFERENCE, ApacheKafka, KafkaTools
 from tests.kafka.java_program import JavaProgram
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
@@ -23,7 +23,7 @@ GROUP = "stays-what-it-is"
 QUICK = {"group.consumer.min.heartbeat.interval.ms": "200", "group.consumer.heartbeat.interval.ms": "200"}
 
 
-@pytest.fixture(scope="module", params=["odradek", pytest.param("kafka", marks=pytest.mark.kafka)])
+@pytest.fixture(scope="module", params=["odradek", pytest.param("kafka", marks=REFERENCE)])
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """Whose members are heard of more often than usual, so that nobody waits for long."""
     directory = tmp_path_factory.mktemp(request.param)
