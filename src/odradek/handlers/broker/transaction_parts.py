@@ -14,6 +14,8 @@ from odradek.partition.partition import Partition
 VERIFICATION: Final = "transaction.partition.verification.enable"
 BACKOFF: Final = "add.partitions.to.txn.retry.backoff.ms"
 BACKOFF_MAX: Final = "add.partitions.to.txn.retry.backoff.max.ms"
+# An end is mostly over within a few milliseconds: Kafka's pause of 20 would be most of what a short transaction takes.
+FIRST_PAUSE_SECONDS: Final = 0.001
 
 
 class Joiner:
@@ -54,7 +56,8 @@ class Joiner:
         assert self._producer is not None
         config, clock = self._broker.config, self._broker.clock
         deadline = clock.monotonic() + config.effective_number(BACKOFF_MAX) / 1000
-        pause_seconds = config.effective_number(BACKOFF) / 1000
+        longest_pause_seconds = config.effective_number(BACKOFF) / 1000
+        pause_seconds = min(FIRST_PAUSE_SECONDS, longest_pause_seconds)
         names = frozenset(self._names)
         while True:
             errors = await self._broker.transactions.join(
@@ -63,6 +66,7 @@ class Joiner:
             if ErrorCode.concurrent_transactions not in errors.values() or clock.monotonic() >= deadline:
                 return errors
             await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, longest_pause_seconds)
 
     def _translated(self, error: ErrorCode) -> ErrorCode:
         if error is ErrorCode.producer_fenced:

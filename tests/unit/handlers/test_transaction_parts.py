@@ -1,0 +1,64 @@
+"""Whoever begins a transaction while the one before is being ended is let in soon after that."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.handlers.broker import transaction_parts
+from odradek.handlers.broker.transaction_parts import Joiner
+from odradek.host.clock import SystemClock
+from tests.unit.handlers.fake_broker import FakeBroker
+from tests.unit.handlers.transactions_port import HostedTransactions
+
+NAME = TopicPartition("t", 0)
+
+
+class Ending(HostedTransactions):
+    """Of an end that takes so many questions."""
+
+    def __init__(self, questions: int) -> None:
+        super().__init__()
+        self.left = questions
+
+    async def join(self, *_: Any, **__: Any) -> dict[TopicPartition, ErrorCode]:
+        self.left -= 1
+        return {NAME: ErrorCode.concurrent_transactions if self.left else ErrorCode.none}
+
+
+class StandingClock(SystemClock):
+    """However busy the machine is, no time passes but in pauses, which are none here."""
+
+    def monotonic(self) -> float:
+        return 1.0
+
+
+def pauses_ms(directory: Path, monkeypatch: pytest.MonkeyPatch, questions: int) -> list[float]:
+    broker = FakeBroker(directory)
+    broker.add_topic("t", 1)
+    broker.transactions = Ending(questions)
+    broker.clock = StandingClock()
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(round(seconds * 1000, 3))
+
+    async def ask() -> ErrorCode:
+        joiner = Joiner(broker, "x", adds=True, knows_abortable=True)
+        partition = broker.partition("t", 0)
+        assert partition is not None
+        joiner.begin(partition, 7, 0, 0)
+        return await joiner.error_of(NAME)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(transaction_parts.asyncio, "sleep", pause)
+        assert asyncio.run(ask()) is ErrorCode.none
+    return pauses
+
+
+def test_it_is_asked_soon_and_then_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pauses_ms(tmp_path / "none", monkeypatch, 1) == []
+    assert pauses_ms(tmp_path / "some", monkeypatch, 8) == [1, 2, 4, 8, 16, 20, 20]
