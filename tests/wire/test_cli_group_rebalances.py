@@ -58,3 +58,16 @@ def test_who_caused_a_rebalance_and_how_long_it_took(node: OdradekProcess, cli: 
         shown = cli.ok("group", "describe", "readers").output.decode()
         assert "rebalance began" in shown
         assert newcomer in shown
+
+
+def test_groups_of_the_new_protocol_tell_too(node: OdradekProcess, cli: Cli, topic: str) -> None:
+    with RawConnection(node.port) as connection:
+        create_topic(connection, topic, partitions=PARTITIONS)
+    settings = {"group.protocol": "consumer"}
+    with members(node.bootstrap, "new readers", [topic], partitions=PARTITIONS, count=1, settings=settings):
+        until(lambda: described(cli, "new readers")["state"] == "Stable", 30)
+        found = described(cli, "new readers")
+        assert found["type"] == "consumer"
+        (one,) = found["members"]
+        assert found["rebalances"][-1]["cause"] == f"member {one['member']} has come"
+        assert found["rebalances"][-1]["ended_ms"] is not None

@@ -83,16 +83,13 @@ def describe(
 ) -> None:
     """Show a group's state, protocol and coordinator, and its members with what they are assigned.
 
-    Of classic groups, and if their coordinator has an http.address that is reached from here, also the last
-    rebalances: who caused each, why, and how long it took.
+    If its coordinator has an http.address that is reached from here, also the last rebalances: who caused each, why,
+    and how long it took.
     """
     with open_cluster(bootstrap, timeout) as cluster:
         described = _describe(cluster, _chosen(cluster, names, group, all_groups))
         told = last_rebalances(cluster, (one.coordinator for one in described), timeout_s=min(timeout, _HTTP_TIMEOUT_S))
-    rebalances = [
-        None if one.coordinator not in told or one.type != CLASSIC else told[one.coordinator].get(one.id, [])
-        for one in described
-    ]
+    rebalances = [None if one.coordinator not in told else told[one.coordinator].get(one.id, []) for one in described]
     if format is OutputFormat.JSON:
         print_json([describe_as_json(one, held) for one, held in zip(described, rebalances, strict=True)])
         return
