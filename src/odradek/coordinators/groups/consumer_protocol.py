@@ -84,6 +84,8 @@ class ConsumerProtocol:
         member = self._member(group, command, member_id, out)
         updated = _told_by(command, member)
         reached = self._progress.advance(group, member, updated, command.owned, now_ms, out)
+        if group is not self._groups.get(group.group_id):
+            self._groups.expect(group)
         self._deadlines.keep_alive(group.group_id, member_id, now_ms)
         return ConsumerGroupHeartbeatAnswer(
             ErrorCode.none,

@@ -27,6 +27,7 @@ class Groups:
     def __init__(self) -> None:
         self.deadlines: Deadlines[DeadlineKey] = Deadlines()
         self._by_id: dict[str, Group] = {}
+        self._expected: ConsumerGroup | None = None
 
     def get(self, group_id: str) -> Group | None:
         return self._by_id.get(group_id)
@@ -46,11 +47,18 @@ class Groups:
             group = self._by_id[group_id] = ClassicGroup(group_id, now_ms)
         return group
 
+    def expect(self, group: ConsumerGroup) -> None:
+        """It comes to be with the records of the present step, which do not tell why there is an assignment."""
+        self._expected = group
+
     def consumer_to_replay(self, group_id: str) -> ConsumerGroup:
         """In the place of a classic group, if that was only there for its offsets."""
         group = self.consumer(group_id)
         if group is None:
             group = self._by_id[group_id] = ConsumerGroup(group_id)
+            expected, self._expected = self._expected, None
+            if expected is not None and expected.group_id == group_id:
+                group.rebalances.extend(expected.rebalances)
         return group
 
     def put(self, group: Group) -> None:

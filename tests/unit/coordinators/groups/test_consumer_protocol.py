@@ -271,14 +271,15 @@ def test_why_members_were_interrupted_is_remembered(host: Host, cluster: Cluster
     settle(first, second)
     group = host.coordinator.group("g")
     assert group is not None
-    (came,) = group.rebalances
+    began, came = group.rebalances
+    assert (began.cause, began.began_ms, began.ended_ms) == ("member m1 has come", START_MS, START_MS)
     assert (came.cause, came.began_ms, came.ended_ms) == ("member m2 has come", START_MS, START_MS + 1)
     second.subscribe("b")
     cluster.create("a", 7)
     host.coordinator.topics_changed(["a"], any_created=False)
     first.beat()
     second.leave()
-    assert [one.cause for one in group.rebalances][1:] == [
+    assert [one.cause for one in group.rebalances][2:] == [
         "member m2 wants other topics",
         "topics that are read have changed",
         "member m2 has left",
