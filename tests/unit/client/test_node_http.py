@@ -1,10 +1,8 @@
 """What nodes tell over HTTP, and all that may answer there instead."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -16,36 +14,15 @@ from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.coordinators import Coordinator
 from odradek.client.node_http import HTTP_ADDRESS, NoEndpoint, ask_node
-from odradek.client.rebalances import Rebalance, last_rebalances
+from odradek.client.rebalances import PATH, Rebalance, last_rebalances
 from odradek.protocol.schemas import Message, Schema
 from tests.node_process import free_ports
+from tests.unit.client.http_endpoint import http_endpoint
 from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
 
 CLUSTER_ID = "scripted"
 REBALANCE = {"cause": "it came", "began_ms": 5, "ended_ms": None}
 ANSWER = {"node": 1, "cluster": CLUSTER_ID, "groups": [{"group": "g", "state": "Stable", "rebalances": [REBALANCE]}]}
-
-
-@contextmanager
-def endpoint(body: bytes, status: int = 200) -> Iterator[int]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @contextmanager
@@ -84,7 +61,7 @@ def ask(cluster: Cluster) -> Any:
 
 @pytest.mark.parametrize("form", ["{port}", "127.0.0.1:{port}", ":{port}", "0.0.0.0:{port}", "[::]:{port}"])
 def test_the_address_as_it_may_be_written(form: str) -> None:
-    with endpoint(json.dumps(ANSWER).encode()) as port, broker_with(form.format(port=port)) as cluster:
+    with http_endpoint(PATH, json.dumps(ANSWER).encode()) as port, broker_with(form.format(port=port)) as cluster:
         assert ask(cluster) == ANSWER
 
 
@@ -116,13 +93,13 @@ HOSTILE = {
 
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
 def test_who_does_not_tell_is_left_out(body: bytes) -> None:
-    with endpoint(body) as port, broker_with(str(port)) as cluster:
+    with http_endpoint(PATH, body) as port, broker_with(str(port)) as cluster:
         assert last_rebalances(cluster, [Coordinator(1, Address("127.0.0.1", 1))], timeout_s=5.0) == {}
 
 
 def test_what_went_wrong_there_is_no_answer() -> None:
     with (
-        endpoint(json.dumps(ANSWER).encode(), 500) as port,
+        http_endpoint(PATH, json.dumps(ANSWER).encode(), 500) as port,
         broker_with(str(port)) as cluster,
         pytest.raises(NoEndpoint, match="answers 500"),
     ):
@@ -131,6 +108,6 @@ def test_what_went_wrong_there_is_no_answer() -> None:
 
 def test_rebalances_by_group() -> None:
     coordinator = Coordinator(1, Address("127.0.0.1", 1))
-    with endpoint(json.dumps(ANSWER).encode()) as port, broker_with(str(port)) as cluster:
+    with http_endpoint(PATH, json.dumps(ANSWER).encode()) as port, broker_with(str(port)) as cluster:
         found = last_rebalances(cluster, [coordinator, coordinator], timeout_s=5.0)
     assert found == {coordinator: {"g": [Rebalance(cause="it came", began_ms=5, ended_ms=None)]}}

@@ -1,10 +1,6 @@
 """Brokers' endpoints as a client meets them: absent, wrong, strange, another node's, and as they should be."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -13,7 +9,8 @@ from odradek.base.ids import TopicPartition
 from odradek.client import node_http as module
 from odradek.client.address import Address
 from odradek.client.membership import Member
-from odradek.client.traffic import Rates, Traffic, traffic
+from odradek.client.traffic import PATH, Rates, Traffic, traffic
+from tests.unit.client.http_endpoint import http_endpoint
 
 MEMBER = Member(id=1, address=Address("127.0.0.1", 9092), rack=None, is_fenced=False)
 PARTITION = {
@@ -25,29 +22,6 @@ PARTITION = {
     "replication_bytes_in_per_second": 0,
     "replication_bytes_out_per_second": 21.0,
 }
-
-
-@contextmanager
-def endpoint(body: bytes, status: int = 200) -> Iterator[int]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status if self.path == "/v1/traffic" else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Nobody listens."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def ask(monkeypatch: pytest.MonkeyPatch, address: str | None) -> Traffic:
@@ -73,7 +47,7 @@ def told(**changes: Any) -> bytes:
 
 @pytest.mark.parametrize("form", ["127.0.0.1:{}", "{}", "0.0.0.0:{}", ":{}", "[::]:{}"])
 def test_rates_of_partitions(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    with endpoint(told()) as port:
+    with http_endpoint(PATH, told()) as port:
         found = ask(monkeypatch, form.format(port))
     expected = Rates(bytes_in=10.5, bytes_out=2.0, replication_bytes_in=0.0, replication_bytes_out=21.0)
     assert found == Traffic(rates={1: {TopicPartition("t", 3): expected}}, silent={})
@@ -102,19 +76,19 @@ def test_an_address_that_is_none_for_others(monkeypatch: pytest.MonkeyPatch, add
     ],
 )
 def test_an_answer_of_somebody_else(monkeypatch: pytest.MonkeyPatch, body: bytes, reason: str) -> None:
-    with endpoint(body) as port:
+    with http_endpoint(PATH, body) as port:
         found = ask(monkeypatch, f"127.0.0.1:{port}")
     assert found.rates == {}
     assert reason in found.silent[1]
 
 
 def test_an_endpoint_that_refuses_or_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    with endpoint(b"no", status=503) as port:
+    with http_endpoint(PATH, b"no", status=503) as port:
         assert "answers 503" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
     assert "does not answer from here" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
 
 
 def test_an_endpoint_that_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_BYTES_MAX", 10)
-    with endpoint(told()) as port:
+    with http_endpoint(PATH, told()) as port:
         assert "with 11 bytes" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
