@@ -54,8 +54,7 @@ class ConsumerTarget:
             raise KafkaError(ErrorCode.unknown_server_error, message) from failed
         for member_id in spec.members:
             partitions = assignment.get(member_id, {})
-            former = group.target.get(member_id)
-            if former is None or former != {topic_id: frozenset(each) for topic_id, each in partitions.items()}:
+            if group.target.get(member_id) != partitions:
                 out.records.append(target_record(group.group_id, member_id, partitions))
         out.records.append(target_epoch_record(group.group_id, epoch, now_ms))
         return Wanted(epoch, assignment.get(updated.member_id, {}))

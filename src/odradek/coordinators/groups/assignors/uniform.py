@@ -20,17 +20,17 @@ def assign_uniformly(group: GroupSpec) -> Assignment:
 
 def _assign_by_quota(group: GroupSpec) -> Assignment:
     topic_ids = next(iter(group.members.values())).topic_ids
-    taken = {
-        (topic_id, partition)
-        for member in group.members.values()
-        for topic_id, partitions in member.assigned.items()
-        for partition in partitions
-    }
+    # By topic: an id's hash is slow, and a group has many more partitions than topics.
+    taken: dict[UUID, set[int]] = {topic_id: set() for topic_id in topic_ids}
+    for member in group.members.values():
+        for topic_id, partitions in member.assigned.items():
+            if topic_id in taken:
+                taken[topic_id].update(partitions)
     free: list[tuple[UUID, int]] = []
     total = 0
     for topic_id in uuids_in_hash_order(topic_ids):
-        count = group.partition_count(topic_id)
-        free += [(topic_id, partition) for partition in range(count) if (topic_id, partition) not in taken]
+        count, of_topic = group.partition_count(topic_id), taken[topic_id]
+        free += [(topic_id, partition) for partition in range(count) if partition not in of_topic]
         total += count
     least, more = divmod(total, len(group.members))
     assignment: Assignment = {}
