@@ -4,6 +4,7 @@ One request at a time to each broker. What is asked, and what an answer means, i
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
@@ -12,6 +13,8 @@ from odradek.metadata.image import ClusterImage
 from odradek.net.connecting import Place
 from odradek.net.peer import BuildRequest, Peer, Unreachable
 from odradek.protocol.schemas import Message
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -52,7 +55,7 @@ class BrokerPeers:
 
 class BrokerLanes(Generic[T]):
     def __init__(self, send: Callable[[int, list[T]], Awaitable[None]], at_once_max: int) -> None:
-        """`send` gets a broker and what is for it. It must not raise."""
+        """`send` gets a broker and what is for it. What it raises is logged, and nobody else's loss."""
         self._send: Final = send
         self._at_once_max: Final = at_once_max
         self._waiting: Final[dict[int, list[T]]] = {}
@@ -73,6 +76,9 @@ class BrokerLanes(Generic[T]):
                 some, rest = waiting[: self._at_once_max], waiting[self._at_once_max :]
                 if rest:
                     self._waiting[broker_id] = rest
-                await self._send(broker_id, some)
+                try:
+                    await self._send(broker_id, some)
+                except Exception:
+                    logger.exception("broker %d could not be asked", broker_id)
         finally:
             del self._tasks[broker_id]

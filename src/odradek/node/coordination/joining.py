@@ -124,32 +124,34 @@ class Joining:
 
     async def _send_one_each(self, broker_id: int, by_name: dict[str, _Asked]) -> None:
         try:
-            response = await self._peers.ask(
-                broker_id,
-                ADD_PARTITIONS_TO_TXN,
-                lambda chosen: _request(chosen, [asked.command for asked in by_name.values()]),
-            )
+            for name, errors in (await self._ask(broker_id, by_name)).items():
+                by_name[name].answer(errors)
         except (NotServed, _NoVerification) as error:
             # It knows no verification, so there is none: as Kafka has it while a cluster is upgraded.
             logger.warning("transactions are not verified: %s", error)
             for asked in by_name.values():
                 asked.refuse(ErrorCode.none)
-            return
         except (PeerError, SerialError, ValueError) as error:
             logger.info("the transaction coordinator on broker %d could not be asked: %s", broker_id, error)
+        finally:
+            # Whatever happens: a producer waits for it.
             for asked in by_name.values():
                 asked.refuse(ErrorCode.network_exception)
-            return
+
+    async def _ask(self, broker_id: int, by_name: Mapping[str, _Asked]) -> dict[str, Errors]:
+        """What the coordinator says, by transaction; some may be missing."""
+        response = await self._peers.ask(
+            broker_id,
+            ADD_PARTITIONS_TO_TXN,
+            lambda chosen: _request(chosen, [asked.command for asked in by_name.values()]),
+        )
         if response.error_code is not ErrorCode.none:
-            for asked in by_name.values():
-                asked.refuse(response.error_code)
-            return
-        for result in response.results_by_transaction:
-            answered = by_name.get(result.transactional_id)
-            if answered is not None:
-                answered.answer(_errors(result))
-        for asked in by_name.values():
-            asked.refuse(ErrorCode.network_exception)
+            return {name: dict.fromkeys(one.command.partitions, response.error_code) for name, one in by_name.items()}
+        return {
+            one.transactional_id: _errors(one)
+            for one in response.results_by_transaction
+            if one.transactional_id in by_name
+        }
 
 
 def _errors(result: Message) -> Errors:
