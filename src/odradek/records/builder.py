@@ -1,6 +1,5 @@
 """From records to the bytes of a batch. Knows the format, and nothing of logs or topics."""
 
-import struct
 from collections.abc import Iterable
 from typing import Final
 
@@ -27,9 +26,9 @@ from odradek.records.compression import Compression, compress
 from odradek.records.record import Record
 from odradek.records.varint import varint_size, write_varint
 
-# Zigzag, in one byte.
+# Zigzag, in one byte and in two.
 _ONE_BYTE_MAX: Final = 63
-_SMALL_FIELDS: Final = struct.Struct("BBBB")
+_TWO_BYTES_MAX: Final = 8191
 
 
 def build_batch(
@@ -133,16 +132,13 @@ def write_record(output: bytearray, record: Record, offset_delta: int, timestamp
         and len(key) <= _ONE_BYTE_MAX
         and len(value) <= _ONE_BYTE_MAX
         and timestamp_delta == 0
-        and offset_delta <= _ONE_BYTE_MAX
+        and offset_delta <= _TWO_BYTES_MAX
     ):
-        # What coordinators write all day: every number but the first takes one byte.
-        write_varint(output, 6 + len(key) + len(value))
-        output += b"%b%b%c%b\0" % (
-            _SMALL_FIELDS.pack(0, 0, offset_delta << 1, len(key) << 1),
-            key,
-            len(value) << 1,
-            value,
-        )
+        # What coordinators write all day.
+        doubled = offset_delta << 1
+        offset = bytes((doubled,)) if offset_delta <= _ONE_BYTE_MAX else bytes((doubled & 0x7F | 0x80, doubled >> 7))
+        write_varint(output, 5 + len(offset) + len(key) + len(value))
+        output += b"\0\0%b%c%b%c%b\0" % (offset, len(key) << 1, key, len(value) << 1, value)
         return
     # Only the length of what follows is needed beforehand, so headers are put together first.
     tail = bytearray()

@@ -1,6 +1,6 @@
 """The assignment that a consumer group is to reach, computed anew when the group's epoch has passed it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Set
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -53,7 +53,7 @@ class ConsumerTarget:
             message = f"Failed to compute a new target assignment for epoch {epoch}: {failed}"
             raise KafkaError(ErrorCode.unknown_server_error, message) from failed
         for member_id in spec.members:
-            partitions = assignment.get(member_id, {})
+            partitions: Mapping[UUID, Set[int]] = assignment.get(member_id, {})
             if group.target.get(member_id) != partitions:
                 out.records.append(target_record(group.group_id, member_id, partitions))
         out.records.append(target_epoch_record(group.group_id, epoch, now_ms))
