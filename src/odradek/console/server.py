@@ -18,6 +18,8 @@ from odradek.console.screens.all_screens import add_screens
 from odradek.console.settings import Settings, check_exposure
 
 _FAVICON: Final = "🧵"
+# A phone in a tunnel comes back to the page as it was.
+_AWAY_S: Final = 30.0
 
 
 def serve(settings: Settings) -> None:
@@ -30,7 +32,15 @@ def serve(settings: Settings) -> None:
     console = Console(settings)
     add_screens(console)
     web = FastAPI(openapi_url=None)
-    ui.run_with(web, title="Odradek", favicon=_FAVICON, language="en-US", dark=None, show_welcome_message=False)
+    ui.run_with(
+        web,
+        title="Odradek",
+        favicon=_FAVICON,
+        language="en-US",
+        dark=None,
+        reconnect_timeout=_AWAY_S,
+        show_welcome_message=False,
+    )
     pages.on_shutdown(console.close)
     say(f"console: {scheme}://{address}/ for the cluster at {', '.join(map(str, settings.bootstrap))}")
     if settings.is_read_only:

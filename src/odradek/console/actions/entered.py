@@ -1,5 +1,7 @@
 """What people enter into forms, read into values. Raises Refused with what was entered and what is wanted."""
 
+from odradek.cli.errors import UserError
+from odradek.cli.times import parse_time_ms
 from odradek.console.actions.action import Refused
 from odradek.console.readings.table import inert
 
@@ -33,3 +35,11 @@ def broker_ids(text: str, what: str) -> tuple[int, ...]:
     """Separated by commas or spaces."""
     parts = text.replace(",", " ").split()
     return tuple(whole_number(part, what) for part in parts)
+
+
+def point_in_time(text: str, what: str) -> int:
+    """Milliseconds, from a number of them or ISO 8601."""
+    try:
+        return parse_time_ms(text.strip(), what)
+    except UserError as error:
+        raise Refused(f"{error}.") from None

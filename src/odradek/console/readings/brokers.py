@@ -9,6 +9,7 @@ from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to
 
 UNREGISTER = "Unregister"
+DRAIN = "Drain"
 
 COLUMNS = (
     Column("broker", "Broker"),
@@ -133,7 +134,7 @@ def _row(sight: Sight, broker: int, leaders: int, replicas: int) -> Row:
             "bytes_in": "not known" if total is None else format_bytes(total.bytes_in),
             "bytes_out": "not known" if total is None else format_bytes(total.bytes_out),
         },
-        (UNREGISTER,) if may_go else (),
+        (*((DRAIN,) if replicas else ()), *((UNREGISTER,) if may_go else ())),
     )
 
 

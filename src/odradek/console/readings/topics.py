@@ -120,7 +120,7 @@ def reader_rows(readers: Readers) -> list[Row]:
     for group in readers.groups:
         lags = [max(0, readers.ends[one] - offset) for one, offset in group.committed.items() if one in readers.ends]
         cells: dict[str, Cell | str] = {
-            "group": Cell(inert(group.id), link_to("groups", group.id)),
+            "group": Cell(inert(group.id), link_to("groups", "one", id=group.id)),
             "state": inert(group.state),
             "members": f"{group.members:,}",
             "lag": f"{sum(lags):,}",

@@ -6,8 +6,14 @@ from nicegui import app, ui
 
 from odradek.console.console import Console
 from odradek.console.screens.brokers import add_brokers
+from odradek.console.screens.changes import add_changes
+from odradek.console.screens.configs import add_configs
+from odradek.console.screens.group import add_group
+from odradek.console.screens.groups import add_groups
 from odradek.console.screens.messages import add_messages
+from odradek.console.screens.moves import add_moves
 from odradek.console.screens.overview import add_overview
+from odradek.console.screens.partitions import add_partitions
 from odradek.console.screens.topic import add_topic
 from odradek.console.screens.topics import add_topics
 
@@ -22,3 +28,9 @@ def add_screens(console: Console) -> None:
     add_topics(console)
     add_topic(console)
     add_messages(console)
+    add_groups(console)
+    add_group(console)
+    add_configs(console)
+    add_partitions(console)
+    add_moves(console)
+    add_changes(console)

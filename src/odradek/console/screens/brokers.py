@@ -7,9 +7,10 @@ from odradek.console.actions.brokers import UnregisterBroker
 from odradek.console.console import Console
 from odradek.console.readings import brokers as reading
 from odradek.console.readings.sight import Sight
-from odradek.console.readings.table import page_of
-from odradek.console.screens.change import propose
+from odradek.console.readings.table import link_to, page_of
+from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import framed
+from odradek.console.screens.partitions import plan_form
 from odradek.console.screens.widgets import Pager, RowsTable, Text
 
 
@@ -19,7 +20,10 @@ def add_brokers(console: Console) -> None:
         with framed(console, request, "Brokers") as frame:
 
             async def act(key: str, action: str) -> None:
-                await propose(frame, UnregisterBroker(int(key)))
+                if action == reading.UNREGISTER:
+                    await propose(frame, UnregisterBroker(int(key)))
+                else:
+                    await compose(frame, f"Drain broker {key}", lambda: plan_form(key))
 
             table = RowsTable(
                 "Brokers", reading.COLUMNS, empty="No broker was seen yet.", on_act=act if frame.may_change else None
@@ -37,6 +41,7 @@ def add_brokers(console: Console) -> None:
         with framed(console, request, f"Broker {broker}") as frame:
             page_number = frame.number("page", 1)
             state = Text(classes="o-faint")
+            ui.link("Configs", link_to("configs", broker=broker))
             Text("Log dirs", "h2")
             disks = RowsTable("Log dirs", reading.DISK_COLUMNS, empty="This broker did not tell of its log dirs.")
             Text("Partitions", "h2")

@@ -37,7 +37,7 @@ async def compose(frame: Frame, title: str, form: Form) -> bool:
             button("Cancel", lambda: dialog.submit(None), kind="o-plain")
             button("Preview", proceed)
     answer: tuple[Action, Preview] | None = await dialog
-    dialog.delete()
+    remove(dialog)
     return answer is not None and await _confirm_and_do(frame, *answer)
 
 
@@ -82,7 +82,7 @@ async def _confirm(action: Action, preview: Preview) -> bool:
                 confirm = button(action.name, lambda: dialog.submit(True), kind=kind)
                 enable(confirm, preview.typed is None)
     answer = await dialog
-    dialog.delete()
+    remove(dialog)
     return bool(answer)
 
 
@@ -91,3 +91,9 @@ def dialog_named(name: str) -> ui.dialog:
     dialog._props["aria-label"] = name
     dialog._props["transition-duration"] = 0
     return dialog
+
+
+def remove(dialog: ui.dialog) -> None:
+    """It may be gone already: with the page, when somebody closes that instead of the dialog."""
+    if not dialog.is_deleted:
+        dialog.delete()

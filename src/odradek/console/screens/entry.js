@@ -18,9 +18,4 @@ export default {
   data() {
     return { held: this.value };
   },
-  watch: {
-    value(given) {
-      this.held = given;
-    },
-  },
 };

@@ -18,7 +18,16 @@ from odradek.console.screens.widgets import Text, button
 T = TypeVar("T")
 
 TICK_S: Final = 0.5
-PLACES: Final = (("Overview", "/"), ("Brokers", "/brokers"), ("Topics", "/topics"))
+PLACES: Final = (
+    ("Overview", "/"),
+    ("Brokers", "/brokers"),
+    ("Topics", "/topics"),
+    ("Partitions", "/partitions"),
+    ("Moves", "/moves"),
+    ("Groups", "/groups"),
+    ("Configs", "/configs"),
+    ("Changes", "/changes"),
+)
 _TOGGLE_THEME: Final = """
 const dark = !Quasar.Dark.isActive; Quasar.Dark.set(dark);
 document.cookie = `odradek-theme=${dark ? 'dark' : 'light'}; Path=/; SameSite=Strict; Max-Age=31536000`;

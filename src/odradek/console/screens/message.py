@@ -11,7 +11,7 @@ from odradek.console.inquiries.messages import Message, whole_value
 from odradek.console.readings.messages import View, heading_of, in_full
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import Form as DialogForm
-from odradek.console.screens.change import dialog_named
+from odradek.console.screens.change import dialog_named, remove
 from odradek.console.screens.frame import Frame
 from odradek.console.screens.widgets import Text, button, choice, text_field
 
@@ -35,7 +35,7 @@ async def show_message(frame: Frame, message: Message, view: View) -> None:
             if message.value is not None:
                 button("Download value", download)
     await dialog
-    dialog.delete()
+    remove(dialog)
 
 
 def _block(title: str, content: str) -> None:

@@ -5,10 +5,8 @@ from collections import deque
 from nicegui import ui
 from starlette.requests import Request
 
-from odradek.cli.errors import UserError
-from odradek.cli.times import parse_time_ms
 from odradek.console.actions.action import Refused
-from odradek.console.actions.entered import optional_number, whole_number
+from odradek.console.actions.entered import optional_number, point_in_time, whole_number
 from odradek.console.console import Console
 from odradek.console.inquiries import messages as asking
 from odradek.console.inquiries.messages import Found, Message, Positions, Start, Wanted
@@ -86,10 +84,7 @@ class _Messages:
         if start is Start.OFFSET:
             at = whole_number(self._at.value, "An offset", most=2**63 - 1)
         elif start is Start.TIME:
-            try:
-                at = parse_time_ms(self._at.value.strip(), "The time")
-            except UserError as error:
-                raise Refused(f"{error}.") from None
+            at = point_in_time(self._at.value, "The time")
         partition = optional_number(self._partition.value, "A partition", least=0)
         return Wanted(topic=self._topic, partition=partition, start=start, at=at, search=self._text.value)
 

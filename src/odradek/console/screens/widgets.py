@@ -33,6 +33,13 @@ class RowsTable(Element, component="rows.js"):
 
             self.on("act", act)
 
+    def head(self, columns: Sequence[Column]) -> None:
+        """For tables whose columns come and go, as brokers do. Before the rows."""
+        drawn = [asdict(column) for column in columns]
+        if drawn != self._props["columns"]:
+            self._props["columns"] = drawn
+            self._props["rows"] = []
+
     def show(self, rows: Sequence[Row]) -> None:
         """Sends only what is different from what is shown."""
         drawn = [row.as_json() for row in rows]
@@ -58,11 +65,12 @@ class Entry(Element, component="entry.js"):
     def value(self) -> str:
         return str(self.entered)
 
-    def put(self, value: str) -> None:
-        """Shown in the place of what was entered."""
-        self.entered = value
-        self._props["value"] = value
-        self.update()
+    def offer(self, options: Mapping[str, str]) -> None:
+        """Of a choice: what there is to choose from now."""
+        offered = [[str(name), shown] for name, shown in options.items()]
+        if offered != self._props["options"]:
+            self._props["options"] = offered
+            self.update()
 
     def _changed(self, event: GenericEventArguments) -> Any:
         self.entered = event.args

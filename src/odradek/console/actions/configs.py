@@ -1,0 +1,88 @@
+"""One config changed, or taken back to what it would be without."""
+
+from dataclasses import dataclass
+
+from odradek.client.admin import Admin, Resource
+from odradek.client.cluster import Cluster
+from odradek.client.config_description import DescribedConfig, describe_configs
+from odradek.console.actions.action import Preview, Refused
+from odradek.console.readings.configs import shown_value, source_of, title_of
+from odradek.console.readings.table import Column, Row, inert
+
+_COLUMNS = (Column("what", ""), Column("now", "Now"), Column("then", "Then"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfig:
+    resource: Resource
+    config: str
+    value: str | None
+    """None: what was set here is taken back."""
+    seen: DescribedConfig
+    """What it was when its change was thought of."""
+    name: str = "Change config"
+
+    @property
+    def target(self) -> str:
+        return f"{self.config} of {title_of(self.resource)}"
+
+    def details(self) -> dict[str, object]:
+        if self.seen.is_sensitive:
+            return {"config": self.config}
+        return {"config": self.config, "from": self.seen.value, "to": self.value}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        """The cluster itself judges it."""
+        now = self._unchanged(cluster)
+        if self.value is None and not now.is_own:
+            raise Refused(f"{self.config} is not set for {title_of(self.resource)}: there is nothing to take back.")
+        self._alter(cluster, validate_only=True)
+        then = "what it is without" if self.value is None else shown_value(self.value, now.is_sensitive)
+        if self.value is None and now.default is not None and not now.is_sensitive:
+            then = f"what it is without: {inert(now.default)}, unless it is set elsewhere"
+        is_same = self.value == now.value and now.is_own
+        return Preview(
+            sentence=f"Nothing would change: {self.config} is that already."
+            if is_same
+            else f"Changes {self.config} of {title_of(self.resource)}.",
+            columns=_COLUMNS,
+            rows=[
+                Row(
+                    self.config,
+                    {"what": inert(self.config), "now": shown_value(now.value, now.is_sensitive), "then": then},
+                ),
+                Row("from", {"what": "comes from", "now": source_of(now), "then": _source_then(self)}),
+            ],
+            is_empty=is_same,
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        self._unchanged(cluster)
+        self._alter(cluster, validate_only=False)
+        done = "taken back" if self.value is None else f"set to {shown_value(self.value, self.seen.is_sensitive)}"
+        return f"{self.config} of {title_of(self.resource)} is {done}."
+
+    def _unchanged(self, cluster: Cluster) -> DescribedConfig:
+        """Two people may edit one config: the second one hears of the first."""
+        for now in describe_configs(cluster, self.resource):
+            if now.name == self.config:
+                if (now.value, now.source) != (self.seen.value, self.seen.source):
+                    raise Refused(
+                        f"Nothing was changed: somebody else has changed {self.config} meanwhile, from"
+                        f" {shown_value(self.seen.value, now.is_sensitive)!r} to"
+                        f" {shown_value(now.value, now.is_sensitive)!r}. Look at it again."
+                    )
+                return now
+        raise Refused(f"{title_of(self.resource)} has no config {self.config} any more.")
+
+    def _alter(self, cluster: Cluster, *, validate_only: bool) -> None:
+        Admin(cluster).alter_configs(
+            self.resource,
+            changes={} if self.value is None else {self.config: self.value},
+            removals=(self.config,) if self.value is None else (),
+            validate_only=validate_only,
+        )
+
+
+def _source_then(action: AlterConfig) -> str:
+    return "wherever else it is set" if action.value is None else title_of(action.resource)

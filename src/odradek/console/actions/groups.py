@@ -1,0 +1,168 @@
+"""Where a group goes on, and that it goes away."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster
+from odradek.client.groups import Groups, Offsets
+from odradek.client.offset_reset import (
+    CannotReset,
+    ResetPlan,
+    Wish,
+    shift_by,
+    to_earliest,
+    to_latest,
+    to_offset,
+    to_time,
+)
+from odradek.console.actions.action import Preview, Refused
+from odradek.console.actions.entered import point_in_time, whole_number
+from odradek.console.readings.table import Column, Row, counted, inert
+
+WISHES = {
+    "earliest": "At the beginning",
+    "latest": "At the end",
+    "offset": "At an offset",
+    "shift": "Some records on, or back (-10)",
+    "time": "At a time",
+}
+
+_COLUMNS = (
+    Column("partition", "Partition"),
+    Column("committed", "Committed", is_number=True),
+    Column("new", "New", is_number=True),
+    Column("moved", "Moved by", is_number=True),
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class ResetOffsets:
+    """What is carried out is what was shown: the plan of the preview."""
+
+    group: str
+    topics: Sequence[str]
+    """Empty: of all that the group has committed anything of."""
+    wish: Wish
+    described: str
+    """The wish in words."""
+    name: str = "Reset offsets"
+    _plan: ResetPlan | None = field(default=None, init=False)
+
+    @property
+    def target(self) -> str:
+        return f"group {self.group}"
+
+    def details(self) -> dict[str, object]:
+        offsets = self._plan.offsets if self._plan else {}
+        return {"to": self.described, "offsets": {str(one): offset for one, offset in sorted(offsets.items())}}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        _refuse_members(cluster, self.group, "Offsets can be reset only while it has no members")
+        committed = Groups(cluster).offsets([self.group])[self.group]
+        partitions = self._partitions(cluster, committed)
+        try:
+            self._plan = self.wish(Admin(cluster), partitions, committed)
+        except CannotReset as error:
+            raise Refused(f"{error}: choose another way, or topics that it has read.") from None
+        rows = [_row(one, committed.get(one), offset) for one, offset in sorted(self._plan.offsets.items())]
+        return Preview(
+            sentence=f"Group {inert(self.group)} goes on {self.described} in {counted(len(rows), 'partition')}.",
+            columns=_COLUMNS,
+            rows=rows,
+            warnings=[inert(remark) for remark in self._plan.remarks],
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        if self._plan is None:
+            raise Refused("Look at the preview first: what it shows is what is done.")
+        Groups(cluster).commit(self.group, self._plan.offsets)
+        count = counted(len(self._plan.offsets), "partition")
+        return f"Group {inert(self.group)} goes on {self.described} in {count}."
+
+    def _partitions(self, cluster: Cluster, committed: Offsets) -> list[TopicPartition]:
+        names = tuple(self.topics) or tuple(sorted({one.topic for one in committed}))
+        layout = cluster.retry("looking for topics", lambda: cluster.layout(names))
+        for name in self.topics:
+            if name not in layout.topics:
+                raise Refused(f"There is no topic {inert(name)!r}: look at the list of topics.")
+        there = {TopicPartition(name, one.id) for name, topic in layout.topics.items() for one in topic.partitions}
+        found = there if self.topics else there & committed.keys()
+        if not found:
+            raise Refused("The group has committed nothing of a topic that is still there: name the topics.")
+        return sorted(found)
+
+
+def reset_of(group: str, where: str, at: str, topics: str) -> ResetOffsets:
+    """From what was entered. Raises Refused."""
+    wish: Wish
+    match where:
+        case "latest":
+            wish, described = to_latest, "at the end"
+        case "offset":
+            offset = whole_number(at, "The offset", most=2**63 - 1)
+            wish, described = to_offset(offset), f"at offset {offset:,}"
+        case "shift":
+            count = whole_number(at, "The number of records", least=-(2**62), most=2**62)
+            wish, described = shift_by(count), f"{count:+,} records from where it was"
+        case "time":
+            wish, described = to_time(point_in_time(at, "The time")), f"at {inert(at.strip())}"
+        case _:
+            wish, described = to_earliest, "at the beginning"
+    names = [name.strip() for name in topics.split(",") if name.strip()]
+    return ResetOffsets(group=group, topics=names, wish=wish, described=described)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    group: str
+    name: str = "Delete group"
+
+    @property
+    def target(self) -> str:
+        return f"group {self.group}"
+
+    def details(self) -> dict[str, object]:
+        return {}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        _refuse_members(cluster, self.group, "It can be deleted only while it has no members")
+        committed = Groups(cluster).offsets([self.group])[self.group]
+        return Preview(
+            sentence=f"Deletes group {inert(self.group)} with what it has committed of"
+            f" {counted(len(committed), 'partition')}: its members would begin anew. This cannot be undone.",
+            typed=inert(self.group),
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        for error in Groups(cluster).delete([self.group]).values():
+            raise error
+        return f"Group {inert(self.group)} is deleted."
+
+
+def _refuse_members(cluster: Cluster, group: str, why: str) -> None:
+    answer = Groups(cluster).describe([group])[group]
+    if isinstance(answer, KafkaError):
+        if answer.code is ErrorCode.group_id_not_found:
+            raise Refused(f"There is no group {inert(group)!r} any more: look at the list of groups.")
+        raise answer
+    if answer.is_active:
+        clients = ", ".join(sorted({inert(member.client_id) for member in answer.members})[:5])
+        raise Refused(
+            f"Group {inert(group)} is {answer.state} with {counted(len(answer.members), 'member')} ({clients})."
+            f" {why}: stop them first."
+        )
+
+
+def _row(partition: TopicPartition, committed: int | None, offset: int) -> Row:
+    return Row(
+        str(partition),
+        {
+            "partition": inert(str(partition)),
+            "committed": "nothing" if committed is None else f"{committed:,}",
+            "new": f"{offset:,}",
+            "moved": "" if committed is None else f"{offset - committed:+,}",
+        },
+    )

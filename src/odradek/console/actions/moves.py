@@ -1,0 +1,237 @@
+"""Leadership sent home, partitions sent to other brokers, and moves called off."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import Cluster
+from odradek.client.placement import PlacedPartition, loads_of, skew_of
+from odradek.client.reassignment_plan import CannotPlan, Move, Purpose, plan_moves
+from odradek.client.reassignments import Reassignments
+from odradek.client.survey import Survey, survey
+from odradek.client.throttles import ReplicationThrottles
+from odradek.console.actions.action import Preview, Refused
+from odradek.console.readings.partitions import MOVE_COLUMNS, cost_sentence, move_rows
+from odradek.console.readings.refusals import explain
+from odradek.console.readings.table import Column, Row, counted, inert
+
+
+@dataclass(slots=True, kw_only=True)
+class MovePartitions:
+    """To the replicas that are wished for, or wherever a purpose asks. What is begun is what was shown."""
+
+    wanted: Mapping[TopicPartition, tuple[int, ...]] | None = None
+    purpose: Purpose | None = None
+    throttle: int | None = None
+    """Bytes per second."""
+    name: str = "Move partitions"
+    _moves: Sequence[Move] = field(default=(), init=False)
+
+    @property
+    def target(self) -> str:
+        if self.wanted is not None:
+            return ", ".join(f"partition {one}" for one in self.wanted)
+        return _purpose_in_words(self.purpose or Purpose())
+
+    def details(self) -> dict[str, object]:
+        return {
+            "throttle_bytes_per_s": self.throttle,
+            "moves": {str(move.partition): {"from": move.before, "to": move.after} for move in self._moves},
+        }
+
+    def preview(self, cluster: Cluster) -> Preview:
+        found = survey(cluster)
+        ongoing = {move.partition for move in Reassignments(cluster).ongoing()}
+        if self.wanted is not None:
+            self._moves = _moves_to(self.wanted, found)
+        else:
+            self._moves = self._planned(found)
+        for move in self._moves:
+            if move.partition in ongoing:
+                raise Refused(f"{inert(str(move.partition))} is being moved already: wait, or cancel that first.")
+        if not self._moves:
+            return Preview(sentence="There is nothing to move: all is where it shall be.", is_empty=True)
+        warnings = [] if self.throttle is None else ["The throttle stays until it is taken off on the page of moves."]
+        return Preview(
+            sentence=f"{cost_sentence(self._moves, self.throttle)}{_evenness(self._moves, found)}",
+            columns=MOVE_COLUMNS,
+            rows=move_rows(self._moves),
+            warnings=warnings,
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        if not self._moves:
+            raise Refused("Look at the preview first: what it shows is what is done.")
+        if self.throttle is not None:
+            ReplicationThrottles(cluster).limit(self._moves, self.throttle)
+        refused = Reassignments(cluster).begin({move.partition: move.after for move in self._moves})
+        return _told(len(self._moves), "on the way", refused)
+
+    def _planned(self, found: Survey) -> list[Move]:
+        purpose = self.purpose or Purpose()
+        for broker in sorted(purpose.drain | purpose.fill):
+            if broker not in found.members:
+                known = ", ".join(map(str, sorted(found.members)))
+                raise Refused(f"There is no broker {broker}: the brokers are {known}.")
+        try:
+            return plan_moves(found.placed(), found.racks, found.online, purpose)
+        except CannotPlan as error:
+            raise Refused(f"{inert(str(error))}: add brokers, or drain fewer.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    partitions: tuple[TopicPartition, ...] | None
+    """None: of all."""
+    name: str = "Elect preferred leaders"
+
+    @property
+    def target(self) -> str:
+        return "all partitions" if self.partitions is None else ", ".join(map(str, self.partitions))
+
+    def details(self) -> dict[str, object]:
+        return {}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        layout = cluster.retry("listing topics", lambda: cluster.layout(None))
+        asked = {
+            TopicPartition(topic.name, one.id): one
+            for topic in layout.topics.values()
+            for one in topic.partitions
+            if one.leader != one.replicas[0]
+            and (self.partitions is None or TopicPartition(topic.name, one.id) in self.partitions)
+        }
+        rows = [
+            Row(
+                str(name),
+                {"partition": inert(str(name)), "now": str(one.leader), "then": str(one.replicas[0])},
+            )
+            for name, one in sorted(asked.items())
+        ]
+        return Preview(
+            sentence=f"{counted(len(rows), 'partition')} get the first of their replicas as leader; nothing is copied."
+            if rows
+            else "Every partition is led by its first replica already.",
+            columns=(
+                Column("partition", "Partition"),
+                Column("now", "Leader", is_number=True),
+                Column("then", "Then", is_number=True),
+            )
+            if rows
+            else (),
+            rows=rows,
+            is_empty=not rows,
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        elected, refused = Reassignments(cluster).elect_preferred(self.partitions)
+        return _told(len(elected) + len(refused), "led by the first replica now", refused)
+
+
+@dataclass(frozen=True, slots=True)
+class CancelMoves:
+    partitions: tuple[TopicPartition, ...] | None
+    """None: all that are under way."""
+    name: str = "Cancel moves"
+
+    @property
+    def target(self) -> str:
+        return "all moves" if self.partitions is None else ", ".join(map(str, self.partitions))
+
+    def details(self) -> dict[str, object]:
+        return {}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        names = self._under_way(cluster)
+        return Preview(
+            sentence=f"{counted(len(names), 'partition')} go back to the replicas from before."
+            if names
+            else "Nothing is being moved any more.",
+            columns=(Column("partition", "Partition"),) if names else (),
+            rows=[Row(str(name), {"partition": inert(str(name))}) for name in names],
+            is_empty=not names,
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        names = self._under_way(cluster)
+        return _told(len(names), "called off", Reassignments(cluster).cancel(names))
+
+    def _under_way(self, cluster: Cluster) -> list[TopicPartition]:
+        names = [move.partition for move in Reassignments(cluster).ongoing()]
+        return [name for name in names if self.partitions is None or name in self.partitions]
+
+
+@dataclass(frozen=True, slots=True)
+class ClearThrottles:
+    name: str = "Take off throttles"
+    target: str = "all topics and brokers"
+
+    def details(self) -> dict[str, object]:
+        return {}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        moving = Reassignments(cluster).ongoing()
+        warnings = [f"{counted(len(moving), 'partition')} on the move go on at full speed."] if moving else []
+        return Preview(sentence="Takes all replication throttles off topics and brokers.", warnings=warnings)
+
+    def carry_out(self, cluster: Cluster) -> str:
+        count = ReplicationThrottles(cluster).clear()
+        return f"{count:,} topics and brokers had throttles: they are taken off." if count else "There were none."
+
+
+def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey) -> list[Move]:
+    moves = []
+    for partition, replicas in wanted.items():
+        layout = found.partitions.get(partition)
+        if layout is None:
+            raise Refused(f"There is no partition {inert(str(partition))} any more.")
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise Refused("Name the brokers that shall hold it, each of them once, the preferred leader first.")
+        for broker in replicas:
+            if broker not in found.online:
+                online = ", ".join(map(str, sorted(found.online)))
+                raise Refused(f"Broker {broker} is not online: those online are {online}.")
+        if layout.replicas != replicas:
+            size_bytes = found.size_of(partition, layout)
+            moves.append(Move(partition=partition, before=layout.replicas, after=replicas, size_bytes=size_bytes))
+    return moves
+
+
+def _evenness(moves: Sequence[Move], found: Survey) -> str:
+    """How unevenly brokers carry replicas and leaders, now and then."""
+    after = {move.partition: move.after for move in moves}
+    now = found.placed()
+    then = [
+        PlacedPartition(
+            partition=one.partition, replicas=after.get(one.partition, one.replicas), size_bytes=one.size_bytes
+        )
+        for one in now
+    ]
+    before, later = (skew_of(list(loads_of(placed, found.online).values())) for placed in (now, then))
+    return (
+        f" Brokers differ by {later.replicas} replicas then (now {before.replicas})"
+        f" and {later.leaders} leaders (now {before.leaders})."
+    )
+
+
+def _purpose_in_words(purpose: Purpose) -> str:
+    parts = []
+    if purpose.drain:
+        parts.append(f"drain brokers {', '.join(map(str, sorted(purpose.drain)))}")
+    if purpose.fill:
+        parts.append(f"fill brokers {', '.join(map(str, sorted(purpose.fill)))}")
+    if purpose.even:
+        parts.append("even out all brokers")
+    return ", ".join(parts)
+
+
+def _told(count: int, done: str, refused: Mapping[TopicPartition, KafkaError]) -> str:
+    """Raises Refused if nothing of it went well."""
+    if not refused:
+        return f"{counted(count, 'partition')} {done}."
+    partition, error = min(refused.items())
+    why = f"{len(refused):,} of {counted(count, 'partition')} were refused; {inert(str(partition))}: {explain(error)}"
+    if len(refused) == count:
+        raise Refused(why)
+    return f"{counted(count - len(refused), 'partition')} {done}. {why}"

@@ -1,0 +1,38 @@
+"""Configs of one resource, and of all brokers side by side."""
+
+from collections.abc import Mapping
+
+from odradek.base.errors import KafkaError
+from odradek.client.admin import Resource, ResourceType
+from odradek.client.cluster import Cluster
+from odradek.client.config_description import DescribedConfig, describe_configs
+from odradek.client.errors import ClientError
+
+Differences = Mapping[str, Mapping[int, str | None]]
+
+
+def resource_named(topic: str | None, broker: int | None) -> Resource:
+    """Neither: what all brokers have in common."""
+    if topic is not None:
+        return Resource(ResourceType.TOPIC, topic)
+    return Resource(ResourceType.BROKER, "" if broker is None else str(broker))
+
+
+def configs_of(cluster: Cluster, resource: Resource) -> list[DescribedConfig]:
+    return describe_configs(cluster, resource)
+
+
+def differences(cluster: Cluster) -> Differences:
+    """Configs that are not the same on all brokers, by broker; without those that do not answer."""
+    values: dict[str, dict[int, str | None]] = {}
+    asked = []
+    for broker in sorted(cluster.retry("listing brokers", cluster.layout).brokers):
+        try:
+            found = describe_configs(cluster, Resource(ResourceType.BROKER, str(broker)))
+        except (KafkaError, ClientError):
+            continue
+        asked.append(broker)
+        for one in found:
+            if not one.is_sensitive:
+                values.setdefault(one.name, {})[broker] = one.value
+    return {name: held for name, held in sorted(values.items()) if len({held.get(broker) for broker in asked}) > 1}

@@ -1,0 +1,67 @@
+"""Groups: all of them by name, a page of them with lag, and one from near."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.base.errors import KafkaError
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.client.groups import GroupDescription, GroupListing, Groups
+from odradek.client.lag import Lag, Look, PartitionLag, lags_of, look_at, total_of
+from odradek.client.rebalances import Rebalance, last_rebalances
+
+_HTTP_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSummary:
+    members: int
+    lag: Lag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDetail:
+    group: GroupDescription
+    look: Look
+    """To be compared with the next one."""
+    lags: tuple[PartitionLag, ...]
+    rebalances: tuple[Rebalance, ...] | None
+    """The newest first; None where the coordinator does not tell."""
+
+
+def list_groups(cluster: Cluster) -> list[GroupListing]:
+    return Groups(cluster).listings()
+
+
+def summaries_of(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, GroupSummary]:
+    """Of those that are still there."""
+    described = Groups(cluster).describe(group_ids)
+    groups = [one for one in described.values() if isinstance(one, GroupDescription)]
+    look = look_at(cluster, groups, time.monotonic)
+    return {one.id: GroupSummary(members=len(one.members), lag=total_of(lags_of(one, None, look))) for one in groups}
+
+
+def look_at_group(cluster: Cluster, group_id: str, before: Look | None) -> GroupDetail:
+    """Raises KafkaError if there is none. `before` is an earlier look at it, for the rates."""
+    answer = Groups(cluster).describe([group_id])[group_id]
+    if isinstance(answer, KafkaError):
+        raise answer
+    look = look_at(cluster, [answer], time.monotonic)
+    return GroupDetail(
+        group=answer,
+        look=look,
+        lags=tuple(lags_of(answer, before, look)),
+        rebalances=_rebalances(cluster, answer),
+    )
+
+
+def _rebalances(cluster: Cluster, group: GroupDescription) -> tuple[Rebalance, ...] | None:
+    try:
+        told = last_rebalances(cluster, [group.coordinator], timeout_s=_HTTP_S)
+    except (KafkaError, ClientError):
+        return None
+    if group.coordinator not in told:
+        return None
+    return tuple(reversed(told[group.coordinator].get(group.id, [])))

@@ -1,0 +1,40 @@
+"""What was changed through the console, as its audit log tells."""
+
+import json
+from collections.abc import Sequence
+
+from odradek.cli.times import format_time
+from odradek.console.actions.audit import Change
+from odradek.console.readings.table import Cell, Column, Row, Tone, inert
+
+COLUMNS = (
+    Column("at", "When"),
+    Column("who", "Who"),
+    Column("action", "What"),
+    Column("target", "To what"),
+    Column("details", "How"),
+    Column("outcome", "Outcome"),
+)
+
+
+def change_rows(changes: Sequence[Change]) -> list[Row]:
+    return [
+        Row(
+            change.id,
+            {
+                "at": format_time(change.at_ms),
+                "who": inert(change.who),
+                "action": inert(change.action),
+                "target": inert(change.target),
+                "details": inert(json.dumps(change.details, ensure_ascii=False)) if change.details else "",
+                "outcome": _outcome(change),
+            },
+        )
+        for change in changes
+    ]
+
+
+def _outcome(change: Change) -> Cell:
+    if change.outcome is None:
+        return Cell("not over, or the console ended meanwhile", tone=Tone.WARNING)
+    return Cell(inert(change.outcome), tone=Tone.GOOD if change.has_succeeded else Tone.BAD)

@@ -1,0 +1,163 @@
+"""Partitions by brokers: where each lies, who leads it, and who is behind."""
+
+from collections.abc import Sequence
+
+from odradek.base.ids import TopicPartition
+from odradek.cli.amounts import format_bytes
+from odradek.cli.times import format_span
+from odradek.client.layout import PartitionLayout
+from odradek.client.move_progress import MoveState, Progress
+from odradek.client.reassignment_plan import Move
+from odradek.client.reassignments import Reassignment
+from odradek.console.readings.sight import Sight
+from odradek.console.readings.table import Cell, Column, Page, Row, Tone, counted, inert, link_to, page_of
+from odradek.console.readings.topics import partition_state
+
+ELECT = "Elect leader"
+REASSIGN = "Reassign"
+CANCEL = "Cancel move"
+
+MOVE_COLUMNS = (
+    Column("partition", "Partition"),
+    Column("from", "From"),
+    Column("to", "To"),
+    Column("bytes", "To copy", is_number=True),
+)
+
+PROGRESS_COLUMNS = (
+    Column("partition", "Partition"),
+    Column("to", "To"),
+    Column("adding", "Coming"),
+    Column("removing", "Going"),
+    Column("copied", "Copied", is_number=True),
+    Column("total", "Of", is_number=True),
+    Column("percent", "Done", is_number=True),
+)
+
+
+def map_columns(sight: Sight) -> list[Column]:
+    brokers = sorted(sight.members.keys() | {one for layout in sight.partitions.values() for one in layout.replicas})
+    return [
+        Column("partition", "Partition"),
+        Column("state", "State"),
+        *(Column(f"broker-{broker}", f"Broker {broker}") for broker in brokers),
+    ]
+
+
+def map_page(sight: Sight, *, search: str, only_ailing: bool, page: int) -> Page[Row]:
+    wanted = search.strip().lower()
+    found = [
+        (name, layout)
+        for name, layout in sorted(sight.partitions.items())
+        if wanted in name.topic.lower() and (not only_ailing or is_ailing(layout))
+    ]
+    part = page_of(found, page)
+    moving = {move.partition: move for move in sight.moves}
+    columns = map_columns(sight)[2:]
+    rows = [_row(sight, name, layout, moving.get(name), columns) for name, layout in part.items]
+    return Page(items=rows, number=part.number, count=part.count, total=part.total)
+
+
+def is_ailing(layout: PartitionLayout) -> bool:
+    """Something is missing, or somebody leads who was not meant to."""
+    return layout.leader != layout.replicas[0] or len(layout.isr) < len(layout.replicas)
+
+
+def move_rows(moves: Sequence[Move]) -> list[Row]:
+    return [
+        Row(
+            str(move.partition),
+            {
+                "partition": inert(str(move.partition)),
+                "from": _brokers(move.before),
+                "to": _brokers(move.after),
+                "bytes": format_bytes(move.bytes_to_copy),
+            },
+        )
+        for move in moves
+    ]
+
+
+def progress_rows(states: Sequence[MoveState]) -> list[Row]:
+    return [
+        Row(
+            str(state.move.partition),
+            {
+                "partition": Cell(inert(str(state.move.partition)), link_to("topics", state.move.partition.topic)),
+                "to": _brokers(state.move.target),
+                "adding": _brokers(state.move.adding),
+                "removing": _brokers(state.move.removing),
+                "copied": format_bytes(state.copied_bytes),
+                "total": format_bytes(state.total_bytes),
+                "percent": f"{100 * state.copied_bytes // state.total_bytes if state.total_bytes else 0} %",
+            },
+            (CANCEL,),
+        )
+        for state in states
+    ]
+
+
+def progress_sentence(seen: Progress) -> str:
+    if not seen.seen_count:
+        return "Nothing is being moved."
+    if not seen.states:
+        return f"Nothing is being moved any more: {counted(seen.seen_count, 'partition')} arrived or were called off."
+    line = (
+        f"{seen.arrived_count:,} of {counted(seen.seen_count, 'partition')} arrived,"
+        f" {format_bytes(seen.copied_bytes)} of {format_bytes(seen.total_bytes)} copied"
+    )
+    if seen.bytes_per_s is not None:
+        line += f", {format_bytes(seen.bytes_per_s)}/s"
+    left_s = seen.seconds_left
+    return f"{line}, {format_span(int(left_s * 1000))} left." if left_s is not None else f"{line}, no end in sight."
+
+
+def cost_sentence(moves: Sequence[Move], throttle: int | None) -> str:
+    copied = sum(move.bytes_to_copy for move in moves)
+    line = f"Moves {counted(len(moves), 'partition')}: {format_bytes(copied)} to copy"
+    if throttle is not None:
+        line += f", {format_span(copied * 1000 // throttle)} at {format_bytes(throttle)}/s"
+    return line + "."
+
+
+def _row(
+    sight: Sight, name: TopicPartition, layout: PartitionLayout, moving: Reassignment | None, columns: Sequence[Column]
+) -> Row:
+    cells: dict[str, Cell | str] = {
+        "partition": Cell(inert(str(name)), link_to("topics", name.topic)),
+        "state": Cell("on the move", tone=Tone.WARNING) if moving else _state(sight, name, layout),
+    }
+    for column in columns:
+        broker = int(column.name.removeprefix("broker-"))
+        cells[column.name] = _replica(sight, name, layout, moving, broker)
+    actions = [REASSIGN] if moving is None else [CANCEL]
+    if layout.leader != layout.replicas[0] and layout.replicas[0] in layout.isr:
+        actions.insert(0, ELECT)
+    return Row(str(name), cells, tuple(actions))
+
+
+def _state(sight: Sight, name: TopicPartition, layout: PartitionLayout) -> Cell:
+    state = partition_state(layout, sight.min_isr_of(name.topic))
+    if state.tone is Tone.GOOD and layout.leader != layout.replicas[0]:
+        return Cell(f"led by {layout.leader} instead of {layout.replicas[0]}", tone=Tone.WARNING)
+    return state
+
+
+def _replica(
+    sight: Sight, name: TopicPartition, layout: PartitionLayout, moving: Reassignment | None, broker: int
+) -> Cell | str:
+    if broker not in layout.replicas:
+        return ""
+    size = sight.sizes.get(broker, {}).get(name)
+    told = f", {format_bytes(size)}" if size is not None else ""
+    if layout.leader == broker:
+        return Cell(f"leader{told}", tone=Tone.GOOD)
+    if moving is not None and broker in moving.adding:
+        return Cell(f"coming{told}", tone=Tone.WARNING)
+    if broker in layout.isr:
+        return f"in sync{told}"
+    return Cell(f"{'down' if broker in sight.down else 'behind'}{told}", tone=Tone.BAD)
+
+
+def _brokers(brokers: Sequence[int]) -> str:
+    return ", ".join(map(str, brokers))

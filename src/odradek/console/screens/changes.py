@@ -1,0 +1,42 @@
+"""The last changes made through this console."""
+
+import asyncio
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.console.console import Console
+from odradek.console.readings.changes import COLUMNS, change_rows
+from odradek.console.readings.table import Tone, page_of
+from odradek.console.screens.frame import framed
+from odradek.console.screens.widgets import Pager, RowsTable, Text
+
+EVERY_S = 2.0
+
+
+def add_changes(console: Console) -> None:
+    @ui.page("/changes")
+    def changes(request: Request) -> None:
+        with framed(console, request, "Changes") as frame:
+            number = frame.number("page", 1)
+            Text(f"From the audit log, {console.audit.path}; the newest first.", classes="o-faint")
+            table = RowsTable("Changes", COLUMNS, empty="Nothing was changed through this console yet.")
+
+            async def load() -> None:
+                try:
+                    found = await asyncio.to_thread(console.audit.last)
+                except OSError as error:
+                    frame.tell(f"The audit log cannot be read: {error.strerror or error}.", Tone.BAD)
+                    return
+                page = page_of(found, number)
+                table.show(change_rows(page.items))
+                pager.show(page)
+
+            async def turn(page: int) -> None:
+                nonlocal number
+                number = page
+                frame.remember(page="" if page == 1 else page)
+                await load()
+
+            pager = Pager(turn)
+            ui.timer(EVERY_S, load)

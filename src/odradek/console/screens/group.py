@@ -1,0 +1,92 @@
+"""One group: its members, what each reads, how far behind it is, why it was last called together; and its reset."""
+
+from collections.abc import Callable
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.client.lag import Look
+from odradek.console.actions.groups import WISHES, DeleteGroup, ResetOffsets, reset_of
+from odradek.console.console import Console
+from odradek.console.inquiries.groups import GroupDetail, look_at_group
+from odradek.console.readings import groups as reading
+from odradek.console.readings.table import inert, page_of
+from odradek.console.screens.change import compose, propose
+from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.widgets import Pager, RowsTable, Text, button, choice, text_field
+
+EVERY_S = 2.0
+_LOOKS_KEPT = 15
+
+
+def add_group(console: Console) -> None:
+    @ui.page("/groups/one")
+    def group(request: Request, id: str = "") -> None:
+        with framed(console, request, f"Group {inert(id)}") as frame:
+            _Group(frame, id)
+
+
+class _Group:
+    def __init__(self, frame: Frame, group: str) -> None:
+        self._frame = frame
+        self._group = group
+        self._page = frame.number("page", 1)
+        self._looks: list[Look] = []
+        self._detail: GroupDetail | None = None
+        self._heading = Text("Asking the coordinator …", classes="o-faint")
+        if frame.may_change:
+            with ui.element("div").classes("o-bar"):
+                button("Reset offsets", self._reset)
+                button("Delete", self._delete, kind="o-danger")
+        Text("Members", "h2")
+        self._members = RowsTable("Members", reading.MEMBER_COLUMNS, empty="It has no members.")
+        Text("Lag", "h2")
+        self._lags = RowsTable("Lag", reading.LAG_COLUMNS, empty="It has committed nothing, and reads nothing.")
+        self._pager = Pager(self._turn)
+        Text("Last rebalances", "h2")
+        self._rebalances = RowsTable(
+            "Last rebalances", reading.REBALANCE_COLUMNS, empty="None is known: coordinators tell only over HTTP."
+        )
+        self._timer = ui.timer(EVERY_S, self._load)
+
+    async def _load(self) -> None:
+        # Rates over a while are steadier than from one look to the next.
+        before = self._looks[0] if self._looks else None
+        ask = self._frame.console.gateway.ask
+        detail = await self._frame.ask(ask(lambda cluster: look_at_group(cluster, self._group, before)))
+        if detail is None:
+            self._heading.say("It could not be asked for.")
+            self._timer.active = False
+            return
+        self._looks = [*self._looks, detail.look][-_LOOKS_KEPT:]
+        self._detail = detail
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._detail is None:
+            return
+        self._heading.say(reading.heading_of(self._detail))
+        self._members.show(reading.member_rows(self._detail.group))
+        page = page_of(self._detail.lags, self._page)
+        self._lags.show(reading.lag_rows(page.items))
+        self._pager.show(page)
+        self._rebalances.show(reading.rebalance_rows(self._detail.rebalances or ()))
+
+    def _turn(self, page: int) -> None:
+        self._page = page
+        self._frame.remember(id=self._group, page="" if page == 1 else page)
+        self._draw()
+
+    async def _reset(self) -> None:
+        await compose(self._frame, "Reset offsets", self._reset_form)
+        await self._load()
+
+    def _reset_form(self) -> Callable[[], ResetOffsets]:
+        where = choice("Where it shall go on", WISHES, "earliest")
+        at = text_field("Offset, number of records, or time", hint="17, -10 or 2026-01-31T12:00:00Z")
+        topics = text_field("Topics", hint="all that it has read; or names, separated by commas")
+        return lambda: reset_of(self._group, where.value, at.value, topics.value)
+
+    async def _delete(self) -> None:
+        if await propose(self._frame, DeleteGroup(self._group)):
+            ui.navigate.to("/groups")

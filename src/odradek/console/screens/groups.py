@@ -1,0 +1,73 @@
+"""The list of groups: searched and paged on the server; lag is asked for of those that are shown."""
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.client.groups import GroupListing
+from odradek.console.actions.groups import DeleteGroup
+from odradek.console.console import Console
+from odradek.console.inquiries.groups import GroupSummary, list_groups, summaries_of
+from odradek.console.readings.groups import COLUMNS, group_page, group_rows
+from odradek.console.screens.change import propose
+from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.widgets import Pager, RowsTable, text_field
+from odradek.console.shared import Shared
+
+EVERY_S = 3.0
+
+
+def add_groups(console: Console) -> None:
+    listings = Shared(console.gateway, list_groups, kept_s=EVERY_S / 2)
+
+    @ui.page("/groups")
+    def groups(request: Request) -> None:
+        with framed(console, request, "Groups") as frame:
+            _Groups(frame, listings)
+
+
+class _Groups:
+    def __init__(self, frame: Frame, listings: Shared[list[GroupListing]]) -> None:
+        self._frame = frame
+        self._shared = listings
+        self._search = frame.query.get("search", "")
+        self._page = frame.number("page", 1)
+        self._listings: list[GroupListing] = []
+        self._summaries: dict[str, GroupSummary] = {}
+        with ui.element("div").classes("o-bar"):
+            text_field("Search groups", self._search, on_change=self._on_search, hint="part of a name")
+        self._table = RowsTable(
+            "Groups", COLUMNS, empty="No group is like that.", on_act=self._act if frame.may_change else None
+        )
+        self._pager = Pager(self._turn)
+        ui.timer(EVERY_S, self._load)
+
+    async def _load(self) -> None:
+        found = await self._frame.ask(self._shared.get())
+        if found is None:
+            return
+        self._listings = found
+        shown = [one.id for one in self._draw()]
+        summaries = await self._frame.ask(self._frame.console.gateway.ask(lambda cluster: summaries_of(cluster, shown)))
+        if summaries is not None:
+            self._summaries = summaries
+            self._draw()
+
+    def _draw(self) -> list[GroupListing]:
+        page = group_page(self._listings, search=self._search, page=self._page)
+        self._table.show(group_rows(page.items, self._summaries))
+        self._pager.show(page)
+        return list(page.items)
+
+    async def _on_search(self, text: str) -> None:
+        self._search = text
+        await self._turn(1)
+
+    async def _turn(self, page: int) -> None:
+        self._page = page
+        self._frame.remember(search=self._search, page="" if page == 1 else page)
+        await self._load()
+
+    async def _act(self, group: str, action: str) -> None:
+        if await propose(self._frame, DeleteGroup(group)):
+            self._shared.forget()
+            await self._load()

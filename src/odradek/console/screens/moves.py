@@ -1,0 +1,64 @@
+"""Moves that are under way: how far they are, how long it will take, and how to call them off."""
+
+import time
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.base.ids import TopicPartition
+from odradek.client.move_progress import ProgressMeter
+from odradek.console.actions.moves import CancelMoves, ClearThrottles
+from odradek.console.console import Console
+from odradek.console.inquiries.moves import states_of_moves
+from odradek.console.readings.partitions import PROGRESS_COLUMNS, progress_rows, progress_sentence
+from odradek.console.readings.table import page_of
+from odradek.console.screens.change import propose
+from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.widgets import Pager, RowsTable, Text, button, enable
+
+EVERY_S = 1.0
+
+
+def add_moves(console: Console) -> None:
+    @ui.page("/moves")
+    def moves(request: Request) -> None:
+        with framed(console, request, "Moves") as frame:
+            _Moves(frame)
+
+
+class _Moves:
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._meter = ProgressMeter()
+        self._page = frame.number("page", 1)
+        self._sentence = Text("Asking for moves …")
+        self._sentence.element._props["role"] = "status"
+        ui.link("Partitions", "/partitions")
+        if frame.may_change:
+            with ui.element("div").classes("o-bar"):
+                self._cancel = button("Cancel all moves", lambda: propose(frame, CancelMoves(None)), kind="o-danger")
+                button("Take off throttles", lambda: propose(frame, ClearThrottles()))
+            enable(self._cancel, False)
+        self._table = RowsTable("Moves", PROGRESS_COLUMNS, empty="", on_act=self._act if frame.may_change else None)
+        self._pager = Pager(self._turn)
+        ui.timer(EVERY_S, self._load)
+
+    async def _load(self) -> None:
+        states = await self._frame.ask(self._frame.console.gateway.ask(states_of_moves))
+        if states is None:
+            return
+        seen = self._meter.look(states, time.monotonic())
+        self._sentence.say(progress_sentence(seen))
+        page = page_of(seen.states, self._page)
+        self._table.show(progress_rows(page.items))
+        self._pager.show(page)
+        if self._frame.may_change:
+            enable(self._cancel, bool(states))
+
+    def _turn(self, page: int) -> None:
+        self._page = page
+        self._frame.remember(page="" if page == 1 else page)
+
+    async def _act(self, key: str, action: str) -> None:
+        topic, _, number = key.rpartition("-")
+        await propose(self._frame, CancelMoves((TopicPartition(topic, int(number)),)))

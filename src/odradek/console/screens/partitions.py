@@ -1,0 +1,115 @@
+"""The map of partitions by brokers, and what moves them: elections, single reassignments, plans."""
+
+from collections.abc import Callable
+
+from nicegui import ui
+from starlette.requests import Request
+
+from odradek.base.ids import TopicPartition
+from odradek.client.reassignment_plan import Purpose
+from odradek.console.actions.action import Refused
+from odradek.console.actions.entered import broker_ids, optional_number
+from odradek.console.actions.moves import CancelMoves, ElectLeaders, MovePartitions
+from odradek.console.console import Console
+from odradek.console.readings import partitions as reading
+from odradek.console.readings.sight import Sight
+from odradek.console.readings.table import inert
+from odradek.console.screens.change import compose, propose
+from odradek.console.screens.frame import Frame, framed
+from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, text_field
+
+
+def add_partitions(console: Console) -> None:
+    @ui.page("/partitions")
+    def partitions(request: Request) -> None:
+        with framed(console, request, "Partitions") as frame:
+            _Map(frame)
+
+
+class _Map:
+    def __init__(self, frame: Frame) -> None:
+        self._frame = frame
+        self._search = frame.query.get("search", "")
+        self._only_ailing = frame.query.get("ailing") == "True"
+        self._page = frame.number("page", 1)
+        with ui.element("div").classes("o-bar"):
+            text_field("Search topics", self._search, on_change=self._on_search, hint="part of a name")
+            check("Only where something is missing", self._only_ailing, self._on_ailing)
+            ui.link("Moves", "/moves")
+            if frame.may_change:
+                button("Elect preferred leaders", lambda: propose(frame, ElectLeaders(None)))
+                button("Plan moves", self._plan)
+        self._table = RowsTable(
+            "Partitions by brokers",
+            (),
+            empty="No partition is like that.",
+            on_act=self._act if frame.may_change else None,
+        )
+        self._pager = Pager(self._turn)
+        frame.on_look(self._draw)
+
+    def _draw(self, sight: Sight | None) -> None:
+        if sight is not None:
+            page = reading.map_page(sight, search=self._search, only_ailing=self._only_ailing, page=self._page)
+            self._table.head(reading.map_columns(sight))
+            self._table.show(page.items)
+            self._pager.show(page)
+
+    def _turn(self, page: int) -> None:
+        self._page = page
+        self._frame.remember(search=self._search, ailing=self._only_ailing, page="" if page == 1 else page)
+        self._draw(self._frame.console.watch.sight)
+
+    def _on_search(self, text: str) -> None:
+        self._search = text
+        self._turn(1)
+
+    def _on_ailing(self, wanted: bool) -> None:
+        self._only_ailing = wanted
+        self._turn(1)
+
+    async def _act(self, key: str, action: str) -> None:
+        topic, _, number = key.rpartition("-")
+        partition = TopicPartition(topic, int(number))
+        match action:
+            case reading.ELECT:
+                await propose(self._frame, ElectLeaders((partition,)))
+            case reading.CANCEL:
+                await propose(self._frame, CancelMoves((partition,)))
+            case reading.REASSIGN:
+                await compose(self._frame, "Reassign partition", lambda: self._reassign_form(partition))
+
+    def _reassign_form(self, partition: TopicPartition) -> Callable[[], MovePartitions]:
+        sight = self._frame.console.watch.sight
+        layout = sight.partitions.get(partition) if sight else None
+        Text(f"{inert(str(partition))}: the brokers that shall hold it, the preferred leader first.")
+        replicas = text_field("Brokers", ", ".join(map(str, layout.replicas)) if layout else "", hint="1, 2, 3")
+        throttle = text_field("Throttle in bytes per second", hint="none")
+        return lambda: MovePartitions(
+            wanted={partition: broker_ids(replicas.value, "A broker")},
+            throttle=optional_number(throttle.value, "The throttle", most=2**62),
+        )
+
+    async def _plan(self) -> None:
+        await compose(self._frame, "Plan moves", lambda: plan_form(""))
+
+
+def plan_form(drain: str) -> Callable[[], MovePartitions]:
+    drained = text_field("Drain these brokers", drain, hint="2, 5")
+    filled = text_field("Fill these brokers", hint="new ones")
+    even = check("Even out replicas, bytes and leaders of all", False)
+    throttle = text_field("Throttle in bytes per second", hint="none")
+
+    def read() -> MovePartitions:
+        purpose = Purpose(
+            drain=frozenset(broker_ids(drained.value, "A broker to drain")),
+            fill=frozenset(broker_ids(filled.value, "A broker to fill")),
+            even=bool(even.entered),
+        )
+        if purpose == Purpose():
+            raise Refused("Say what the plan is for: name brokers to drain or to fill, or even out all.")
+        if both := purpose.drain & purpose.fill:
+            raise Refused(f"Broker {min(both)} cannot be drained and filled at once: leave it out of one.")
+        return MovePartitions(purpose=purpose, throttle=optional_number(throttle.value, "The throttle", most=2**62))
+
+    return read

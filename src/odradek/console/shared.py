@@ -1,0 +1,33 @@
+"""Answers that many pages want at once: asked for once, and kept for a moment."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from odradek.client.cluster import Cluster
+from odradek.console.gateway import Gateway
+
+T = TypeVar("T")
+
+
+class Shared(Generic[T]):
+    def __init__(self, gateway: Gateway, question: Callable[[Cluster], T], *, kept_s: float) -> None:
+        self._gateway: Final = gateway
+        self._question: Final = question
+        self._kept_s: Final = kept_s
+        self._asking: asyncio.Task[T] | None = None
+        self._asked_at_s = float("-inf")
+
+    async def get(self) -> T:
+        """What was answered a moment ago, or is being asked for already, or anew."""
+        is_stale = time.monotonic() - self._asked_at_s > self._kept_s
+        if self._asking is None or (self._asking.done() and (is_stale or self._asking.exception() is not None)):
+            self._asked_at_s = time.monotonic()
+            self._asking = asyncio.get_running_loop().create_task(self._gateway.ask(self._question))
+        # Whoever goes away does not take the answer from the others.
+        return await asyncio.shield(self._asking)
+
+    def forget(self) -> None:
+        """Something was changed: the next one asks anew."""
+        self._asked_at_s = float("-inf")

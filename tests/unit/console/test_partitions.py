@@ -1,0 +1,80 @@
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.move_progress import MoveState, ProgressMeter
+from odradek.client.reassignment_plan import Move
+from odradek.client.reassignments import Reassignment
+from odradek.console.actions.action import Refused
+from odradek.console.actions.moves import _told
+from odradek.console.readings.partitions import (
+    CANCEL,
+    ELECT,
+    REASSIGN,
+    cost_sentence,
+    map_columns,
+    map_page,
+    progress_rows,
+    progress_sentence,
+)
+from tests.unit.console.sights import log_dir, partition, sight, topic
+
+FIRST = TopicPartition("orders", 0)
+
+
+def test_the_map_tells_who_leads_who_follows_and_who_is_behind() -> None:
+    seen = sight(
+        topic("orders", partition(0, (1, 2, 3), isr=(1, 2)), partition(1, (2, 1), leader=1)),
+        disks={1: (log_dir(orders_0=2000),)},
+    )
+    assert [column.label for column in map_columns(seen)] == ["Partition", "State", "Broker 1", "Broker 2", "Broker 3"]
+    first, second = map_page(seen, search="", only_ailing=False, page=1).items
+    assert [first.text(name) for name in ("state", "broker-1", "broker-2", "broker-3")] == [
+        "2 of 3 in sync",
+        "leader, 2.0 kB",
+        "in sync",
+        "behind",
+    ]
+    assert (second.text("state"), second.text("broker-3")) == ("led by 1 instead of 2", "")
+    assert (first.actions, second.actions) == ((REASSIGN,), (ELECT, REASSIGN))
+
+
+def test_only_what_ails_is_shown_on_demand() -> None:
+    seen = sight(topic("orders", partition(0, (1, 2)), partition(1, (1, 2), isr=(1,))), topic("x", partition(0, (1,))))
+    assert [row.key for row in map_page(seen, search="", only_ailing=True, page=1).items] == ["orders-1"]
+    assert [row.key for row in map_page(seen, search="X", only_ailing=False, page=1).items] == ["x-0"]
+
+
+def test_what_is_on_the_move_can_be_called_off_and_not_moved_again() -> None:
+    move = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
+    seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), moves=(move,))
+    (row,) = map_page(seen, search="", only_ailing=False, page=1).items
+    assert (row.text("state"), row.text("broker-3"), row.actions) == ("on the move", "coming", (CANCEL,))
+
+
+def test_progress_is_told_with_what_is_left() -> None:
+    move = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
+    meter = ProgressMeter()
+    assert progress_sentence(ProgressMeter().look([], 0.0)) == "Nothing is being moved."
+    meter.look([MoveState(move=move, copied_bytes=0, total_bytes=10_000)], 1.0)
+    seen = meter.look([MoveState(move=move, copied_bytes=4_000, total_bytes=10_000)], 3.0)
+    assert progress_sentence(seen) == ("0 of 1 partition arrived, 4.0 kB of 10.0 kB copied, 2.0 kB/s, 3.0 s left.")
+    (row,) = progress_rows(seen.states)
+    assert [row.text(name) for name in ("to", "adding", "removing", "percent")] == ["2, 3", "3", "1", "40 %"]
+    assert progress_sentence(meter.look([], 9.0)).startswith("Nothing is being moved any more: 1 partition arrived")
+
+
+def test_a_move_is_told_with_its_cost() -> None:
+    move = Move(partition=FIRST, before=(1, 2), after=(3, 2), size_bytes=6_000_000)
+    assert cost_sentence([move], None) == "Moves 1 partition: 6.0 MB to copy."
+    assert cost_sentence([move], 1_000_000) == "Moves 1 partition: 6.0 MB to copy, 6.0 s at 1.0 MB/s."
+
+
+def test_refusals_of_some_are_told_and_of_all_are_raised() -> None:
+    refused = {FIRST: KafkaError(ErrorCode.invalid_replica_assignment, "no broker 9")}
+    told = _told(3, "on the way", refused)
+    assert told.startswith("2 partitions on the way. 1 of 3 partitions were refused; orders-0: Refused with INVALID_")
+    try:
+        _told(1, "on the way", refused)
+    except Refused as error:
+        assert "no broker 9" in str(error)
+    else:
+        raise AssertionError("a refusal of all was told as a success")

@@ -1,0 +1,87 @@
+from odradek.base.ids import TopicPartition
+from odradek.client.config_description import DescribedConfig
+from odradek.console.inquiries.topics import PartitionOffsets, Readers, ReadingGroup
+from odradek.console.readings.topics import DELETE, Order, config_rows, partition_page, reader_rows, topic_page
+from tests.unit.console.sights import log_dir, partition, sight, topic
+
+SEEN = sight(
+    topic("orders", partition(0, (1, 2)), partition(1, (2, 1), isr=(2,))),
+    topic("payments", partition(0, (1, 3))),
+    topic("__consumer_offsets", partition(0, (1,)), is_internal=True),
+    disks={1: (log_dir(orders_0=100, payments_0=9000),), 2: (log_dir(orders_0=80, orders_1=50),)},
+    min_isr={"orders": 2},
+)
+
+
+def names(**more: object) -> list[str]:
+    given: dict[str, object] = {"search": "", "with_internal": False, "order": Order.NAME, "page": 1}
+    return [row.key for row in topic_page(SEEN, **(given | more)).items]  # type: ignore[arg-type]
+
+
+def test_topics_are_searched_and_sorted() -> None:
+    assert names() == ["orders", "payments"]
+    assert names(order=Order.SIZE) == ["payments", "orders"]
+    assert names(order=Order.PARTITIONS) == ["orders", "payments"]
+    assert names(search="PAY") == ["payments"]
+    assert names(with_internal=True) == ["__consumer_offsets", "orders", "payments"]
+
+
+def test_a_topic_is_told_with_its_sizes_and_state() -> None:
+    orders, payments = topic_page(SEEN, search="", with_internal=False, order=Order.NAME, page=1).items
+    assert [orders.text(name) for name in ("state", "partitions", "replicas", "size", "stored")] == [
+        "1 below min ISR",
+        "2",
+        "2",
+        "150 B",
+        "230 B",
+    ]
+    assert payments.text("state") == "in sync"
+    assert payments.actions == (DELETE,)
+
+
+def test_the_clusters_own_topics_cannot_be_deleted_from_the_list() -> None:
+    internal, *_ = topic_page(SEEN, search="", with_internal=True, order=Order.NAME, page=1).items
+    assert internal.actions == ()
+
+
+def test_partitions_have_their_offsets_once_they_are_known() -> None:
+    first = TopicPartition("orders", 0)
+    unknown, _ = partition_page(SEEN, SEEN.topics["orders"], None, 1).items
+    assert unknown.text("latest") == "…"
+    offsets = PartitionOffsets(earliest={first: 10}, latest={first: 1234})
+    known, below = partition_page(SEEN, SEEN.topics["orders"], offsets, 1).items
+    assert [known.text(name) for name in ("earliest", "latest", "records", "size")] == ["10", "1,234", "1,224", "100 B"]
+    assert below.text("state") == "1 of min 2 in sync"
+
+
+def test_ten_thousand_topics_make_one_page_of_rows() -> None:
+    seen = sight(*(topic(f"t-{number:05}", partition(0, (1,))) for number in range(10_000)))
+    page = topic_page(seen, search="t-", with_internal=False, order=Order.SIZE, page=400)
+    assert (len(page.items), page.count, page.items[-1].key) == (25, 400, "t-09999")
+
+
+def test_groups_that_read_a_topic_come_by_lag() -> None:
+    first = TopicPartition("orders", 0)
+    groups = tuple(
+        ReadingGroup(id=name, state="Empty", members=0, committed={first: offset})
+        for name, offset in (("near", 99), ("far", 5), ("ahead", 200))
+    )
+    rows = reader_rows(Readers(groups=groups, ends={first: 100}, asked=3, of=3))
+    assert [(row.key, row.text("lag")) for row in rows] == [("far", "95"), ("near", "1"), ("ahead", "0")]
+
+
+def test_only_what_was_set_for_the_topic_is_shown() -> None:
+    def config(name: str, is_own: bool) -> DescribedConfig:
+        return DescribedConfig(
+            name=name,
+            value="<b>\x00",
+            source="",
+            default=None,
+            documentation="",
+            is_sensitive=False,
+            is_read_only=False,
+            is_own=is_own,
+        )
+
+    (row,) = config_rows([config("a", False), config("b", True)])
+    assert (row.key, row.text("value"), row.text("default")) == ("b", "<b>\\x00", "not told")
