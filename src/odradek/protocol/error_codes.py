@@ -3,6 +3,7 @@
 Where to look is found once for every message class; a response that cannot carry an error costs nothing.
 """
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import attrgetter
@@ -10,11 +11,12 @@ from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from odradek.base.errors import ErrorCode
 
-_NAME: Final = "error_code"
+_KAFKA_TYPE: Final = "error_code"
 
 
 class _Places(NamedTuple):
-    has_own: bool
+    own: Callable[[Any], ErrorCode] | None
+    """How to get the entity's own error, if it may have one."""
     parts: tuple[tuple[Any, "_Places"], ...]
     """Arrays of parts that carry errors: how to get them, and where to look in each."""
 
@@ -29,8 +31,8 @@ def error_codes(response: Any) -> list[ErrorCode]:
 
 
 def _collect(entity: Any, places: _Places, found: list[ErrorCode]) -> None:
-    if places.has_own and entity.error_code is not ErrorCode.none:
-        found.append(entity.error_code)
+    if places.own is not None and (own := places.own(entity)) is not ErrorCode.none:
+        found.append(own)
     for parts_of, in_part in places.parts:
         for part in parts_of(entity) or ():
             _collect(part, in_part, found)
@@ -41,14 +43,16 @@ def _places(message_class: type) -> _Places | None:
     if not is_dataclass(message_class):
         return None
     hints = get_type_hints(message_class)
+    own = None
     parts = []
     for field in fields(message_class):
+        if field.metadata.get("kafka_type") == _KAFKA_TYPE:
+            own = attrgetter(field.name)
         for part_class in _element_classes(hints[field.name]):
             in_part = _places(part_class)
             if in_part is not None:
                 parts.append((attrgetter(field.name), in_part))
-    has_own = _NAME in hints
-    return _Places(has_own, tuple(parts)) if has_own or parts else None
+    return _Places(own, tuple(parts)) if own is not None or parts else None
 
 
 def _element_classes(hint: Any) -> list[type]:

@@ -26,6 +26,20 @@ def test_of_its_parts_at_any_depth() -> None:
     assert error_codes(answer) == [ErrorCode.unknown_member_id] * 4
 
 
+def test_whatever_the_field_is_called() -> None:
+    messages = schema(24, 3)
+    codes = (ErrorCode.none, ErrorCode.invalid_txn_state)
+    partitions = tuple(
+        messages.new("AddPartitionsToTxnPartitionResult", partition_index=index, partition_error_code=code)
+        for index, code in enumerate(codes)
+    )
+    topic = messages.new("AddPartitionsToTxnTopicResult", name="t", results_by_partition=partitions)
+    answer = messages.new(
+        "AddPartitionsToTxnResponse", throttle_time=timedelta(0), results_by_topic_v3_and_below=(topic,)
+    )
+    assert error_codes(answer) == [ErrorCode.invalid_txn_state]
+
+
 def test_of_a_response_without_any() -> None:
     assert error_codes(b"encoded") == []
     assert error_codes(None) == []
