@@ -1,5 +1,6 @@
 """Kafka Streams counts words exactly once while it and a broker are killed: counts of a word are 1, 2, 3 and so on."""
 
+import os
 import random
 import subprocess
 from collections import Counter, defaultdict
@@ -21,7 +22,10 @@ APPLICATION = "word-count"
 WORDS = [f"word-{number}" for number in range(40)]
 LINES_OF_A_PORTION = 300
 WORDS_OF_A_LINE = 5
-SECONDS_MAX = 120.0
+SECONDS_MAX = 60.0
+
+# How often the application and the coordinator of its group are killed.
+ROUNDS = int(os.environ.get("ODRADEK_STREAMS_ROUNDS", "1"))
 
 # Streams makes topics of its own, and waits for members that were killed.
 MORE_PROPERTIES = {"default.replication.factor": "3", "group.min.session.timeout.ms": "1000"}
@@ -69,11 +73,18 @@ class Updates:
         self.values: list[bytes] = []
 
     def wait_for(self, count: int) -> None:
+        """However slow the machine is, as long as some come."""
+        while len(self.values) < count:
+            self.wait_for_more()
+
+    def wait_for_more(self) -> None:
+        before = len(self.values)
+
         def are_there() -> bool:
             self.values += [one.value() for one in self._consumer.consume(1000, 0.1) if one.error() is None]
-            return len(self.values) >= count
+            return len(self.values) > before
 
-        wait_for(f"{count} updates", are_there, SECONDS_MAX)
+        wait_for(f"more than {before} updates", are_there, SECONDS_MAX)
 
     def close(self) -> None:
         self._consumer.close()
@@ -114,7 +125,7 @@ def counts_by_word(values: Iterable[bytes]) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(200 + 100 * ROUNDS)
 def test_words_are_counted_exactly(streams_libs: Path, tmp_path: Path) -> None:
     roles = dict.fromkeys((1, 2, 3), COMBINED)
     choice = random.Random(6)
@@ -125,20 +136,18 @@ def test_words_are_counted_exactly(streams_libs: Path, tmp_path: Path) -> None:
         updates = Updates(cluster)
         try:
             fed = feed(cluster, choice)
-            updates.wait_for(1)
-
-            fed += feed(cluster, choice)
-            victim = group_coordinator(cluster)
-            victim.kill()
-            fed += feed(cluster, choice)
-            updates.wait_for(fed.total() - 500)
-
-            fed += feed(cluster, choice)
-            updates.wait_for(len(updates.values) + 1)
-            counting.kill()
-            counting.start()
-            victim.start()
-            fed += feed(cluster, choice)
+            for _ in range(ROUNDS):
+                updates.wait_for_more()
+                victim = group_coordinator(cluster)
+                victim.kill()
+                fed += feed(cluster, choice)
+                updates.wait_for_more()
+                fed += feed(cluster, choice)
+                updates.wait_for_more()
+                counting.kill()
+                counting.start()
+                victim.start()
+                fed += feed(cluster, choice)
             updates.wait_for(fed.total())
         except BaseException:
             print(counting.output.read_text())
