@@ -19,7 +19,7 @@ from odradek.sim.planted import BUGS
 from odradek.sim.planted_bug import planted
 from odradek.sim.report import describe, replay_command
 from odradek.sim.run import Result, run_seed
-from odradek.sim.scenarios import DEFAULT_SCENARIOS, SCENARIOS, Scenario
+from odradek.sim.scenarios import SCENARIOS, Scenario, default_scenario
 from odradek.sim.shrink import shrink
 from odradek.sim.speed import measure_busy, measure_idle
 
@@ -80,7 +80,7 @@ def scenario_of(seed: int, name: str | None, bug: str | None) -> Scenario:
         return SCENARIOS[name]
     if bug is not None:
         return BUGS[bug].scenario
-    return DEFAULT_SCENARIOS[seed % len(DEFAULT_SCENARIOS)]
+    return default_scenario(seed)
 
 
 def run_one(

@@ -48,6 +48,9 @@ _AMOUNTS: Final[Mapping[str, Callable[[Random], float]]] = {
     "shortened-log": lambda random: random.random(),
     "flipped-bit": lambda random: random.random(),
     "stalled-restart": lambda random: random.random(),
+    "deposed": lambda random: random.random(),
+    "deserted": lambda random: random.random(),
+    "flipped-record": lambda random: random.random(),
 }
 # Whoever comes back at once meets those who were just talking to it.
 _BRIEF_KINDS: Final = frozenset({"crash-at-vote", "crash-at-lead", "power-loss-at-vote", "power-loss-at-lead"})

@@ -10,6 +10,8 @@ APPEND: Final = "append"
 """It wrote to its metadata log."""
 LEAD: Final = "lead"
 """It wrote the first record of its epoch, of which nobody has heard yet."""
+SHRINK: Final = "shrink"
+"""It is about to hear who is in sync with it now, as it wanted: not everybody."""
 
 
 class Moments:

@@ -28,7 +28,7 @@ from odradek.sim.planted_groups import GROUP_BUGS
 from odradek.sim.planted_quorum import QUORUM_BUGS
 from odradek.sim.planted_replication import REPLICATION_BUGS
 from odradek.sim.planted_transactions import TRANSACTION_BUGS
-from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES
+from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES, REPLICAS_DAMAGED
 
 # ---- records
 
@@ -191,8 +191,8 @@ BUGS: Final = {
         ),
         PlantedBug(
             name="checksum-not-checked",
-            what="recovery takes a batch whose bytes were not all written",
-            scenario=POWER_LOSS,
+            what="recovery takes a batch whose bytes are not those that were written",
+            scenario=REPLICAS_DAMAGED,
             owner=recovery,
             attribute="check_crc",
             breaks=always(None),

@@ -9,7 +9,7 @@ from odradek.controller.assignment import Assignment
 from odradek.controller.brokers import Brokers
 from odradek.controller.isr_changes import IsrChanges
 from odradek.controller.partition_change import PartitionChange
-from odradek.handlers.broker import list_offsets
+from odradek.handlers.broker import fetch, fetch_reading, list_offsets
 from odradek.log.partition_log import PartitionLog
 from odradek.log.producer_state import Origin, StagedProducers
 from odradek.metadata.commands import NO_BROKER_EPOCH
@@ -24,6 +24,7 @@ from odradek.sim.planted_bug import always, plant
 from odradek.sim.scenarios import (
     REPLICAS_APART,
     REPLICAS_CRASH,
+    REPLICAS_DEPOSED,
     REPLICAS_FLUSHED,
     REPLICAS_POWER_LOSS,
 )
@@ -68,6 +69,17 @@ def _admit_at_once(sound: Any) -> Any:
     def admit(leader: LeaderState, follower: FollowerProgress) -> None:
         if leader._is_eligible(follower) and leader._pending is None:
             leader._propose((*leader.isr, follower.broker_id), added=follower.broker_id)
+
+    return admit
+
+
+def _admit_before_the_epoch(sound: Any) -> Any:
+    def admit(leader: LeaderState, follower: FollowerProgress) -> None:
+        began, leader.epoch_start_offset = leader.epoch_start_offset, 0  # type: ignore[misc]
+        try:
+            sound(leader, follower)
+        finally:
+            leader.epoch_start_offset = began  # type: ignore[misc]
 
     return admit
 
@@ -251,6 +263,14 @@ REPLICATION_BUGS: Final = (
         _admit_at_once,
     ),
     _bug(
+        "in-sync-before-the-epoch",
+        "who has what a new leader knows to be committed is in sync, though its predecessor had committed more",
+        LeaderState,
+        "_admit",
+        _admit_before_the_epoch,
+        scenario=REPLICAS_DEPOSED,
+    ),
+    _bug(
         "stale-broker-epoch",
         "what a broker fetched in a former life brings it into sync in the next",
         IsrChanges,
@@ -303,6 +323,15 @@ REPLICATION_BUGS: Final = (
         StagedProducers,
         "add",
         _forget_replicated,
+    ),
+    _bug(
+        "divergence-not-looked-for",
+        "a leader gives records to a follower whose log is not like its own",
+        fetch_reading,
+        "diverging_of",
+        always(None),
+        (fetch, "diverging_of", always(None)),
+        scenario=REPLICAS_DEPOSED,
     ),
     _bug(
         "log-start-not-passed-on",

@@ -4,7 +4,7 @@ Judging is left to the checkers.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
@@ -12,6 +12,7 @@ from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.disk import FileNode
 from odradek.sim.history import Outcome, Send
 from odradek.sim.metadata_disk import MetadataDisk
+from odradek.sim.moments import SHRINK, Moments
 from odradek.sim.node_host import NodeHost
 from odradek.sim.replica_history import (
     CommittedRecord,
@@ -21,7 +22,7 @@ from odradek.sim.replica_history import (
     ReplicaHistory,
     UncleanEnd,
 )
-from odradek.sim.stored_log import StoredBatch, StoredLog, stored_batch
+from odradek.sim.stored_log import CRC_COVERS_FROM, StoredBatch, StoredLog, stored_batch
 from odradek.sim.wire_names import Exchange
 from odradek.sim.world import World
 
@@ -31,11 +32,26 @@ _HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 _CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
 
+class Led(NamedTuple):
+    """A partition, with its leader and those in sync with it by their names."""
+
+    partition: TopicPartition
+    leader: str
+    in_sync: tuple[str, ...]
+
+
 class ReplicaEvidence:
     def __init__(
-        self, world: World, nodes: Sequence[NodeHost], partitions: Sequence[TopicPartition], *, is_synced: bool
+        self,
+        world: World,
+        nodes: Sequence[NodeHost],
+        partitions: Sequence[TopicPartition],
+        *,
+        is_synced: bool,
+        moments: Moments | None = None,
     ) -> None:
         """`is_synced`: what is acknowledged is to be on disks, not only in memories."""
+        self._moments: Final = moments or Moments()
         self._world: Final = world
         self._is_synced: Final = is_synced
         self._partitions: Final = tuple(partitions)
@@ -81,6 +97,12 @@ class ReplicaEvidence:
                         tuple((member.broker_id, member.broker_epoch) for member in members),
                     )
                     self.history.in_sync_changes.append(change)
+                    if self._lacks_somebody(change):
+                        self._moments.come(SHRINK, exchange.asker)
+
+    def _lacks_somebody(self, change: InSyncChange) -> bool:
+        state = self._model().partitions.get((change.topic_id, change.partition))
+        return state is not None and len(change.broker_epochs) < len(state.replicas)
 
     def keep_looking(self) -> None:
         """Often enough to see who may lead soon after that has changed."""
@@ -136,6 +158,31 @@ class ReplicaEvidence:
                 doubtful.add(end.broker_id)
         states = [model.partition(partition) for partition in self._partitions]
         return all(state is not None and {*state.isr, *state.elr} - doubtful for state in states)
+
+    def leaders(self) -> list[Led]:
+        """Of the partitions that have one, now."""
+        model, names = self._model(), {broker_id: node.name for broker_id, node in self._brokers.items()}
+        states = [(partition, model.partition(partition)) for partition in self._partitions]
+        return [
+            Led(partition, names[state.leader], tuple(names[one] for one in state.isr if one != state.leader))
+            for partition, state in states
+            if state is not None and state.leader in names
+        ]
+
+    def flip_bit(self, node: NodeHost, share: float) -> Iterator[str]:
+        """In a batch of the last segment of each of its logs, where its checksum tells. Says where."""
+        for partition in self._partitions:
+            for log in self._logs[node.planned.node_id, partition]:
+                segments = log.segments()
+                if segments and segments[-1].batches:
+                    index = int(share * len(segments[-1].batches))
+                    position, size = segments[-1].places[index]
+                    batch = segments[-1].batches[index]
+                    covered = size - CRC_COVERS_FROM
+                    place = position + CRC_COVERS_FROM + int(share * 1000) % covered
+                    log.files()[-1].sync()
+                    log.files()[-1].flip_bit(place, int(share * 10_000) % 8)
+                    yield f"has a bit flipped in {batch} of {partition}"
 
     # ---- in the end
 

@@ -12,6 +12,7 @@ from odradek.sim.checkers.records import check_records
 from odradek.sim.checkers.replicas import check_replicas
 from odradek.sim.checkers.transactions import check_transactions
 from odradek.sim.checkers.violation import Violation
+from odradek.sim.cluster import Cluster
 from odradek.sim.evidence import Evidence, settings_of
 from odradek.sim.faults import Fault, draw
 from odradek.sim.layout import plan_nodes
@@ -20,7 +21,7 @@ from odradek.sim.node_host import NodeHost
 from odradek.sim.replica_evidence import ReplicaEvidence
 from odradek.sim.scenarios import Scenario
 from odradek.sim.scheduler import Livelock
-from odradek.sim.strikes import Cluster, schedule
+from odradek.sim.strikes import schedule
 from odradek.sim.trace import Event
 from odradek.sim.workload import ADMIN_TOPICS, VERIFIER, Workload
 from odradek.sim.world import World, simulated_world
@@ -30,6 +31,7 @@ UNEXPECTED: Final = "no error that nobody expected"
 _START_SECONDS_MAX: Final = 30.0
 _RECOVERY_SECONDS_MAX: Final = 60.0
 _AFTER_HEALING_SECONDS: Final = 1.0
+_BETWEEN_COMPARISONS_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,11 @@ class _Run:
         self._evidence: Final = Evidence(world, self._nodes, self.workload.history, moments)
         self._replicas: Final = (
             ReplicaEvidence(
-                world, self._nodes, self.workload.partitions, is_synced=configs.get("flush.messages") == "1"
+                world,
+                self._nodes,
+                self.workload.partitions,
+                is_synced=configs.get("flush.messages") == "1",
+                moments=moments,
             )
             if self.workload.is_replicated
             else None
@@ -130,6 +136,7 @@ class _Run:
         ]
         self._scenario: Final = scenario
         self._cluster: Final = Cluster(world, self._nodes, self.workload.history.quorum, moments)
+        self._cluster.replicas = self._replicas
         if self._replicas is not None and scenario.spares_a_copy:
             self._cluster.may_die = self._replicas.may_die
         self._ends_with_restart: Final = random.random() < 0.3
@@ -204,10 +211,13 @@ class _Run:
         replicas = self._replicas
         if replicas is None:
             return []
-        is_alike = self._world.run_for(_RECOVERY_SECONDS_MAX, lambda: replicas.unlike() is None)
+        deadline = self._world.now + _RECOVERY_SECONDS_MAX
+        while (difference := replicas.unlike()) is not None and self._world.now < deadline:
+            # To read all of the copies after every step would take longer than the rest of the run.
+            self._world.run_for(_BETWEEN_COMPARISONS_SECONDS)
         replicas.look_at_all()
         replicas.look_at_metadata()
-        return [] if is_alike else [self._stuck(f"copies differ: {replicas.unlike()}")]
+        return [] if difference is None else [self._stuck(f"copies differ: {difference}")]
 
     def _stuck(self, what: str) -> Violation:
         return Violation(LIVENESS, what, self._world.now)

@@ -191,6 +191,29 @@ REPLICAS_APART: Final = replace(
     layout=THREE_CONTROLLERS_THREE_BROKERS,
     replication=((3, 2), (2, 2), (2, 2), (3, 3), (2, 1)),
 )
+REPLICAS_DEPOSED: Final = replace(
+    REPLICAS_APART,
+    name="replicas-deposed",
+    promise="A: as replicas-apart; leaders that clients still reach are deposed, or die with what only they know",
+    fault_kinds=(
+        *("deposed", "deposed", "deposed", "deserted", "deserted", "deserted"),
+        *("crash-at-step", "crash-at-disk", "isolated", "flapping", "pause", "delay"),
+    ),
+    replication=((3, 2),),
+    node_properties=tuple(
+        (name, ("300", "1000") if name == "replica.lag.time.max.ms" else values) for name, values in _REPLICA_PROPERTIES
+    ),
+    fault_seconds=10.0,
+    faults_min=2,
+    faults_max=6,
+)
+REPLICAS_DAMAGED: Final = replace(
+    REPLICAS_POWER_LOSS,
+    name="replicas-damaged",
+    promise="B: as replicas-power-loss, and what a broker that died had not closed may have lost a bit",
+    fault_kinds=(*_PARTITIONS, *_POWER, *_PROCESS, *("flipped-record",) * 10),
+    faults_min=3,
+)
 TRANSACTIONS: Final = replace(
     REPLICAS_CRASH,
     name="transactions",
@@ -231,7 +254,10 @@ GROUPS: Final = replace(
         ("offsets.topic.segment.bytes", ("1048576",)),
     ),
 )
-REPLICA_SCENARIOS: Final = (REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART)
+REPLICA_SCENARIOS: Final = (
+    *(REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED),
+    *(REPLICAS_APART, REPLICAS_DEPOSED, REPLICAS_DAMAGED),
+)
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     one.name: one
     for one in (
@@ -241,5 +267,15 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         GROUPS,
     )
 }
-# One after the other, where a seed is to choose.
-DEFAULT_SCENARIOS: Final = (PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS, *REPLICA_SCENARIOS)
+# Where a seed is to choose. What one has chosen it goes on choosing when kinds of runs are added.
+_IN_TURN: Final = (
+    *(PROCESS_CRASHES, POWER_LOSS, THREE_NODES, FIVE_NODES, ELECTIONS),
+    *(REPLICAS_CRASH, REPLICAS_POWER_LOSS, REPLICAS_FLUSHED, REPLICAS_APART),
+)
+_BY_LAST_DIGIT: Final = {7: (REPLICAS_DEPOSED, REPLICAS_DAMAGED), 8: (GROUPS,), 9: (TRANSACTIONS,)}
+
+
+def default_scenario(seed: int) -> Scenario:
+    tens, last_digit = divmod(seed, 10)
+    in_turn = _BY_LAST_DIGIT.get(last_digit)
+    return _IN_TURN[seed % len(_IN_TURN)] if in_turn is None else in_turn[tens % len(in_turn)]

@@ -1,15 +1,16 @@
 """What each kind of fault does to the cluster, and how it passes."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Final
 
+from odradek.sim.cluster import Cluster
 from odradek.sim.faults import LEADER, Fault
-from odradek.sim.moments import APPEND, LEAD, VOTE, Moments
+from odradek.sim.moments import APPEND, LEAD, VOTE
 from odradek.sim.node_host import NodeHost
-from odradek.sim.quorum_history import NOBODY, Damage, QuorumHistory, Trouble
-from odradek.sim.world import World
+from odradek.sim.quorum_history import NOBODY, Damage
+from odradek.sim.replica_strikes import REPLICA_STRIKES
 
 # A process that is to die within so many of its next steps dies at the latest after this time.
 _FUSE_SECONDS_MAX: Final = 2.0
@@ -19,48 +20,6 @@ _STARTING_SECONDS: Final = 0.6
 _ELECTION_SECONDS: Final = 1.5
 _LATE_SECONDS: Final = 0.05
 _GIVING_UP_SECONDS: Final = 3.0
-
-
-class Cluster:
-    """What faults can reach."""
-
-    def __init__(
-        self,
-        world: World,
-        nodes: Sequence[NodeHost],
-        history: QuorumHistory | None = None,
-        moments: Moments | None = None,
-    ) -> None:
-        """`history` is told what was wrong with whom, as rules differ in trouble."""
-        # Whether a node's death now leaves what is promised to survive it.
-        self.may_die: Callable[[NodeHost], bool] = lambda node: True
-        self.world: Final = world
-        self.nodes: Final[Mapping[str, NodeHost]] = {node.name: node for node in nodes}
-        self.voters: Final = tuple(node for node in nodes if node.planned.is_voter)
-        self.history: Final = history or QuorumHistory()
-        self.moments: Final = moments or Moments()
-
-    def leader(self) -> NodeHost:
-        """As the voters' disks have it; the first voter while there is none."""
-        states = [state for node in self.voters if (state := node.metadata_disk.durable_state(0.0)) is not None]
-        leader_id = max(((state.epoch, state.leader_id) for state in states), default=(0, NOBODY))[1]
-        return next((node for node in self.voters if node.planned.node_id == leader_id), self.voters[0])
-
-    def trouble(self, one: str, other: str, seconds: float) -> None:
-        now = self.world.now
-        self.history.troubles.append(Trouble(one=one, other=other, began=now, ended=now + seconds))
-
-    def heal(self) -> None:
-        """Everything that can be mended, is; nodes whose disk has failed are started anew."""
-        self.world.network.heal()
-        for node in self.nodes.values():
-            machine = node.machine
-            must_restart = machine.disk_condition.has_failed
-            machine.disk_condition.become_well()
-            machine.switch_on()
-            if must_restart and machine.is_running:
-                machine.kill()
-            node.start()
 
 
 def strike(fault: Fault, cluster: Cluster) -> None:
@@ -187,11 +146,11 @@ def _jump_clock(fault: Fault, cluster: Cluster) -> None:
 
 
 def _block(fault: Fault, cluster: Cluster) -> None:
-    _cut([(fault.node, fault.peer)], fault.lasts_seconds, cluster)
+    cluster.cut([(fault.node, fault.peer)], fault.lasts_seconds)
 
 
 def _block_back(fault: Fault, cluster: Cluster) -> None:
-    _cut([(fault.peer, fault.node)], fault.lasts_seconds, cluster)
+    cluster.cut([(fault.peer, fault.node)], fault.lasts_seconds)
 
 
 def _reset(fault: Fault, cluster: Cluster) -> None:
@@ -226,7 +185,7 @@ def _isolate(fault: Fault, cluster: Cluster) -> None:
                 links.append((fault.node, other))
             if fault.kind != "mute":
                 links.append((other, fault.node))
-    _cut(links, fault.lasts_seconds, cluster)
+    cluster.cut(links, fault.lasts_seconds)
 
 
 def _isolate_at_append(fault: Fault, cluster: Cluster) -> None:
@@ -266,7 +225,7 @@ def _estrange(fault: Fault, cluster: Cluster) -> None:
     """It and the leader do not hear each other; everybody else hears both."""
     leader = cluster.leader().name
     if leader != fault.node:
-        _cut([(fault.node, leader), (leader, fault.node)], fault.lasts_seconds, cluster)
+        cluster.cut([(fault.node, leader), (leader, fault.node)], fault.lasts_seconds)
 
 
 def _bridge(fault: Fault, cluster: Cluster) -> None:
@@ -274,7 +233,7 @@ def _bridge(fault: Fault, cluster: Cluster) -> None:
     others = [name for name in cluster.nodes if name != fault.node]
     camps = others[::2], others[1::2]
     links = [pair for one in camps[0] for other in camps[1] for pair in ((one, other), (other, one))]
-    _cut(links, fault.lasts_seconds, cluster)
+    cluster.cut(links, fault.lasts_seconds)
 
 
 def _flap(fault: Fault, cluster: Cluster) -> None:
@@ -282,15 +241,7 @@ def _flap(fault: Fault, cluster: Cluster) -> None:
     links = ((fault.node, fault.peer), (fault.peer, fault.node))
     cluster.trouble(fault.node, fault.peer, fault.lasts_seconds + 2 * fault.amount)
     for turn in range(int(fault.lasts_seconds / fault.amount / 2) + 1):
-        cluster.world.scheduler.call_after(turn * 2 * fault.amount, _cut, links, fault.amount, cluster)
-
-
-def _cut(links: Iterable[tuple[str, str]], seconds: float, cluster: Cluster) -> None:
-    network = cluster.world.network
-    for source, target in links:
-        cluster.trouble(source, target, seconds)
-        network.block(source, target)
-        cluster.world.scheduler.call_after(seconds, network.unblock, source, target)
+        cluster.world.scheduler.call_after(turn * 2 * fault.amount, cluster.cut, links, fault.amount)
 
 
 # ---- disk
@@ -406,4 +357,5 @@ _STRIKES: Final[Mapping[str, Callable[[Fault, Cluster], None]]] = {
     "failing-disk": _fail_disk,
     "shortened-log": _damage_log,
     "flipped-bit": _damage_log,
+    **REPLICA_STRIKES,
 }

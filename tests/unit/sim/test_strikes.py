@@ -4,10 +4,11 @@ from itertools import permutations
 
 import pytest
 
+from odradek.sim.cluster import Cluster
 from odradek.sim.faults import Fault
 from odradek.sim.layout import THREE_COMBINED, plan_nodes
 from odradek.sim.node_host import NodeHost
-from odradek.sim.strikes import Cluster, strike
+from odradek.sim.strikes import strike
 from odradek.sim.world import World
 
 
