@@ -22,7 +22,7 @@ APPLICATION = "word-count"
 WORDS = [f"word-{number}" for number in range(40)]
 LINES_OF_A_PORTION = 300
 WORDS_OF_A_LINE = 5
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 
 # How often the application and the coordinator of its group are killed.
 ROUNDS = int(os.environ.get("ODRADEK_STREAMS_ROUNDS", "1"))
