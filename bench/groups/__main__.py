@@ -133,7 +133,8 @@ Three combined nodes on one machine, three replicas of the internal topics, and 
   at once that it has them; otherwise it speaks once an interval. Assigned is when every partition has one owner and
   every member two partitions; the bar is three intervals.
 - The offsets are those of groups that one coordinator has, a thousand each. The time is from kill -9 of its broker
-  until the last of them has been fetched from its successor, every offset compared: the election is part of it.
+  until its successor answers, which it does when it has loaded all of them: the election is part of it. Then every
+  offset is fetched and compared.
 - Rolling restart: each broker is stopped cleanly and started again, the next one when all replicas are in sync. Two
   groups of three confluent-kafka consumers read six partitions that are written to every 5 ms. A group's stop is the
   longest time in which some partition brings no member a record, for whatever reason.
