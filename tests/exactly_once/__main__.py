@@ -3,10 +3,13 @@
 import argparse
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from confluent_kafka import KafkaException
 
 from tests.exactly_once.combinations import ALL, BY_NAME, Combination
 from tests.exactly_once.copier import CopierFailed
@@ -48,8 +51,8 @@ def _run_one(combination: Combination, records: int, libs: Path, directory: Path
     directory.mkdir(parents=True, exist_ok=True)
     began_at = time.monotonic()
     try:
-        outcome = run(combination, records, libs, directory, lambda line: _say(f"  {line}"))
-    except (AssertionError, CopierFailed, NodeFailed) as error:
+        outcome = run(combination, records, libs, directory, say=lambda line: _say(f"  {line}"))
+    except (AssertionError, CopierFailed, KafkaException, NodeFailed, subprocess.TimeoutExpired) as error:
         _say(str(error))
         return False, _row(combination, f"{time.monotonic() - began_at:.1f}", "", "", "", str(error).splitlines()[0])
     for difference in outcome.differences:

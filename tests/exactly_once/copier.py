@@ -24,13 +24,13 @@ class CopierFailed(Exception):
 class Copier:
     """One life after the other under one transactional id."""
 
-    def __init__(self, libs: Path, transactional_id: str, arguments: list[str], errors_file: Path) -> None:
+    def __init__(self, libs: Path, transactional_id: str, arguments: list[str], directory: Path) -> None:
         self._id: Final = transactional_id
         self._command: Final = [
             *("java", *_FLAGS, "-cp", f"{libs}/*", _MAIN, "--transactional-id", transactional_id),
             *("--transaction-size", str(TRANSACTION_RECORDS), "--enable-random-aborts", *arguments),
         ]
-        self._errors_file: Final = errors_file
+        self._errors_file: Final = directory / f"{transactional_id}.errors"
         self._process: subprocess.Popen[str] | None = None
         self._listener: threading.Thread | None = None
         self._consumed = self._remaining = -1
