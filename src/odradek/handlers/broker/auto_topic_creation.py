@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Client, ForwardingPort
 from odradek.config.node_config import NodeConfig
+from odradek.metadata.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from odradek.protocol.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
@@ -40,13 +41,13 @@ class _InternalTopic(NamedTuple):
 
 
 _INTERNAL: Final[Mapping[str, _InternalTopic]] = {
-    "__consumer_offsets": _InternalTopic(
+    CONSUMER_OFFSETS: _InternalTopic(
         "offsets.topic.num.partitions",
         "offsets.topic.replication.factor",
         {"segment.bytes": "offsets.topic.segment.bytes"},
         {"cleanup.policy": "compact", "compression.type": "producer"},
     ),
-    "__transaction_state": _InternalTopic(
+    TRANSACTION_STATE: _InternalTopic(
         "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
         {
@@ -59,7 +60,7 @@ _INTERNAL: Final[Mapping[str, _InternalTopic]] = {
             "unclean.leader.election.enable": "false",
         },
     ),
-    "__share_group_state": _InternalTopic(
+    SHARE_GROUP_STATE: _InternalTopic(
         "share.coordinator.state.topic.num.partitions",
         "share.coordinator.state.topic.replication.factor",
         {
