@@ -27,6 +27,7 @@ class Watch:
         self.sight: Sight | None = None
         self.failure: str | None = None
         """Why the last look failed; None while looks succeed."""
+        self._before: Sight | None = None
         self._looked_at_s = 0.0
         self._details_at_s = float("-inf")
         self._task: asyncio.Task[None] | None = None
@@ -37,6 +38,9 @@ class Watch:
         """Somebody looks: what was last seen, which will be renewed from now on."""
         self._looked_at_s = time.monotonic()
         if self._task is None or self._task.done():
+            if self.sight is not None:
+                # What was seen before nobody looked is old news, good only to be compared with.
+                self._before, self.sight = self.sight, None
             self._task = asyncio.get_running_loop().create_task(self._run())
         return self.sight
 
@@ -73,7 +77,7 @@ class Watch:
 
     async def _look(self) -> None:
         try:
-            before = self.sight
+            before = self.sight or self._before
             sight = await self._gateway.ask(lambda cluster: look(cluster, before))
             self.sight, self.failure = sight, None
             if time.monotonic() - self._details_at_s >= DETAILS_INTERVAL_S:

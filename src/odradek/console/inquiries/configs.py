@@ -19,6 +19,9 @@ def resource_named(topic: str | None, broker: int | None) -> Resource:
 
 
 def configs_of(cluster: Cluster, resource: Resource) -> list[DescribedConfig]:
+    """Raises UnknownTopic at once for a topic that there is not: a broker might still hear of it."""
+    if resource.type is ResourceType.TOPIC:
+        cluster.topics([resource.name])
     return describe_configs(cluster, resource)
 
 

@@ -144,7 +144,11 @@ def partitions_of(cluster: Cluster, wanted: Wanted) -> list[TopicPartition]:
     layout = cluster.retry("looking up the topic", lambda: cluster.topics([wanted.topic]))[wanted.topic]
     count = len(layout.partitions)
     if wanted.partition is None:
-        return [TopicPartition(wanted.topic, number) for number in range(count)]
+        # Those without a leader keep nobody from reading the others.
+        led = [TopicPartition(wanted.topic, one.id) for one in layout.partitions if one.leader >= 0]
+        if not led:
+            raise Refused(f"No partition of {wanted.topic} has a leader: look at the brokers.")
+        return led
     if not 0 <= wanted.partition < count:
         raise UnknownPartition(wanted.topic, wanted.partition, count)
     return [TopicPartition(wanted.topic, wanted.partition)]

@@ -1,4 +1,4 @@
-"""One topic from near: its offsets, its configs, and the groups that read it."""
+"""One topic from near: its offsets, and the groups that read it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +6,8 @@ from typing import Final
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.admin import EARLIEST, LATEST, Admin, Resource, ResourceType
+from odradek.client.admin import EARLIEST, LATEST, Admin
 from odradek.client.cluster import Cluster
-from odradek.client.config_description import DescribedConfig, describe_configs
 from odradek.client.groups import GroupDescription, Groups, Offsets
 
 # Which groups read a topic only they know: asking all of a great many would keep the page waiting.
@@ -45,10 +44,6 @@ def offsets_of(cluster: Cluster, topic: str) -> PartitionOffsets:
     return PartitionOffsets(
         earliest=admin.offsets(dict.fromkeys(led, EARLIEST)), latest=admin.offsets(dict.fromkeys(led, LATEST))
     )
-
-
-def configs_of(cluster: Cluster, topic: str) -> list[DescribedConfig]:
-    return describe_configs(cluster, Resource(ResourceType.TOPIC, topic))
 
 
 def readers_of(cluster: Cluster, topic: str) -> Readers:

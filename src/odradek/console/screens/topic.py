@@ -9,7 +9,8 @@ from odradek.cli.amounts import format_bytes
 from odradek.console.actions.entered import whole_number
 from odradek.console.actions.topics import AddPartitions, DeleteTopic, PurgeTopic
 from odradek.console.console import Console
-from odradek.console.inquiries.topics import PartitionOffsets, configs_of, offsets_of, readers_of
+from odradek.console.inquiries.configs import configs_of, resource_named
+from odradek.console.inquiries.topics import PartitionOffsets, offsets_of, readers_of
 from odradek.console.readings import topics as reading
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import counted, inert, link_to
@@ -80,7 +81,7 @@ class _Topic:
     async def _load(self) -> None:
         """Not every second: what is here changes by somebody's hand."""
         ask = self._frame.console.gateway.ask
-        configs = await self._frame.ask(ask(lambda cluster: configs_of(cluster, self._topic)))
+        configs = await self._frame.ask(ask(lambda cluster: configs_of(cluster, resource_named(self._topic, None))))
         if configs is None:
             return
         self._configs.show(reading.config_rows(configs))

@@ -1,0 +1,232 @@
+"""Changes, with a cluster that is made up: what is shown is what is done, and what must not be is refused."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.address import Address
+from odradek.client.admin import Resource, ResourceType
+from odradek.client.cluster import Cluster
+from odradek.client.config_description import DescribedConfig
+from odradek.client.coordinators import Coordinator
+from odradek.client.groups import EMPTY, GroupDescription, GroupMember
+from odradek.client.offset_reset import ResetPlan
+from odradek.client.reassignment_plan import Purpose
+from odradek.client.reassignments import Reassignment
+from odradek.console.actions import configs, groups, moves
+from odradek.console.actions.action import Refused
+from odradek.console.actions.configs import AlterConfig
+from odradek.console.actions.groups import DeleteGroup, ResetOffsets
+from odradek.console.actions.moves import MovePartitions
+from tests.unit.console.sights import log_dir, partition, sight, topic
+
+FIRST = TopicPartition("orders", 0)
+NOBODY = cast(Cluster, object())
+SEEN = DescribedConfig(
+    name="retention.ms",
+    value="100",
+    source="DYNAMIC_TOPIC_CONFIG",
+    default="7",
+    documentation="",
+    is_sensitive=False,
+    is_read_only=False,
+    is_own=True,
+)
+
+
+class Made:
+    """Stands for Admin, Groups and Reassignments alike, and remembers what was done."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self.described: Any = None
+        self.committed: dict[TopicPartition, int] = {}
+        self.moving: list[Reassignment] = []
+        self.refused: dict[TopicPartition, KafkaError] = {}
+
+    def __call__(self, cluster: Cluster) -> "Made":
+        return self
+
+    def alter_configs(self, resource: Resource, *, changes: Any, removals: Any, validate_only: bool) -> None:
+        if not validate_only:
+            self.done.append((resource.name, dict(changes), tuple(removals)))
+
+    def describe(self, ids: list[str]) -> dict[str, Any]:
+        return {ids[0]: self.described}
+
+    def offsets(self, ids: list[str]) -> dict[str, Any]:
+        return {ids[0]: self.committed}
+
+    def commit(self, group: str, offsets: Any) -> None:
+        self.done.append((group, dict(offsets)))
+
+    def ongoing(self) -> list[Reassignment]:
+        return self.moving
+
+    def begin(self, wanted: Any) -> dict[TopicPartition, KafkaError]:
+        self.done.append(dict(wanted))
+        return self.refused
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Made:
+    stand_in = Made()
+    monkeypatch.setattr(configs, "Admin", stand_in)
+    monkeypatch.setattr(groups, "Admin", stand_in)
+    monkeypatch.setattr(groups, "Groups", stand_in)
+    monkeypatch.setattr(moves, "Reassignments", stand_in)
+    return stand_in
+
+
+def change(value: str | None) -> AlterConfig:
+    return AlterConfig(resource=Resource(ResourceType.TOPIC, "orders"), config="retention.ms", value=value, seen=SEEN)
+
+
+def test_a_config_is_shown_before_and_after(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [SEEN])
+    preview = change("200").preview(NOBODY)
+    assert [(row.text("now"), row.text("then")) for row in preview.rows] == [
+        ("100", "200"),
+        ("this topic", "topic orders"),
+    ]
+    assert change("100").preview(NOBODY).is_empty
+    assert made.done == []
+    assert change("200").carry_out(NOBODY) == "retention.ms of topic orders is set to 200."
+    assert change(None).carry_out(NOBODY) == "retention.ms of topic orders is taken back."
+    assert made.done == [("orders", {"retention.ms": "200"}, ()), ("orders", {}, ("retention.ms",))]
+
+
+def test_what_somebody_else_changed_is_not_overwritten(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = replace(SEEN, value="150")
+    monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [now])
+    with pytest.raises(Refused, match="somebody else has changed .* meanwhile, from '100' to '150'"):
+        change("200").carry_out(NOBODY)
+    assert made.done == []
+
+
+def test_what_is_not_set_cannot_be_taken_back(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    inherited = replace(SEEN, is_own=False)
+    monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [inherited])
+    with pytest.raises(Refused, match="there is nothing to take back"):
+        replace(change(None), seen=inherited).preview(NOBODY)
+
+
+def test_secrets_are_not_written_down() -> None:
+    assert replace(change("secret"), seen=replace(SEEN, is_sensitive=True)).details() == {"config": "retention.ms"}
+
+
+def group(state: str, *members: GroupMember) -> GroupDescription:
+    return GroupDescription(
+        id="g",
+        type="classic",
+        state=state,
+        protocol_type="consumer",
+        assignor="",
+        coordinator=Coordinator(1, Address("h", 1)),
+        members=members,
+    )
+
+
+class Layouts:
+    """A cluster that knows of one topic."""
+
+    def retry(self, what: str, ask: Any) -> Any:
+        return ask()
+
+    def layout(self, names: Any) -> Any:
+        return sight(topic("orders", partition(0, (1,)), partition(1, (1,))))
+
+
+KNOWING = cast(Cluster, Layouts())
+
+
+def test_offsets_are_reset_to_what_the_preview_showed(made: Made) -> None:
+    made.described = group(EMPTY)
+    made.committed = {FIRST: 10, TopicPartition("gone", 0): 5}
+    ends = iter([3, 4])
+    reset = ResetOffsets(
+        group="g",
+        topics=(),
+        wish=lambda admin, partitions, committed: ResetPlan(offsets=dict.fromkeys(partitions, next(ends))),
+        described="somewhere",
+    )
+    with pytest.raises(Refused, match="Look at the preview first"):
+        reset.carry_out(KNOWING)
+    (row,) = reset.preview(KNOWING).rows
+    assert [row.text(name) for name in ("partition", "committed", "new", "moved")] == ["orders-0", "10", "3", "-7"]
+    reset.carry_out(KNOWING)
+    assert made.done == [("g", {FIRST: 3})]
+    assert reset.details() == {"to": "somewhere", "offsets": {"orders-0": 3}}
+
+
+@pytest.mark.parametrize("action", ["reset", "delete"])
+def test_a_group_with_members_is_left_alone(made: Made, action: str) -> None:
+    member = GroupMember(id="m", instance_id=None, client_id="app\x00", host="h", assigned=())
+    made.described = group("Stable", member)
+    wish = cast(Any, None)
+    tried: Any = DeleteGroup("g") if action == "delete" else ResetOffsets(group="g", topics=(), wish=wish, described="")
+    with pytest.raises(Refused, match=r"Group g is Stable with 1 member \(app\\x00\)"):
+        tried.preview(KNOWING)
+    made.described = KafkaError(ErrorCode.group_id_not_found)
+    with pytest.raises(Refused, match="There is no group 'g' any more"):
+        tried.preview(KNOWING)
+
+
+@pytest.fixture
+def surveyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = sight(
+        topic("orders", partition(0, (1, 2)), partition(1, (2, 1))),
+        disks={1: (log_dir(orders_0=500, orders_1=100),), 2: (log_dir(orders_0=500),), 3: (log_dir(),)},
+    )
+    monkeypatch.setattr(moves, "survey", lambda cluster: seen.survey)
+
+
+@pytest.mark.usefixtures("surveyed")
+def test_what_is_moved_is_what_was_shown(made: Made) -> None:
+    move = MovePartitions(wanted={FIRST: (3, 2)})
+    preview = move.preview(NOBODY)
+    assert preview.sentence.startswith("Moves 1 partition: 500 B to copy.")
+    assert [(row.text("from"), row.text("to")) for row in preview.rows] == [("1, 2", "3, 2")]
+    assert move.carry_out(NOBODY) == "1 partition on the way."
+    assert made.done == [{FIRST: (3, 2)}]
+    assert MovePartitions(wanted={FIRST: (1, 2)}).preview(NOBODY).is_empty
+
+
+@pytest.mark.usefixtures("surveyed")
+def test_a_plan_drains_a_broker(made: Made) -> None:
+    move = MovePartitions(purpose=Purpose(drain=frozenset({1})))
+    assert {row.text("to") for row in move.preview(NOBODY).rows} <= {"3, 2", "2, 3"}
+    assert move.target == "drain brokers 1"
+
+
+@pytest.mark.usefixtures("surveyed")
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({FIRST: (9,)}, "Broker 9 is not online: those online are 1, 2, 3"),
+        ({FIRST: (1, 1)}, "each of them once"),
+        ({FIRST: ()}, "Name the brokers"),
+        ({TopicPartition("orders", 7): (1,)}, "There is no partition orders-7 any more"),
+    ],
+)
+def test_moves_that_cannot_be_are_refused(made: Made, wanted: dict[TopicPartition, tuple[int, ...]], why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        MovePartitions(wanted=wanted).preview(NOBODY)
+
+
+@pytest.mark.usefixtures("surveyed")
+def test_what_is_being_moved_is_not_moved_again(made: Made) -> None:
+    made.moving = [Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))]
+    with pytest.raises(Refused, match="orders-0 is being moved already"):
+        MovePartitions(wanted={FIRST: (3, 2)}).preview(NOBODY)
+
+
+@pytest.mark.usefixtures("surveyed")
+def test_unknown_brokers_and_impossible_plans_are_refused(made: Made) -> None:
+    with pytest.raises(Refused, match="There is no broker 9: the brokers are 1, 2, 3"):
+        MovePartitions(purpose=Purpose(drain=frozenset({9}))).preview(NOBODY)
+    with pytest.raises(Refused, match="add brokers, or drain fewer"):
+        MovePartitions(purpose=Purpose(drain=frozenset({1, 2}))).preview(NOBODY)

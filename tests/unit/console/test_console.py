@@ -1,0 +1,158 @@
+import asyncio
+import threading
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client.address import Address
+from odradek.client.cluster import Cluster
+from odradek.console.actions.action import Preview, Refused
+from odradek.console.console import Console
+from odradek.console.gateway import WAITING_MAX, Busy, Gateway
+from odradek.console.settings import Settings
+from odradek.console.shared import Shared
+
+T = TypeVar("T")
+NOWHERE = (Address("127.0.0.1", 1),)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+@dataclass
+class Attempt:
+    """An action that ends as it is told to."""
+
+    end: Exception | None = None
+    name: str = "Attempt"
+    target: str = "nothing"
+    tried: list[Cluster] = field(default_factory=list)
+
+    def details(self) -> dict[str, object]:
+        return {}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        return Preview(sentence="")
+
+    def carry_out(self, cluster: Cluster) -> str:
+        self.tried.append(cluster)
+        if self.end is not None:
+            raise self.end
+        return "It is done."
+
+
+def console(tmp_path: Path, **more: Any) -> Console:
+    return Console(Settings(bootstrap=NOWHERE, host="127.0.0.1", port=0, audit_log=tmp_path / "audit", **more))
+
+
+def test_a_change_is_made_and_written_down(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    outcome = run(made.carry_out(Attempt(), "somebody"))
+    assert (outcome.sentence, outcome.has_succeeded) == ("It is done.", True)
+    (change,) = made.audit.last()
+    assert (change.who, change.outcome, change.has_succeeded) == ("somebody", "It is done.", True)
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (KafkaError(ErrorCode.policy_violation, "no\x07"), "Refused with POLICY_VIOLATION: no\\x07."),
+        (Refused("Not like that."), "Not like that."),
+    ],
+)
+def test_a_refusal_is_an_outcome_and_is_written_down_too(tmp_path: Path, end: Exception, told: str) -> None:
+    made = console(tmp_path)
+    outcome = run(made.carry_out(Attempt(end), "somebody"))
+    assert not outcome.has_succeeded
+    assert outcome.sentence.startswith(told)
+    assert made.audit.last()[0].outcome == outcome.sentence
+
+
+def test_a_defect_is_no_outcome_but_leaves_its_trace_in_the_log(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        run(made.carry_out(Attempt(ZeroDivisionError()), "somebody"))
+    (change,) = made.audit.last()
+    assert not change.has_succeeded
+    assert "look whether it has happened" in str(change.outcome)
+
+
+def test_read_only_is_not_only_a_matter_of_buttons(tmp_path: Path) -> None:
+    made = console(tmp_path, is_read_only=True)
+    attempt = Attempt()
+    assert "--read-only" in run(made.carry_out(attempt, "somebody")).sentence
+    assert attempt.tried == []
+    assert made.audit.last() == []
+
+
+def test_without_a_log_there_is_no_change(tmp_path: Path) -> None:
+    (tmp_path / "audit").mkdir()
+    attempt = Attempt()
+    assert "Nothing was changed" in run(console(tmp_path).carry_out(attempt, "somebody")).sentence
+    assert attempt.tried == []
+
+
+def test_clients_are_used_again_also_after_a_refusal() -> None:
+    used: list[Cluster] = []
+
+    def refuse(cluster: Cluster) -> None:
+        used.append(cluster)
+        raise KafkaError(ErrorCode.invalid_request)
+
+    async def ask() -> None:
+        gateway = Gateway(NOWHERE, threads=1)
+        used.append(await gateway.ask(lambda cluster: cluster))
+        with pytest.raises(KafkaError):
+            await gateway.ask(refuse)
+        used.append(await gateway.ask(lambda cluster: cluster))
+        with pytest.raises(ZeroDivisionError):
+            await gateway.ask(lambda cluster: 1 // 0)
+        used.append(await gateway.ask(lambda cluster: cluster))
+
+    run(ask())
+    assert used[0] is used[1] is used[2]
+    # Whatever went wrong there may have left a request half answered.
+    assert used[3] is not used[0]
+
+
+def test_too_many_questions_are_refused_and_not_queued() -> None:
+    async def ask() -> str:
+        gateway = Gateway(NOWHERE, threads=1)
+        hold = threading.Event()
+        waiting = [asyncio.create_task(gateway.ask(lambda cluster: hold.wait(10))) for _ in range(WAITING_MAX)]
+        await asyncio.sleep(0)
+        try:
+            await gateway.ask(lambda cluster: None)
+        except Busy as busy:
+            return str(busy)
+        finally:
+            hold.set()
+            await asyncio.gather(*waiting)
+        return "asked"
+
+    assert "try again in a moment" in run(ask())
+
+
+def test_what_many_want_is_asked_for_once_and_a_failure_is_not_kept() -> None:
+    asked: list[int] = []
+
+    def question(cluster: Cluster) -> int:
+        asked.append(1)
+        if len(asked) == 1:
+            raise KafkaError(ErrorCode.coordinator_not_available)
+        return len(asked)
+
+    async def ask() -> list[int]:
+        shared = Shared(Gateway(NOWHERE, threads=2), question, kept_s=60.0)
+        with pytest.raises(KafkaError):
+            await shared.get()
+        answers = list(await asyncio.gather(*(shared.get() for _ in range(5))))
+        shared.forget()
+        return [*answers, await shared.get()]
+
+    assert run(ask()) == [2, 2, 2, 2, 2, 3]
