@@ -102,7 +102,7 @@ def test_a_config_is_shown_before_and_after(made: Made, monkeypatch: pytest.Monk
 def test_what_somebody_else_changed_is_not_overwritten(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     now = replace(SEEN, value="150")
     monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [now])
-    with pytest.raises(Refused, match="somebody else has changed .* meanwhile, from '100' to '150'"):
+    with pytest.raises(Refused, match=r"somebody else has changed .* meanwhile, from '100' to '150'"):
         change("200").carry_out(NOBODY)
     assert made.done == []
 
