@@ -1,0 +1,18 @@
+"""Transactional ids of a sink: its own, which drivers hold, and those of its tasks, each made once."""
+
+_SEPARATOR = "."
+
+
+def names_of(sink: str) -> str:
+    """What the ids of all its tasks begin with."""
+    return f"{sink}{_SEPARATOR}task{_SEPARATOR}"
+
+
+def fresh_name(sink: str, number: int, partition: int, stage_attempt: int, attempt: int, attempted: int) -> str:
+    """`attempted`: how often this attempt has asked before, without an answer."""
+    return names_of(sink) + _SEPARATOR.join(map(str, (number, partition, stage_attempt, attempt, attempted)))
+
+
+def number_of(sink: str, name: str) -> int:
+    """Of the driver whose task made the name."""
+    return int(name.removeprefix(names_of(sink)).split(_SEPARATOR, 1)[0])

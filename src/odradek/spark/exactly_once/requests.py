@@ -1,0 +1,96 @@
+"""What the protocol asks of brokers, and how that can fail."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from odradek.spark.exactly_once.states import Producer, State
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class InitProducer:
+    """Answered by a Producer. Aborts what is open under the id."""
+
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    """Answered by the last committed state, or None: no state was ever written."""
+
+    sink: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteState:
+    """In a transaction of the sink's own id."""
+
+    sink: str
+    producer: Producer
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class ListOpen:
+    """Answered by all open transactions whose ids begin so, as Prepared."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransaction:
+    """Answered by the producer that may write next. Repeated it is answered the same."""
+
+    transactional_id: str
+    producer: Producer
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRows:
+    """All rows of a task; answered when all are acknowledged."""
+
+    transactional_id: str
+    producer: Producer
+
+
+Request = InitProducer | ReadState | WriteState | ListOpen | EndTransaction | WriteRows
+Steps = Generator[Request, Any, T]
+
+
+class Fenced(Exception):
+    """The producer's epoch is over: somebody else has its place."""
+
+
+class EndedOtherwise(Exception):
+    """The transaction is ended, and not as asked for."""
+
+
+class OutcomeUnknown(Exception):
+    """No answer: it was done, or not, or will be."""
+
+
+class BatchLost(Exception):
+    """A decided transaction was aborted by its timeout: the sink stops, and a person has to look."""
+
+    def __init__(self, batch: int, transactional_id: str) -> None:
+        super().__init__(
+            f"batch {batch} was decided, but transaction {transactional_id} of it timed out before it was committed: "
+            "other parts of the batch may be visible. Compare the topic with the source for this batch, then begin "
+            "anew under another name"
+        )
+
+
+class NotMyTurn(Exception):
+    """Another driver has taken over, or another query has the sink's name."""
+
+
+def until_known(request: Request) -> Steps[Any]:
+    """For what may be repeated."""
+    while True:
+        try:
+            return (yield request)
+        except OutcomeUnknown:
+            continue

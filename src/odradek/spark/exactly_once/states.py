@@ -1,0 +1,97 @@
+"""What the decision log holds of a sink, and its form as JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+NO_BATCH = -1
+
+
+class Producer(NamedTuple):
+    producer_id: int
+    epoch: int
+
+
+class Prepared(NamedTuple):
+    """A transaction, open or to be opened: who holds these three, and nobody else, writes to it."""
+
+    transactional_id: str
+    producer: Producer
+
+
+# By Spark's partition; None where there is none.
+ByPartition = tuple[Prepared | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A driver is ready for the batch behind `after`; the first attempt of partition p may write as `pool[p]`."""
+
+    number: int
+    query: str | None
+    after: int
+    pool: ByPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The batch is these transactions, whatever happens. `pool` is what its attempts were given."""
+
+    number: int
+    query: str | None
+    batch: int
+    winners: ByPartition
+    pool: ByPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """The batch is visible, and all else is aborted. `pool`: ids that are free, ready to write."""
+
+    number: int
+    query: str | None
+    batch: int
+    pool: ByPartition
+
+
+State = Begun | Decided | Finished
+
+_STATES: dict[str, type[State]] = {"begun": Begun, "decided": Decided, "finished": Finished}
+_LISTS = ("pool", "winners")
+
+
+def last_finished(state: State | None) -> int:
+    """The batch up to which everything is visible."""
+    match state:
+        case None:
+            return NO_BATCH
+        case Begun():
+            return state.after
+        case Decided():
+            return state.batch - 1
+        case Finished():
+            return state.batch
+
+
+def to_json(state: State) -> bytes:
+    form: dict[str, Any] = {"state": type(state).__name__.lower(), **asdict(state)}
+    return json.dumps(form, separators=(",", ":")).encode()
+
+
+def from_json(data: bytes) -> State:
+    """Raises ValueError for what is no state, or one of a later release."""
+    try:
+        form: Mapping[str, Any] = json.loads(data)
+        kind = _STATES[form["state"]]
+        values = {field.name: form[field.name] for field in fields(kind)}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the decision log holds {data[:200]!r}, which this release cannot read") from error
+    for name in _LISTS:
+        if name in values:
+            values[name] = tuple(map(_prepared, values[name]))
+    return kind(**values)
+
+
+def _prepared(form: Any) -> Prepared | None:
+    return None if form is None else Prepared(form[0], Producer(*form[1]))
