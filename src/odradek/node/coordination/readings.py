@@ -11,7 +11,7 @@ from typing import Any, Final
 from odradek.metrics.families import NO_LABELS, Family, Kind, attribute, gauge, own
 from odradek.node.coordination.coordination import Coordination
 from odradek.node.coordination.groups import GroupMachine, GroupService
-from odradek.node.coordination.transactions import TransactionService
+from odradek.node.coordination.transactions import TransactionMachine, TransactionService
 
 _DOMAIN: Final = "kafka.coordinator.group"
 _GROUPS: Final = "GroupMetadataManager"
@@ -58,8 +58,11 @@ async def _group_families(groups: GroupService) -> list[Family]:
 
 
 async def _transaction_families(transactions: TransactionService) -> list[Family]:
-    _, _, listed = transactions.list((), (), -1, None)
-    counts = Counter(one.state for one in listed)
+    counts: Counter[str] = Counter()
+    for host in transactions.coordinators.hosts():
+        if host.is_active and isinstance(host.machine, TransactionMachine):
+            counts.update(one.standing.state.title for one in host.machine)
+            await asyncio.sleep(0)
     return [
         own(
             "transactional_ids",
