@@ -3,7 +3,7 @@ with topics named by their ids."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.group_commands import (
@@ -99,12 +99,18 @@ def _response(question: _Question, answer: FetchAnswer, context: RequestContext)
 
 
 async def _fetch_in_slices(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    """Thousands of groups: other connections have their turn between them."""
-    groups: list[Message] = []
+    """Thousands of groups: other connections have their turn between them. All wait at once, for what they wait for."""
+    questions: list[_Question] = []
+    asked: list[Any] = []
     for number, group in enumerate(request.groups, 1):
         question = _Question(group, context, broker, stable=request.require_stable)
-        answer = await answered(broker.groups.ask(group.group_id, question.command))
-        groups.append(_group(question, answer, context))
+        questions.append(question)
+        asked.append(broker.groups.ask(group.group_id, question.command))
+        if number % _IN_ONE_GO_MAX == 0:
+            await asyncio.sleep(0)
+    groups: list[Message] = []
+    for number, question in enumerate(questions, 1):
+        groups.append(_group(question, await answered(asked[number - 1]), context))
         if number % _IN_ONE_GO_MAX == 0:
             await asyncio.sleep(0)
     return context.new("OffsetFetchResponse", throttle_time=NOT_THROTTLED, groups=tuple(groups))
