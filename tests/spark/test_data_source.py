@@ -1,0 +1,229 @@
+"""`format("odradek")` in a real Spark, beside Spark's own connector, on a real broker."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster
+from odradek.client.groups import Groups
+from pipelines.runtime.session import spark_session
+from tests.node_process import NodeProcess
+from tests.odradek_process import OdradekProcess
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+STARTS_MAX = 5
+QUERY_TIMEOUT_S = 300
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    node = OdradekProcess(tmp_path_factory.mktemp("node"))
+    try:
+        yield node.start()
+    finally:
+        node.remove()
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: NodeProcess) -> Iterator[Cluster]:
+    with Cluster(parse_bootstrap(broker.bootstrap)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory, spark_jars: tuple[Path, ...]) -> Iterator[SparkSession]:
+    directory = tmp_path_factory.mktemp("spark")
+    with spark_session("data-source-test", spark_jars, directory / "work", directory / "spark.log") as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def orders(broker: NodeProcess, cluster: Cluster) -> str:
+    """A topic with keys, nulls and headers, and records of an aborted transaction."""
+    # The records are years old.
+    Admin(cluster).create_topic("orders", partitions=3, replication_factor=1, configs={"retention.ms": "-1"})
+    produce(broker, "orders", 3_000)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "orders"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("orders", b"aborted", partition=1)
+    assert producer.flush(30) == 0
+    producer.abort_transaction(30)
+    return "orders"
+
+
+def produce(broker: NodeProcess, topic: str, count: int, *, partition: int | None = None) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, "compression.type": "zstd"})
+    target = {} if partition is None else {"partition": partition}
+    for number in range(count):
+        producer.produce(
+            topic,
+            None if number % 13 == 0 else b"value-%d" % number,
+            None if number % 7 == 0 else b"key-%d" % number,
+            timestamp=1_700_000_000_000 + number,
+            headers=[("a", b"1"), ("a", None)] if number % 3 == 0 else None,
+            **target,
+        )
+    assert producer.flush(60) == 0
+
+
+def load(spark: SparkSession, broker: NodeProcess, source: str, **options: str) -> DataFrame:
+    return spark.read.format(source).option("kafka.bootstrap.servers", broker.bootstrap).options(**options).load()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"subscribe": "orders", "includeHeaders": "true", "kafka.isolation.level": "read_committed"},
+        {
+            "assign": '{"orders": [1, 2]}',
+            "startingOffsets": '{"orders": {"1": 17, "2": -2}}',
+            "endingOffsets": '{"orders": {"1": 400, "2": -1}}',
+            "minPartitions": "5",
+        },
+        {"subscribePattern": "ord.*", "startingTimestamp": "1700000001500", "endingTimestamp": "1700000002500"},
+    ],
+    ids=["all", "offsets", "times"],
+)
+def test_rows_and_schema_are_the_connectors(
+    spark: SparkSession, broker: NodeProcess, orders: str, options: dict[str, str]
+) -> None:
+    theirs = load(spark, broker, "kafka", **options)
+    ours = load(spark, broker, "odradek", **options)
+
+    assert ours.schema == theirs.schema
+    found = in_order(ours)
+    assert found == in_order(theirs)
+    assert len(found) > 300
+
+
+def test_columns_and_tasks(spark: SparkSession, broker: NodeProcess, orders: str) -> None:
+    ours = load(spark, broker, "odradek", subscribe=orders, columns="value,offset", minPartitions="8")
+
+    assert ours.columns == ["value", "offset"]
+    assert ours.rdd.getNumPartitions() >= 8
+    assert ours.selectExpr("count(*) as n").first() == Row(n=3_001)
+
+
+def test_what_is_wrong_is_said(spark: SparkSession, broker: NodeProcess, orders: str) -> None:
+    for options, said in (
+        ({"subscribe": "ordres"}, "there is no topic 'ordres'"),
+        ({"subscribe": orders, "startingOffsets": "newest"}, "is no JSON"),
+        ({"subscribe": orders, "startingOffsets": '{"orders": {"0": 5}}'}, "orders-1, orders-2 are missing"),
+    ):
+        with pytest.raises(PySparkException, match=said):
+            load(spark, broker, "odradek", **options).collect()
+
+
+class Query:
+    """A stream from one topic with a checkpoint; nothing is kept of it but that."""
+
+    def __init__(self, spark: SparkSession, broker: NodeProcess, checkpoint: Path, **options: str) -> None:
+        self._stream = (
+            spark.readStream.format("odradek")
+            .option("kafka.bootstrap.servers", broker.bootstrap)
+            .options(columns="partition,offset", startingOffsets="earliest", **options)
+            .load()
+        )
+        self._checkpoint = checkpoint
+
+    def run(self) -> list[list[tuple[int, int]]]:
+        """To the end of what there is; the offsets of every batch."""
+        found: list[list[tuple[int, int]]] = []
+
+        def take(batch: DataFrame, number: int) -> None:
+            found.append([(row.partition, row.offset) for row in batch.collect()])
+
+        for _ in range(STARTS_MAX):
+            query = (
+                self._stream.writeStream.foreachBatch(take)
+                .option("checkpointLocation", str(self._checkpoint))
+                .trigger(availableNow=True)
+                .start()
+            )
+            try:
+                query.awaitTermination(QUERY_TIMEOUT_S)
+            except StreamingQueryException as error:
+                # Spark gives a new process ten seconds to report back, which a busy machine may need for its imports.
+                if "failed to connect back" not in str(error):
+                    raise
+            else:
+                break
+        return found
+
+
+def test_a_stream_goes_on_where_it_stood(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
+) -> None:
+    admin = Admin(cluster)
+    admin.create_topic("stream", partitions=2, replication_factor=1, configs={"retention.ms": "-1"})
+    produce(broker, "stream", 300, partition=0)
+    produce(broker, "stream", 300, partition=1)
+
+    def query(**options: str) -> Query:
+        given = {"subscribe": "stream", "maxOffsetsPerTrigger": "400", "kafka.group.id": "mirror"} | options
+        return Query(spark, broker, tmp_path / "checkpoint", **given)
+
+    first = query().run()
+
+    assert [len(batch) for batch in first] == [400, 200]
+    assert offsets_of(first) == [(partition, offset) for partition in (0, 1) for offset in range(300)]
+
+    admin.create_partitions("stream", 3)
+    produce(broker, "stream", 50, partition=2)
+    produce(broker, "stream", 10, partition=0)
+    again = query().run()
+
+    assert offsets_of(again) == [(0, offset) for offset in range(300, 310)] + [(2, n) for n in range(50)]
+    committed = Groups(cluster).offsets(["mirror"])["mirror"]
+    assert {one.partition: offset for one, offset in committed.items()} == {0: 310, 1: 300, 2: 50}
+
+    admin.delete_topic("stream")
+    admin.create_topic("stream", partitions=1, replication_factor=1, configs={"retention.ms": "-1"})
+    produce(broker, "stream", 20, partition=0)
+    with pytest.raises(PySparkException, match="was deleted and created again"):
+        query().run()
+    assert offsets_of(query(failOnDataLoss="false").run()) == [(0, offset) for offset in range(20)]
+
+
+def test_rows_are_written_where_the_connector_writes_them(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster
+) -> None:
+    for topic in ("theirs", "ours"):
+        Admin(cluster).create_topic(topic, partitions=5, replication_factor=1)
+    rows = spark.range(500).selectExpr(
+        "concat('key-', id) as key",
+        "if(id % 10 = 0, null, cast(concat('value-', id) as binary)) as value",
+        "if(id % 4 = 0, 3, null) as partition",
+        "if(id % 3 = 0, array(struct('a' as key, cast('1' as binary) as value)), null) as headers",
+    )
+
+    def written_by(source: str, topic: str) -> list[Any]:
+        rows.write.format(source).option("kafka.bootstrap.servers", broker.bootstrap).option("topic", topic).option(
+            "includeHeaders", "true"
+        ).mode("append").save()
+        found = load(spark, broker, "odradek", subscribe=topic, includeHeaders="true")
+        return sorted(tuple(row) for row in found.select("key", "value", "partition", "headers").collect())
+
+    assert written_by("odradek", "ours") == written_by("kafka", "theirs")
+
+    with pytest.raises(PySparkException, match="no part of a record"):
+        spark.range(3).selectExpr("'x' as value", "id").write.format("odradek").option(
+            "kafka.bootstrap.servers", broker.bootstrap
+        ).option("topic", "ours").mode("append").save()
+
+
+def offsets_of(batches: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
+    return sorted(offset for batch in batches for offset in batch)
+
+
+def in_order(rows: DataFrame) -> list[Row]:
+    return sorted(rows.collect(), key=lambda row: (row.partition, row.offset))
