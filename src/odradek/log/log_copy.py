@@ -4,10 +4,12 @@ Offsets, epochs, producers and transactions come out the same. `advance` may run
 writer and readers; `finish` needs the original to stand still.
 """
 
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.log.leader_epochs import UNDEFINED_EPOCH
+from odradek.log.leader_epochs import UNDEFINED_EPOCH, EpochEntry
 from odradek.log.partition_log import PartitionLog
 from odradek.log.reading import LogRead
 from odradek.records.batch import check_crc, parse_batches
@@ -36,18 +38,28 @@ class LogCopy:
         self.source = source
         self.copy = copy
         self._unsynced_bytes = 0
+        self._agreed_cut_count: int | None = None
 
     def agree(self, now_ms: int) -> None:
-        """Cuts off what the original does not have: it may have lost its end in a crash and written another since."""
+        """Cuts off what the original does not have: it may have lost its end in a crash, or cut it off because its
+        leader's log is another, and written something else since."""
+        # Before anything is looked at: what is cut meanwhile has to be looked at once more.
+        self._agreed_cut_count = self.source.cut_count
         if self.copy.topic_id is None and self.source.topic_id is not None:
             # Begun before a power loss that left only the directory.
             self.copy.adopt(self.source.topic_id)
-        latest = self.copy.epochs.latest_epoch
-        end = self.copy.log_end_offset
-        if latest is not None:
-            shared = self.source.epochs.end_offset_for(latest, self.source.log_end_offset)
-            end = min(end, self.copy.epochs.end_offset_for(shared.epoch, end).end_offset, shared.end_offset)
-        self.copy.truncate_to(max(0, min(end, self.source.log_end_offset)), now_ms)
+        self.copy.truncate_to(max(0, self._shared_end()), now_ms)
+
+    def _shared_end(self) -> int:
+        """Up to where both have the same epochs: an epoch has one record for one offset, whoever has it."""
+        source, copy = self.source, self.copy
+        start = max(source.log_start_offset, copy.log_start_offset)
+        end = min(source.log_end_offset, copy.log_end_offset)
+        epochs = zip_longest(_since(start, source.epochs.entries), _since(start, copy.epochs.entries))
+        for one, other in epochs:
+            if one != other:
+                return min(end, *(entry.start_offset for entry in (one, other) if entry is not None))
+        return end
 
     def advance(self, now_ms: int) -> Progress:
         """Copies up to a chunk, at least one batch.
@@ -55,6 +67,8 @@ class LogCopy:
         Raises CorruptBatch for a batch that its disk gave back altered: better no copy than that one.
         """
         source, copy = self.source, self.copy
+        if self._agreed_cut_count != source.cut_count:
+            self.agree(now_ms)
         if copy.log_end_offset < source.log_start_offset:
             # Nothing of it is left in the original: retention was faster, or the copy is new.
             copy.truncate_fully_to(source.log_start_offset, now_ms)
@@ -114,3 +128,11 @@ class LogCopy:
                 copy.epochs.assign(epoch, start_offset)
         copy.update_config(source.config)
         copy.flush()
+
+
+def _since(start_offset: int, entries: Sequence[EpochEntry]) -> list[EpochEntry]:
+    """The epochs from there on, the first of them as if it began there."""
+    later = [entry for entry in entries if entry.start_offset > start_offset]
+    if len(later) < len(entries):
+        later.insert(0, EpochEntry(entries[-len(later) - 1].epoch, start_offset))
+    return later

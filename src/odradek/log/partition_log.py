@@ -72,6 +72,8 @@ class PartitionLog:
         is_empty_as_left = loaded.untouched and loaded.log_end_offset == 0
         # Never had a record, and so has nothing to lose: its files need not be durable.
         self._is_pristine = loaded.had_no_files or is_empty_as_left
+        self.cut_count = 0
+        """How often its end was cut off since it was opened: what was read of it before may not be in it any more."""
         # Whether the directory, its name and its topic id are on the disk for good.
         self._is_rooted = loaded.untouched and not is_empty_as_left
         self.producers: ProducerState = loaded.producers
@@ -410,6 +412,7 @@ class PartitionLog:
         self.log_start_offset = min(self.log_start_offset, offset)
         self.epochs.truncate_from_end(offset)
         rebuild_producers(self.producers, kept, self.log_start_offset, offset, now_ms)
+        self.cut_count += 1
         return True
 
     def truncate_fully_to(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
@@ -425,6 +428,7 @@ class PartitionLog:
         self.epochs.clear()
         self.producers.restart_at(offset)
         self.producers.take_snapshot(sync=False)
+        self.cut_count += 1
 
     def advance_log_start(self, offset: int) -> bool:
         """Hides what lies below; whole segments go with the next `delete_old_segments`. False if it changes nothing."""

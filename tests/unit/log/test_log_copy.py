@@ -164,6 +164,51 @@ class TestAgreeing:
         assert everything(copy.log) == everything(source.log)
         assert copy.log.epochs.entries == source.log.epochs.entries
 
+    @pytest.mark.parametrize("is_copied_meanwhile", [False, True])
+    def test_what_is_cut_off_the_original_meanwhile_is_cut_off_the_copy(
+        self, tmp_path: Path, is_copied_meanwhile: bool
+    ) -> None:
+        source, copy = boxes(tmp_path)
+        source.append(batch(5), epoch=1)
+        source.append(batch(5), epoch=1)
+        log_copy = LogCopy(source.log, copy.log)
+        log_copy.agree(NOW_MS)
+        log_copy.advance(NOW_MS)
+        assert copy.log.log_end_offset == 10
+        # A leader of a later epoch does not have them, and writes more than there was.
+        source.log.truncate_to(5, NOW_MS)
+        if is_copied_meanwhile:
+            log_copy.advance(NOW_MS)
+            assert copy.log.log_end_offset == 5
+        for _ in range(3):
+            source.append(batch(5, size=20), epoch=2)
+        log_copy.finish(NOW_MS)
+        assert everything(copy.log) == everything(source.log)
+        assert copy.log.epochs.entries == source.log.epochs.entries
+
+    def test_another_end_is_noticed_though_the_copy_has_gone_on_with_the_new_one(self, tmp_path: Path) -> None:
+        source, copy = boxes(tmp_path)
+        source.append(batch(5), epoch=1)
+        copy.append(batch(5), epoch=1)
+        source.append(batch(5), epoch=2)
+        copy.append(batch(2), epoch=1)
+        copy.append(batch(3), epoch=2)
+        log_copy = LogCopy(source.log, copy.log)
+        log_copy.agree(NOW_MS)
+        assert copy.log.log_end_offset == 5
+        log_copy.finish(NOW_MS)
+        assert everything(copy.log) == everything(source.log)
+
+    def test_a_copy_that_begins_later_in_an_epoch_is_kept(self, tmp_path: Path) -> None:
+        source, copy = boxes(tmp_path)
+        for _ in range(3):
+            source.append(batch(5), epoch=1)
+        source.log.advance_log_start(5)
+        log_copy = LogCopy(source.log, copy.log)
+        log_copy.advance(NOW_MS)
+        log_copy.agree(NOW_MS)
+        assert (copy.log.log_start_offset, copy.log.log_end_offset) == (5, 15)
+
     def test_a_copy_of_another_history_begins_anew(self, tmp_path: Path) -> None:
         source, copy = boxes(tmp_path)
         source.append(batch(5), epoch=1)
