@@ -3,36 +3,51 @@
 Filtered by state and producer id, since version 1 by how long they are open, since version 2 by a pattern.
 """
 
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.transaction_commands import ListedTransaction
 from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED
+from odradek.handlers.broker.in_slices import in_slices
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.protocol.schemas import Message
 
+_IN_ONE_GO_MAX: Final = 1000
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     try:
-        listed = broker.transactions.list(
+        error, unknown, transactions = broker.transactions.list(
             frozenset(request.producer_id_filters),
             request.state_filters,
             getattr(request, "duration_filter", -1),
             getattr(request, "transactional_id_pattern", None),
         )
-    except KafkaError as error:
-        listed = (error.code, (), ())
-    error_code: ErrorCode
-    error_code, unknown, transactions = listed
+    except KafkaError as refusal:
+        return _response(refusal.code, (), (), context)
+    return in_slices(
+        transactions,
+        _IN_ONE_GO_MAX,
+        lambda some: [_state(one, context) for one in some],
+        lambda states: _response(error, unknown, states, context),
+    )
+
+
+def _response(error: ErrorCode, unknown: Sequence[str], states: Sequence[Message], context: RequestContext) -> Message:
     return context.new(
         "ListTransactionsResponse",
         throttle_time=NOT_THROTTLED,
-        error_code=error_code,
+        error_code=error,
         unknown_state_filters=tuple(unknown),
-        transaction_states=tuple(
-            context.new(
-                "TransactionState",
-                transactional_id=one.transactional_id,
-                producer_id=one.producer_id,
-                transaction_state=one.state,
-            )
-            for one in transactions
-        ),
+        transaction_states=tuple(states),
+    )
+
+
+def _state(one: ListedTransaction, context: RequestContext) -> Message:
+    return context.new(
+        "TransactionState",
+        transactional_id=one.transactional_id,
+        producer_id=one.producer_id,
+        transaction_state=one.state,
     )
