@@ -11,6 +11,7 @@ from odradek.client.reassignment_plan import CannotPlan
 from odradek.console.actions.action import Action, Preview, Refused
 from odradek.console.actions.audit import AuditLog
 from odradek.console.gateway import Gateway
+from odradek.console.readings.health import ailing_of
 from odradek.console.readings.refusals import explain
 from odradek.console.settings import Settings
 from odradek.console.watch import Watch
@@ -51,15 +52,21 @@ class Console:
         try:
             outcome = Outcome(await self.gateway.ask(action.carry_out), True)
         except EXPECTED as error:
-            outcome = Outcome(self.explain(error, getattr(action, "partition", None)), False)
+            outcome = Outcome(self.explain(error, self._ailing_partition(action)), False)
         finally:
             self.audit.end(change, outcome.sentence, has_succeeded=outcome.has_succeeded)
             self.watch.hurry()
         return outcome
 
-    def explain(self, error: Exception, partition: object = None) -> str:
-        about = partition if isinstance(partition, TopicPartition) else None
-        return str(error) if isinstance(error, Refused) else explain(error, self.watch.sight, about)
+    def explain(self, error: Exception, partition: TopicPartition | None = None) -> str:
+        return str(error) if isinstance(error, Refused) else explain(error, self.watch.sight, partition)
+
+    def _ailing_partition(self, action: Action) -> TopicPartition | None:
+        """Where the action is about a topic that lacks replicas: that may be why it was refused."""
+        topic, sight = getattr(action, "topic", None), self.watch.sight
+        if topic is None or sight is None:
+            return None
+        return next((one for one in ailing_of(sight).under_min_isr if one.topic == topic), None)
 
     async def close(self) -> None:
         await self.watch.close()

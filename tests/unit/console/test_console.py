@@ -10,11 +10,13 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
+from odradek.client.errors import TimedOut
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.console import Console
 from odradek.console.gateway import WAITING_MAX, Busy, Gateway
 from odradek.console.settings import Settings
 from odradek.console.shared import Shared
+from tests.unit.console.sights import partition, sight, topic
 
 T = TypeVar("T")
 NOWHERE = (Address("127.0.0.1", 1),)
@@ -31,6 +33,7 @@ class Attempt:
     end: Exception | None = None
     name: str = "Attempt"
     target: str = "nothing"
+    topic: str | None = None
     tried: list[Cluster] = field(default_factory=list)
 
     def details(self) -> dict[str, object]:
@@ -71,6 +74,16 @@ def test_a_refusal_is_an_outcome_and_is_written_down_too(tmp_path: Path, end: Ex
     assert not outcome.has_succeeded
     assert outcome.sentence.startswith(told)
     assert made.audit.last()[0].outcome == outcome.sentence
+
+
+def test_a_refusal_for_want_of_replicas_names_the_broker_that_is_missing(tmp_path: Path) -> None:
+    made = console(tmp_path)
+    made.watch.sight = sight(topic("orders", partition(0, (1, 2), isr=(1,))), down=(2,), min_isr={"orders": 2})
+    attempt = Attempt(TimedOut("sending records", 5.0, "NOT_ENOUGH_REPLICAS", ErrorCode.not_enough_replicas))
+    attempt.topic = "orders"
+    outcome = run(made.carry_out(attempt, "somebody"))
+    assert "orders-0 has 1 of the 2 replicas in sync" in outcome.sentence
+    assert "because broker 2 is down" in outcome.sentence
 
 
 def test_a_defect_is_no_outcome_but_leaves_its_trace_in_the_log(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 
-from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownPartition
 from odradek.client.partitioner import partition_of_key
@@ -44,11 +43,6 @@ class ProduceMessage:
     @property
     def target(self) -> str:
         return f"topic {self.topic}"
-
-    @property
-    def partition(self) -> TopicPartition:
-        """What a refusal is about, as far as it is known here."""
-        return TopicPartition(self.topic, self.chosen_partition or 0)
 
     def details(self) -> dict[str, object]:
         """What records hold is not for the log."""

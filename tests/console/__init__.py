@@ -1,0 +1,1 @@
+"""The console in a browser: Debian's Chromium, driven by Playwright, before a real cluster."""

@@ -1,0 +1,113 @@
+"""One cluster, one console and one browser for all: starting them takes longer than most tests."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from odradek.base.ids import TopicPartition
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster as Client
+from odradek.client.produce import Producer
+from odradek.records.record import Record
+from odradek.testing import Cluster
+from tests.console.browser import DESKTOP, PHONE, Visitor, chromium, installed_axe
+from tests.console.console_process import ConsoleProcess
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    return installed_axe()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def client(cluster: Cluster) -> Iterator[Client]:
+    """To see in the cluster what was done in the browser."""
+    with Client(parse_bootstrap(cluster.bootstrap_servers)) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="session")
+def console(browser: Any, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
+    process = ConsoleProcess(cluster.bootstrap_servers, tmp_path_factory.mktemp("console"))
+    yield process
+    process.stop()
+    assert "Traceback" not in process.log, process.log
+
+
+@pytest.fixture(scope="session", params=[DESKTOP, PHONE], ids=["desktop", "phone"])
+def anybody(request: pytest.FixtureRequest, browser: Any, axe: str, console: ConsoleProcess) -> Iterator[Visitor]:
+    """At a desk, then at a phone."""
+    visitor = Visitor(browser, console.address, axe, request.param)
+    yield visitor
+    visitor.close()
+
+
+@pytest.fixture(scope="session")
+def at_desk(browser: Any, axe: str, console: ConsoleProcess) -> Iterator[Visitor]:
+    visitor = Visitor(browser, console.address, axe, DESKTOP)
+    yield visitor
+    visitor.close()
+
+
+@pytest.fixture(autouse=True)
+def no_console_errors(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    for name in ("anybody", "at_desk"):
+        if name in request.fixturenames:
+            visitor: Visitor = request.getfixturevalue(name)
+            problems, visitor.problems = visitor.problems, []
+            assert problems == []
+
+
+@pytest.fixture(scope="session")
+def new_topic(client: Client) -> Callable[..., str]:
+    """Makes a topic, and puts values into its first partition."""
+
+    def make(name: str, *values: bytes, partitions: int = 1, replicas: int = 3, **configs: str) -> str:
+        named = {key.replace("_", "."): value for key, value in configs.items()}
+        Admin(client).create_topic(name, partitions=partitions, replication_factor=replicas, configs=named)
+        eventually(lambda: name in client.layout([name]).topics)
+        if values:
+            producer = Producer(client)
+            for number, value in enumerate(values):
+                record = Record(b"key-%d" % number, value, time.time_ns() // 1_000_000)
+                producer.add(name, record, 0)
+            producer.flush()
+        return name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def many_topics(new_topic: Callable[..., str]) -> str:
+    """What the names of 27 topics begin with: two more than a page holds."""
+    for number in range(27):
+        new_topic(f"many-{number:02}")
+    return "many-"
+
+
+def eventually(is_so: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, f"not so within {seconds:g} s"
+        time.sleep(0.05)
+
+
+def end_of(client: Client, topic: str, partition: int = 0) -> int:
+    where = TopicPartition(topic, partition)
+    return Admin(client).offsets({where: -1})[where]

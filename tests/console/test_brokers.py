@@ -1,0 +1,63 @@
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from odradek.testing import Cluster
+from tests.console.browser import Visitor
+
+
+@pytest.mark.parametrize("path", ["/", "/brokers", "/brokers/1"])
+def test_a_healthy_cluster_is_told_in_one_sentence(anybody: Visitor, path: str, new_topic: Callable[..., str]) -> None:
+    page = anybody.open(path)
+    anybody.expect(page.get_by_role("status"), "All is well: 3 brokers")
+    anybody.check_accessible()
+
+
+def test_dark_stays_dark(at_desk: Visitor) -> None:
+    page = at_desk.open("/brokers")
+    was_dark = page.evaluate("() => document.body.classList.contains('body--dark')")
+    page.get_by_role("button", name="Light or dark").click()
+    page.wait_for_function(f"() => document.body.classList.contains('body--dark') !== {str(was_dark).lower()}")
+    at_desk.check_accessible()
+    page.reload()
+    page.wait_for_function(f"() => document.body.classList.contains('body--dark') !== {str(was_dark).lower()}")
+    page.get_by_role("button", name="Light or dark").click()
+
+
+@pytest.fixture
+def killed(cluster: Cluster) -> Iterator[int]:
+    """A broker that shall be back afterwards, whatever happens."""
+    broker = cluster.brokers[-1]
+    yield broker
+    cluster.restart(broker)
+    cluster.wait_until_healthy()
+
+
+def test_a_killed_broker_is_seen_and_the_reason_told(
+    at_desk: Visitor, cluster: Cluster, killed: int, new_topic: Callable[..., str], measured: Callable[[str], None]
+) -> None:
+    new_topic("watched", min_insync_replicas="3")
+    page = at_desk.open("/brokers")
+    at_desk.expect(page.get_by_role("status"), "All is well")
+    cluster.kill(killed)
+    began_s = time.monotonic()
+    at_desk.expect(at_desk.cell(str(killed), "state"), "fenced since")
+    measured(f"console: a killed broker is seen after {time.monotonic() - began_s:.1f} s")
+    at_desk.expect(page.get_by_role("status"), "below min.insync.replicas")
+    at_desk.expect(page.get_by_role("status"), f"because broker {killed} is down since")
+    at_desk.check_accessible()
+    at_desk.open("/topics/watched/messages")
+    at_desk.press("Produce message")
+    at_desk.fill("Value", "not now")
+    at_desk.answer("Preview")
+    at_desk.answer("Produce message")
+    assert "watched-0 has 2 of the 3 replicas in sync that min.insync.replicas wants" in at_desk.told()
+    assert f"because broker {killed} is down since" in at_desk.told()
+    # A page that was open meanwhile goes on; one that is opened now has nothing to hide either.
+    page = at_desk.open(f"/brokers/{killed}")
+    at_desk.expect(page.locator("main"), "fenced since")
+    page = at_desk.open("/brokers")
+    at_desk.row(str(killed)).get_by_role("button", name=f"Unregister Broker {killed}").click()
+    at_desk.expect(page.get_by_role("dialog"), "stay assigned to it")
+    at_desk.answer("Cancel")

@@ -1,0 +1,125 @@
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import Cluster
+from odradek.client.consume import Consumer
+from odradek.client.produce import Producer
+from odradek.records.record import Record
+from tests.console.browser import Visitor
+from tests.console.conftest import end_of
+
+HOSTILE = b'<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>\x1b[2J\x00\xff'
+
+
+def send(client: Cluster, topic: str, *records: Record) -> None:
+    producer = Producer(client)
+    for record in records:
+        producer.add(topic, record, 0)
+    producer.flush()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def test_what_messages_hold_is_shown_and_not_obeyed(
+    anybody: Visitor, client: Cluster, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(f"hostile-{anybody.page.viewport_size['width']}")
+    send(client, topic, Record(HOSTILE, HOSTILE, now_ms(), ((HOSTILE.decode("latin-1"), HOSTILE),)))
+    page = anybody.open(f"/topics/{topic}/messages")
+    anybody.expect(anybody.cell("0:0", "value"), "<script>")
+    assert "\\x1b[2J\\x00\\xff" in anybody.cell("0:0", "key").inner_text()
+    anybody.check_accessible()
+    anybody.row("0:0").get_by_role("button").click()
+    anybody.expect(page.get_by_role("dialog"), "<script>")
+    anybody.check_accessible()
+    anybody.answer("Close")
+    assert page.title() != "owned"
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_messages_are_found_by_offset_time_and_text(
+    at_desk: Visitor, client: Cluster, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic("sought")
+    old_ms = 1_700_000_000_000
+    send(
+        client, topic, *(Record(b"k%d" % number, b"value %d" % number, old_ms + number * 1000) for number in range(120))
+    )
+    page = at_desk.open(f"/topics/{topic}/messages")
+    at_desk.row("0:119").wait_for()
+    at_desk.fill("With this text", "VALUE 77")
+    at_desk.press("Read")
+    at_desk.expect(page.locator("main"), "1 message shown, 120 messages looked through")
+    at_desk.row("0:77").wait_for()
+    at_desk.fill("With this text", "")
+    at_desk.choose("Start at", "offset")
+    at_desk.fill("Offset or time", "nothing")
+    at_desk.press("Read")
+    assert "An offset has to be a whole number, and 'nothing' is none." in at_desk.told()
+    at_desk.fill("Offset or time", "10")
+    at_desk.press("Read")
+    at_desk.row("0:59").wait_for()
+    assert at_desk.row("0:9").count() == 0
+    at_desk.press("Next")
+    at_desk.row("0:109").wait_for()
+    assert at_desk.row("0:59").count() == 0
+    at_desk.choose("Start at", "time")
+    at_desk.fill("Offset or time", str(old_ms + 100_000))
+    at_desk.press("Read")
+    at_desk.expect(page.locator("main"), "20 messages shown; this is the end.")
+    assert "start=time" in page.url
+    page.reload()
+    at_desk.row("0:100").wait_for()
+    assert at_desk.row("0:99").count() == 0
+
+
+def test_json_and_hex_are_shown_and_a_huge_value_is_cut_and_downloaded(
+    at_desk: Visitor, client: Cluster, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = new_topic("formats", max_message_bytes="20000000")
+    send(client, topic, Record(None, b'{"a": [1, 2]}', now_ms()))
+    send(client, topic, Record(None, b"x" * 10_000_000, now_ms()))
+    page = at_desk.open(f"/topics/{topic}/messages?view=json")
+    at_desk.row("0:0").get_by_role("button").click()
+    at_desk.expect(page.get_by_role("region", name="Value"), '{\n  "a": [\n    1,\n    2\n  ]\n}')
+    at_desk.answer("Close")
+    at_desk.choose("Shown as", "hex")
+    at_desk.expect(at_desk.cell("0:0", "value"), "7b2261223a205b312c20325d7d")
+    at_desk.row("0:1").get_by_role("button").click()
+    at_desk.expect(page.get_by_role("region", name="Value"), "of 10,000,000 bytes")
+    with page.expect_download() as downloading:
+        at_desk.answer("Download value")
+    downloading.value.save_as(tmp_path / "value")
+    assert (tmp_path / "value").stat().st_size == 10_000_000
+    at_desk.answer("Close")
+
+
+def test_a_message_is_produced_and_seen_by_who_follows(
+    anybody: Visitor, client: Cluster, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(f"followed-{anybody.page.viewport_size['width']}", b"before")
+    page = anybody.open(f"/topics/{topic}/messages")
+    anybody.row("0:0").wait_for()
+    page.get_by_label("Follow what comes").check()
+    anybody.expect(page.locator("main"), "Waiting for messages")
+    assert anybody.row("0:0").count() == 0
+    anybody.press("Produce message")
+    anybody.fill("Key", "who")
+    anybody.fill("Value", "written by hand")
+    anybody.fill("Headers", "no equals sign")
+    anybody.answer("Preview")
+    anybody.expect(page.get_by_role("alert"), "is not of the form name=value")
+    anybody.fill("Headers", "trace=1")
+    anybody.check_accessible()
+    anybody.answer("Preview")
+    anybody.answer("Produce message")
+    assert f"Stored in {topic}-0 at offset 1." in anybody.told()
+    anybody.expect(anybody.cell("0:1", "value"), "written by hand")
+    assert end_of(client, topic) == 2
+    (stored,) = Consumer(client, {TopicPartition(topic, 0): 1}).poll(wait_ms=1000)
+    assert (stored.record.key, stored.record.value) == (b"who", b"written by hand")
+    assert stored.record.headers == (("trace", b"1"),)

@@ -1,0 +1,84 @@
+import json
+from collections.abc import Callable
+
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster
+from tests.console.browser import Visitor
+from tests.console.conftest import eventually
+from tests.console.console_process import ConsoleProcess
+
+
+def replicas_of(client: Cluster, topic: str) -> tuple[int, ...]:
+    return client.topics([topic])[topic].partitions[0].replicas
+
+
+def test_a_reassignment_is_started_watched_and_finished_by_clicks(
+    anybody: Visitor, client: Cluster, new_topic: Callable[..., str], console: ConsoleProcess
+) -> None:
+    topic = new_topic(f"moved-{anybody.page.viewport_size['width']}", *[b"x" * 100_000] * 30, replicas=1)
+    (home,) = replicas_of(client, topic)
+    away = home % 3 + 1
+    page = anybody.open(f"/partitions?search={topic}")
+    key = f"{topic}-0"
+    anybody.expect(anybody.cell(key, f"broker-{home}"), "leader, 3.0 MB")
+    anybody.check_accessible()
+    page.get_by_role("button", name=f"Reassign {key}").click()
+    anybody.fill("Brokers", "9")
+    anybody.answer("Preview")
+    anybody.expect(page.get_by_role("alert"), "Broker 9 is not online: those online are 1, 2, 3.")
+    anybody.fill("Brokers", str(away))
+    # So slow that it can be watched, and called off.
+    anybody.fill("Throttle", "100000")
+    anybody.answer("Preview")
+    anybody.expect(page.get_by_role("dialog"), "Moves 1 partition: 3.0 MB to copy, 30 s at 100.0 kB/s.")
+    anybody.check_accessible()
+    anybody.answer("Move partitions")
+    assert "1 partition on the way." in anybody.told()
+    anybody.expect(anybody.cell(key, "state"), "on the move")
+    page = anybody.open("/moves")
+    anybody.expect(anybody.cell(key, "adding"), str(away))
+    anybody.check_accessible()
+    anybody.press("Cancel all moves")
+    anybody.answer("Cancel moves")
+    anybody.expect(page.locator("main"), "Nothing is being moved any more")
+    assert replicas_of(client, topic) == (home,)
+    anybody.press("Take off throttles")
+    anybody.answer("Take off throttles")
+    anybody.expect(page.locator(".o-told"), "they are taken off")
+    page = anybody.open(f"/partitions?search={topic}")
+    page.get_by_role("button", name=f"Reassign {key}").click()
+    anybody.fill("Brokers", str(away))
+    anybody.answer("Preview")
+    anybody.answer("Move partitions")
+    anybody.expect(anybody.cell(key, f"broker-{away}"), "leader")
+    eventually(lambda: replicas_of(client, topic) == (away,))
+    page = anybody.open("/changes")
+    anybody.expect(page.locator("td[data-column=outcome]"), "1 partition on the way.")
+    anybody.check_accessible()
+    begun = json.loads(console.audit_log.read_text().splitlines()[-2])
+    assert begun["details"]["moves"] == {key: {"from": [home], "to": [away]}}
+
+
+def test_a_broker_is_drained_by_plan_and_leaders_go_home(
+    at_desk: Visitor, client: Cluster, new_topic: Callable[..., str]
+) -> None:
+    new_topic("everywhere")
+    topic = new_topic("planned", b"value", replicas=2)
+    page = at_desk.open("/brokers")
+    page.get_by_role("button", name="Drain Broker 1").click()
+    at_desk.answer("Preview")
+    at_desk.expect(page.get_by_role("alert"), "has 3 replicas, and only 2 brokers would be left for them")
+    at_desk.answer("Cancel")
+    first, second = replicas_of(client, topic)
+    at_desk.open(f"/partitions?search={topic}")
+    page.get_by_role("button", name=f"Reassign {topic}-0").click()
+    at_desk.fill("Brokers", f"{second}, {first}")
+    at_desk.answer("Preview")
+    at_desk.answer("Move partitions")
+    at_desk.told()
+    eventually(lambda: replicas_of(client, topic) == (second, first))
+    at_desk.press("Elect preferred leaders")
+    at_desk.answer("Elect preferred leaders")
+    eventually(lambda: client.topics([topic])[topic].partitions[0].leader == second)
+    at_desk.expect(at_desk.cell(f"{topic}-0", f"broker-{second}"), "leader")
+    Admin(client).delete_topic(topic)

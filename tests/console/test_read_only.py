@@ -1,0 +1,78 @@
+"""What a console shows that may change nothing: of Odradek, and with --reference of Apache Kafka."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster as Client
+from odradek.client.produce import Producer
+from odradek.records.record import Record
+from tests.console.browser import DESKTOP, Visitor
+from tests.console.conftest import eventually
+from tests.console.console_process import ConsoleProcess
+from tests.kafka.apache_kafka import REFERENCE, ApacheKafka
+
+PATHS = ("/", "/brokers", "/topics", "/topics/seen", "/partitions", "/moves", "/groups", "/configs", "/changes")
+CHANGING = ("Create", "Delete", "Purge", "Add", "Produce", "Reset", "Edit", "Elect", "Plan", "Reassign", "Cancel")
+
+
+@pytest.fixture(params=["odradek", pytest.param("kafka", marks=REFERENCE)])
+def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "odradek":
+        yield request.getfixturevalue("cluster").bootstrap_servers
+        return
+    kafka = ApacheKafka(request.getfixturevalue("apache_kafka_libs"), tmp_path / "kafka")
+    try:
+        yield kafka.start().bootstrap
+    finally:
+        kafka.remove()
+
+
+@pytest.fixture
+def reader(browser: Any, axe: str, bootstrap: str, tmp_path: Path) -> Iterator[Visitor]:
+    """Before a console that may change nothing, and wants a password."""
+    with Client(parse_bootstrap(bootstrap)) as client:
+        Admin(client).create_topic("seen", partitions=1, replication_factor=1)
+        eventually(lambda: "seen" in client.layout(["seen"]).topics)
+        producer = Producer(client)
+        producer.add("seen", Record(b"key", b"value", 1_700_000_000_000))
+        producer.flush()
+    (tmp_path / "password").write_text("let me in\n")
+    console = ConsoleProcess(bootstrap, tmp_path, "--read-only", "--password-file", str(tmp_path / "password"))
+    visitor = Visitor(browser, console.address, axe, DESKTOP)
+    yield visitor
+    visitor.close()
+    console.stop()
+    assert "Traceback" not in console.log, console.log
+
+
+def test_who_has_the_password_sees_everything_and_changes_nothing(reader: Visitor) -> None:
+    page = reader.page
+    page.goto(reader.address + "/topics/seen")
+    page.get_by_label("Your name").fill("Gregor")
+    page.get_by_label("Password").fill("wrong password")
+    page.get_by_role("button", name="Log in").click()
+    reader.expect(page.get_by_role("alert"), "The password is wrong")
+    reader.check_accessible()
+    reader.problems.clear()
+    page.get_by_label("Your name").fill("Gregor")
+    page.get_by_label("Password").fill("let me in")
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/topics/seen")
+    reader.expect(reader.cell("0", "latest"), "1")
+    for path in PATHS:
+        reader.open(path)
+        reader.expect(page.get_by_role("status").first, "All is well")
+        words = " ".join(page.get_by_role("button").all_inner_texts())
+        assert not any(word in words for word in CHANGING), f"{path}: {words}"
+    reader.open("/configs?topic=seen&search=retention.ms")
+    reader.expect(reader.cell("retention.ms", "value"), "604800000")
+    reader.open("/topics/seen/messages")
+    reader.expect(reader.cell("0:0", "value"), "value")
+    reader.open("/brokers/1")
+    reader.expect(page.locator("main"), "online; broker, ")
+    assert reader.problems == []

@@ -1,0 +1,79 @@
+import json
+from collections.abc import Callable
+
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import EARLIEST, Admin
+from odradek.client.cluster import Cluster
+from tests.console.browser import Visitor
+from tests.console.console_process import ConsoleProcess
+
+
+def test_a_topic_is_created_after_a_refusal_that_is_explained(
+    at_desk: Visitor, client: Cluster, console: ConsoleProcess
+) -> None:
+    page = at_desk.open("/topics")
+    at_desk.press("Create topic")
+    at_desk.fill("Name", "shop.created")
+    at_desk.fill("Replicas", "4")
+    at_desk.answer("Preview")
+    at_desk.expect(page.get_by_role("alert"), "INVALID_REPLICATION_FACTOR")
+    at_desk.fill("Replicas", "3")
+    at_desk.fill("Partitions", "2")
+    at_desk.fill("Configs", "min.insync.replicas=2")
+    at_desk.check_accessible()
+    at_desk.answer("Preview")
+    at_desk.expect(page.get_by_role("dialog"), "Creates topic shop.created with 2 partitions, 3 replicas of each.")
+    at_desk.check_accessible()
+    at_desk.answer("Create topic")
+    assert "Topic shop.created is created." in at_desk.told()
+    assert len(client.topics(["shop.created"])["shop.created"].partitions) == 2
+    at_desk.row("shop.created").wait_for()
+    begun, done = (json.loads(line) for line in console.audit_log.read_text().splitlines()[-2:])
+    assert (begun["who"], begun["action"], begun["target"]) == ("127.0.0.1", "Create topic", "topic shop.created")
+    assert (done["event"], done["change"]) == ("done", begun["change"])
+
+
+def test_topics_are_searched_and_the_link_can_be_shared(anybody: Visitor, many_topics: str) -> None:
+    prefix = many_topics
+    page = anybody.open("/topics")
+    anybody.fill("Search topics", prefix)
+    anybody.expect(page.locator("main"), "1 to 25 of 27")
+    anybody.press("Next page")
+    anybody.row(f"{prefix}26").wait_for()
+    assert page.get_by_label("Search topics").input_value() == prefix
+    assert page.url.endswith(f"/topics?search={prefix}&page=2")
+    anybody.check_accessible()
+    page.reload()
+    anybody.row(f"{prefix}26").wait_for()
+    assert anybody.row(f"{prefix}24").count() == 0
+
+
+def test_a_topic_is_given_partitions_purged_and_deleted(
+    anybody: Visitor, client: Cluster, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(f"treated-{anybody.page.viewport_size['width']}", *[b"x" * 100] * 7)
+    page = anybody.open(f"/topics/{topic}")
+    anybody.expect(anybody.cell("0", "latest"), "7")
+    anybody.check_accessible()
+    anybody.press("Add partitions")
+    anybody.fill("How many there shall be", "1")
+    anybody.answer("Preview")
+    anybody.expect(page.get_by_role("alert"), "has 1 partition already, and none can be taken away")
+    anybody.fill("How many there shall be", "3")
+    anybody.answer("Preview")
+    anybody.answer("Add partitions")
+    anybody.row("2").wait_for()
+    anybody.press("Purge")
+    confirm = page.get_by_role("dialog").get_by_role("button", name="Purge topic")
+    assert confirm.is_disabled()
+    anybody.fill(f"Type {topic} to confirm", topic)
+    confirm.click()
+    anybody.expect(page.locator(".o-told"), "is empty now")
+    first = TopicPartition(topic, 0)
+    assert Admin(client).offsets({first: EARLIEST}) == {first: 7}
+    anybody.expect(anybody.cell("0", "earliest"), "7")
+    anybody.press("Delete")
+    anybody.fill(f"Type {topic} to confirm", topic)
+    anybody.answer("Delete topic")
+    page.wait_for_url("**/topics")
+    assert topic not in client.layout(None).topics
