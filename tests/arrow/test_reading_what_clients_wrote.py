@@ -12,6 +12,7 @@ import odradek
 from odradek.arrow.brokers import TopicRecreated
 from odradek.arrow.segments import DirectoryInUse
 from odradek.client.errors import UnknownTopic
+from tests.kafka.apache_kafka import ApacheKafka
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 
@@ -21,9 +22,23 @@ COLUMNS = ["key", "value", "topic", "partition", "offset", "timestampType", "hea
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
+@pytest.fixture(params=["odradek", pytest.param("kafka", marks=pytest.mark.kafka)])
+def any_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NodeProcess]:
+    properties = {"log.segment.bytes": "1048576"}
+    node: NodeProcess
+    if request.param == "kafka":
+        node = ApacheKafka(request.getfixturevalue("apache_kafka_libs"), tmp_path / "node", properties=properties)
+    else:
+        node = OdradekProcess(tmp_path / "node", properties=properties)
+    try:
+        yield node.start()
+    finally:
+        node.remove()
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[NodeProcess]:
-    node = OdradekProcess(tmp_path / "node", properties={"log.segment.bytes": "1048576"})
+    node = OdradekProcess(tmp_path / "node")
     try:
         yield node.start()
     finally:
@@ -45,7 +60,8 @@ def rows(topic: str, **options: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_brokers_and_the_files_tell_what_clients_wrote(broker: NodeProcess) -> None:
+def test_the_brokers_and_the_files_tell_what_clients_wrote(any_broker: NodeProcess) -> None:
+    broker = any_broker
     create_topic(broker, "orders", 2)
     written: dict[int, list[tuple[Any, ...]]] = {0: [], 1: []}
     for codec in CODECS:
