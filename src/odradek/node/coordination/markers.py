@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 WRITE_TXN_MARKERS: Final = 27
 TRANSACTIONS_PER_REQUEST_MAX: Final = 500
 BACKOFF_SECONDS_MAX: Final = 1.0
+FAILURES_BETWEEN_WARNINGS: Final = 30
 
 # Somebody has gone on from there: another coordinator, or the same producer in a later epoch. Everything else may pass.
 _REPLACED: Final = frozenset((ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced))
@@ -94,6 +95,11 @@ class MarkerSender:
 
     def _retry(self, sending: _Sending, names: set[TopicPartition]) -> None:
         failures = sending.failures + 1
+        if failures % FAILURES_BETWEEN_WARNINGS == 0:
+            partitions = ", ".join(map(str, sorted(names)))
+            logger.warning(
+                "the end of transaction %s is still to be told to %s", sending.markers.transactional_id, partitions
+            )
         again = sending._replace(markers=sending.markers._replace(partitions=frozenset(names)), failures=failures)
 
         def enqueue() -> None:

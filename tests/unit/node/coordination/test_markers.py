@@ -1,6 +1,7 @@
 """Markers reach every partition, whatever its leader says meanwhile, and are not sent again without need."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.transaction_commands import Markers
+from odradek.node.coordination import markers as markers_module
 from odradek.node.coordination.broker_lanes import BrokerPeers
 from odradek.node.coordination.markers import MarkerSender
 from odradek.protocol.schemas import schema
@@ -141,3 +143,19 @@ def test_parts_of_one_transaction_that_go_together_are_answered_together() -> No
         assert [len(asked) for asked in stage.leader.asked] == [1, 2]
 
     run(work())
+
+
+def test_an_end_that_is_not_told_for_long_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(markers_module, "BACKOFF_SECONDS_MAX", 0.001)
+
+    async def work() -> None:
+        stage = Stage()
+        stage.leader.says[PARTITIONS[0]] = [ErrorCode.unknown_server_error] * 65
+        stage.send(PARTITIONS[0])
+        await stage.all_told(1)
+
+    with caplog.at_level(logging.WARNING):
+        run(work())
+    assert [record.message for record in caplog.records] == ["the end of transaction x is still to be told to t-0"] * 2
