@@ -59,7 +59,9 @@ def _three_brokers(product: str, libs: Path, volumes: loads.Volumes, progress: l
 def _leaders(cluster: RealCluster) -> list[Address]:
     """Of the topic's partitions that have one, in their order."""
     with cluster.client() as client:
-        partitions = client.topics([TOPIC])[TOPIC].partitions
+        # Whoever is asked may not have heard of it yet.
+        topic = client.layout(None).topics.get(TOPIC)
+    partitions = () if topic is None else topic.partitions
     return [cluster.nodes[one.leader].address for one in partitions if one.leader in cluster.nodes]
 
 

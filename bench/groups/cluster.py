@@ -30,4 +30,6 @@ def create_topic(cluster: RealCluster, topic: str, partitions: int) -> None:
 
 def in_sync(cluster: RealCluster, topic: str) -> bool:
     with cluster.client() as client:
-        return all(len(one.isr) == len(NODES) for one in client.topics([topic])[topic].partitions)
+        # Whoever is asked may not have heard of it yet.
+        found = client.layout(None).topics.get(topic)
+    return found is not None and all(len(one.isr) == len(NODES) for one in found.partitions)
