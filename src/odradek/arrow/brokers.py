@@ -79,9 +79,9 @@ class PartitionFetch:
                     asked = None
                 data = memoryview(answer.records or b"")
                 headers = parse_batches(data, allow_partial_tail=True)
-                if headers:
+                if headers and headers[-1].next_offset > position:
                     # The position also moves over what compaction took away: only the header tells.
-                    position = max(position, headers[-1].next_offset)
+                    position = headers[-1].next_offset
                     quiet_since = time.monotonic()
                 elif time.monotonic() - quiet_since > self._cluster.timeout_s:
                     raise TimedOut(f"reading {self.partition} at offset {position}", self._cluster.timeout_s, None)

@@ -15,6 +15,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.consume import AbortedFilter
 from odradek.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, check_crc
 from odradek.records.decode import records_payload
+from odradek.records.kernels import INT64_MAX
 from odradek.records.record import InvalidRecords
 
 # Length, attributes, two deltas, two lengths and a count take a byte each, at least.
@@ -60,6 +61,8 @@ def wanted_payloads(
 
 
 def _table_row(header: BatchHeader, partition: TopicPartition, start: int, end: int) -> tuple[int, ...]:
+    if header.base_offset < 0 or header.last_offset_delta < 0 or header.next_offset > INT64_MAX:
+        raise InvalidRecords(f"{partition}: a batch has offsets {header.base_offset} to {header.last_offset}")
     count = header.record_count
     if not 0 <= count <= (end - start) // _RECORD_BYTES_MIN:
         raise InvalidRecords(
