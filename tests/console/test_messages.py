@@ -44,7 +44,7 @@ def test_what_messages_hold_is_shown_and_not_obeyed(
 def test_messages_are_found_by_offset_time_and_text(
     at_desk: Visitor, client: Cluster, new_topic: Callable[..., str]
 ) -> None:
-    topic = new_topic("sought")
+    topic = new_topic("sought", retention_ms="-1")
     old_ms = 1_700_000_000_000
     send(
         client, topic, *(Record(b"k%d" % number, b"value %d" % number, old_ms + number * 1000) for number in range(120))

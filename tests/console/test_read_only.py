@@ -1,5 +1,6 @@
 """What a console shows that may change nothing: of Odradek, and with --reference of Apache Kafka."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,11 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def reader(browser: Any, axe: str, bootstrap: str, tmp_path: Path) -> Iterator[Visitor]:
     """Before a console that may change nothing, and wants a password."""
     with Client(parse_bootstrap(bootstrap)) as client:
-        Admin(client).create_topic("seen", partitions=1, replication_factor=1)
+        brokers = len(client.layout().brokers)
+        Admin(client).create_topic("seen", partitions=1, replication_factor=min(3, brokers))
         eventually(lambda: "seen" in client.layout(["seen"]).topics)
         producer = Producer(client)
-        producer.add("seen", Record(b"key", b"value", 1_700_000_000_000))
+        producer.add("seen", Record(b"key", b"value", time.time_ns() // 1_000_000))
         producer.flush()
     (tmp_path / "password").write_text("let me in\n")
     console = ConsoleProcess(bootstrap, tmp_path, "--read-only", "--password-file", str(tmp_path / "password"))

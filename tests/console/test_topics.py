@@ -11,7 +11,7 @@ from tests.console.console_process import ConsoleProcess
 def test_a_topic_is_created_after_a_refusal_that_is_explained(
     at_desk: Visitor, client: Cluster, console: ConsoleProcess
 ) -> None:
-    page = at_desk.open("/topics")
+    page = at_desk.open("/topics?search=shop")
     at_desk.press("Create topic")
     at_desk.fill("Name", "shop.created")
     at_desk.fill("Replicas", "4")

@@ -30,7 +30,7 @@ _FORM_BYTES_MAX: Final = 4096
 # Pages compile their templates in the browser: inline scripts and eval cannot be forbidden, foreign hosts can.
 _HEADERS: Final = {
     "content-security-policy": "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:;"
-    " connect-src 'self' ws: wss:; frame-ancestors 'none'; form-action 'self'; base-uri 'self'",
+    " frame-ancestors 'none'; form-action 'self'; base-uri 'self'",
     "x-frame-options": "DENY",
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
