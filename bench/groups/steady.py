@@ -21,7 +21,9 @@ MEMBERS = 5
 KINDS: dict[str, Callable[[str, str, Line, Tally], Member]] = {"classic": ClassicMember, "consumer": NewMember}
 # Groups that join at the same time, for the members to be there within a minute or two.
 JOINING = 100
-SETTLE_S = 10.0
+# Those of the consumer protocol are given their partitions one by one, and hear of it by heartbeats, every 5 s.
+CALM_S = 15.0
+CALM_TRIES_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,8 @@ async def _measure(cluster: RealCluster, kind: str, groups: int, seconds: float)
             tasks.create_task(live(name, where[name]))
         for _ in range(JOINING):
             await places.acquire()
-        # Those of the consumer protocol are given their partitions one by one, and hear of it by their heartbeats.
-        await asyncio.sleep(SETTLE_S)
-        tally.rebalances, tally.heartbeats, tally.longest_s = 0, 0, 0.0
+        await _until_calm(tally)
+        tally.heartbeats, tally.longest_s = 0, 0.0
         began_at, before = time.monotonic(), _cpu_seconds(cluster)
         await asyncio.sleep(seconds)
         took = time.monotonic() - began_at
@@ -73,6 +74,16 @@ async def _measure(cluster: RealCluster, kind: str, groups: int, seconds: float)
         )
         is_over = True
     return measured
+
+
+async def _until_calm(tally: Tally) -> None:
+    """Everybody has what he is to have."""
+    for _ in range(CALM_TRIES_MAX):
+        tally.rebalances = 0
+        await asyncio.sleep(CALM_S)
+        if not tally.rebalances:
+            return
+    raise AssertionError("groups rebalance without end")
 
 
 def _cpu_seconds(cluster: RealCluster) -> float:
