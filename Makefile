@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-reference check sim chaos exactly-once bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns pipeline clean
+.PHONY: help run test test-reference check sim chaos exactly-once bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-replicas: $(VENV)/.installed-bench ## what thousands of replicas cost brok
 
 bench-columns: $(VENV)/.installed-bench ## segments read as Arrow columns, up to fifty million records (ARGS=--quick up to two million)
 	@$(BIN)/python -m bench.columns $(ARGS)
+
+bench-spark: $(VENV)/.installed-pipeline ## Spark reading a topic by format("odradek") and by its own connector; needs Java 17 and Maven
+	@$(BIN)/python -m bench.spark_rows $(ARGS)
 
 bench-groups: $(VENV)/.installed-bench ## what a thousand groups cost three brokers, and groups whose brokers go (MINUTES=10, ARGS=--quick)
 	@$(BIN)/python -m bench.groups $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)

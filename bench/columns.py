@@ -49,6 +49,7 @@ Costs = list[dict[str, float | str]]
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.columns", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"only up to {QUICK_SIZES[-1]:,} records")
+    parser.add_argument("--sizes", type=int, nargs="+", help="these numbers of records instead")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
@@ -58,12 +59,13 @@ def main() -> int:
     costs: Costs = []
     with tempfile.TemporaryDirectory(prefix="bench-columns-") as directory, console.status("") as status:
         for codec in CODECS:
-            for size in QUICK_SIZES if options.quick else SIZES:
+            for size in options.sizes or (QUICK_SIZES if options.quick else SIZES):
                 status.update(f"{size:,} records, {codec.name.lower()}")
                 costs.append(_measure(Path(directory, f"{codec.name}-{size}"), codec, size))
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "columns.json").write_text(json.dumps(costs, indent=2) + "\n")
     _print(costs, console)
+    draw(costs, RESULTS / "columns.png")
     return 0 if meets_bars(costs) else 1
 
 
@@ -136,6 +138,33 @@ def meets_bars(costs: Costs) -> bool:
         if min(map(rate, of_codec)) < bar or max(peaks) - peaks[0] > GROWTH_MB_MAX:
             return False
     return True
+
+
+def draw(costs: Costs, file: Path) -> None:
+    """Rate and memory against the topic's size; the dashed lines are the bars."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (rates, peaks) = pyplot.subplots(1, 2, figsize=(9, 3.8), dpi=150)
+    for codec, colour in zip(CODECS, ("#2a9d8f", "#e9a23b"), strict=True):
+        name = codec.name.lower()
+        of_codec = [one for one in costs if one["codec"] == name]
+        sizes = [float(one["records"]) for one in of_codec]
+        rates.plot(sizes, [rate(one) / 1e6 for one in of_codec], marker="o", color=colour, label=name)
+        rates.axhline(BARS_PER_S[codec] / 1e6, color=colour, linestyle="--", linewidth=1.2)
+        peaks.plot(sizes, [float(one["peak_mb"]) for one in of_codec], marker="o", color=colour, label=name)
+    for axes, title in ((rates, "million records/s and core"), (peaks, "peak memory, MB")):
+        axes.set_xscale("log")
+        axes.set_ylim(bottom=0)
+        axes.set_title(title, fontsize=10, loc="left")
+        axes.set_xlabel("records", fontsize=8.5)
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.legend(frameon=False, fontsize=8.5)
+    figure.tight_layout()
+    figure.savefig(file)
+    pyplot.close(figure)
 
 
 def _print(costs: Costs, console: Console) -> None:

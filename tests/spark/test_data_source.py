@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
@@ -123,6 +124,19 @@ def test_what_is_wrong_is_said(spark: SparkSession, broker: NodeProcess, orders:
             load(spark, broker, "odradek", **options).collect()
 
 
+def to_the_end(query: DataStreamWriter) -> None:
+    """Runs a query until it has read all there is."""
+    for _ in range(STARTS_MAX):
+        try:
+            query.start().awaitTermination(QUERY_TIMEOUT_S)
+        except StreamingQueryException as error:
+            # Spark gives a new process ten seconds to report back, which a busy machine may need for its imports.
+            if "failed to connect back" not in str(error):
+                raise
+        else:
+            return
+
+
 class Query:
     """A stream from one topic with a checkpoint; nothing is kept of it but that."""
 
@@ -142,21 +156,11 @@ class Query:
         def take(batch: DataFrame, number: int) -> None:
             found.append([(row.partition, row.offset) for row in batch.collect()])
 
-        for _ in range(STARTS_MAX):
-            query = (
-                self._stream.writeStream.foreachBatch(take)
-                .option("checkpointLocation", str(self._checkpoint))
-                .trigger(availableNow=True)
-                .start()
-            )
-            try:
-                query.awaitTermination(QUERY_TIMEOUT_S)
-            except StreamingQueryException as error:
-                # Spark gives a new process ten seconds to report back, which a busy machine may need for its imports.
-                if "failed to connect back" not in str(error):
-                    raise
-            else:
-                break
+        to_the_end(
+            self._stream.writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(self._checkpoint))
+            .trigger(availableNow=True)
+        )
         return found
 
 
@@ -195,7 +199,7 @@ def test_a_stream_goes_on_where_it_stood(
 
 
 def test_rows_are_written_where_the_connector_writes_them(
-    spark: SparkSession, broker: NodeProcess, cluster: Cluster
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
 ) -> None:
     for topic in ("theirs", "ours"):
         Admin(cluster).create_topic(topic, partitions=5, replication_factor=1)
@@ -214,6 +218,21 @@ def test_rows_are_written_where_the_connector_writes_them(
         return sorted(tuple(row) for row in found.select("key", "value", "partition", "headers").collect())
 
     assert written_by("odradek", "ours") == written_by("kafka", "theirs")
+
+    Admin(cluster).create_topic("copied", partitions=2, replication_factor=1)
+    stream = (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", broker.bootstrap)
+        .options(subscribe="ours", startingOffsets="earliest", columns="key,value")
+        .load()
+        .writeStream.format("odradek")
+        .option("kafka.bootstrap.servers", broker.bootstrap)
+        .options(topic="copied", checkpointLocation=str(tmp_path / "copied"))
+        .trigger(availableNow=True)
+    )
+    to_the_end(stream)
+    copied = load(spark, broker, "odradek", subscribe="copied", columns="key,value").collect()
+    assert sorted(row.key for row in copied) == sorted(b"key-%d" % number for number in range(500))
 
     with pytest.raises(PySparkException, match="no part of a record"):
         spark.range(3).selectExpr("'x' as value", "id").write.format("odradek").option(
