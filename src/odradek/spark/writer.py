@@ -3,6 +3,7 @@
 A task is done when all its records are acknowledged; one that is repeated sends them again.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -83,13 +84,13 @@ class TopicRows:
         columns = {
             name: batch.column(name).to_pylist() if name in batch.schema.names else nothing for name in _COLUMN_TYPES
         }
+        now_ms = time.time_ns() // 1_000_000
         for key, value, topic, partition, headers in zip(*columns.values(), strict=True):
             target = self._topic or topic
             if target is None:
                 raise ValueError("a row has null for its topic: set the option topic, or fill the column")
-            record = Record(
-                _bytes(key), _bytes(value), headers=tuple((one["key"], one["value"]) for one in headers or ())
-            )
+            named = tuple((one["key"], one["value"]) for one in headers or ())
+            record = Record(_bytes(key), _bytes(value), now_ms, named)
             yield target, partition, record
 
 
