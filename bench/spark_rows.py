@@ -65,7 +65,9 @@ def main() -> int:
         status.update(f"producing {records:,} records")
         produce(broker.bootstrap, records)
         jars = connector_jars(jars_directory(), on_fetch=lambda jar: None)
-        spark = stack.enter_context(spark_session("bench", jars, directory / "spark", directory / "spark.log"))
+        spark = stack.enter_context(
+            spark_session("bench", jars, directory / "spark", directory / "spark.log", is_short=False)
+        )
         costs: dict[str, list[Cost]] = {way: [] for way in WAYS}
         for taken in range(options.rounds + 1):
             for way in WAYS:

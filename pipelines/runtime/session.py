@@ -32,13 +32,18 @@ STOP_TIMEOUT_SECONDS = 20.0
 
 
 @contextlib.contextmanager
-def spark_session(name: str, jars: Sequence[Path], work_directory: Path, log_file: Path) -> Iterator[SparkSession]:
-    """Run a local Spark in its own Java process, which ends with the context; its failures are PipelineErrors."""
+def spark_session(
+    name: str, jars: Sequence[Path], work_directory: Path, log_file: Path, *, is_short: bool = True
+) -> Iterator[SparkSession]:
+    """Run a local Spark in its own Java process, which ends with the context; its failures are PipelineErrors.
+
+    A run that is not short is one whose speed counts: Java then compiles as well as it can.
+    """
     work_directory.mkdir(parents=True, exist_ok=True)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     try:
-        with _session(_configuration(name, jars, work_directory, log_file), log_file) as spark:
+        with _session(_configuration(name, jars, work_directory, log_file, is_short), log_file) as spark:
             yield spark
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise PipelineError(f"Spark failed: {first_line(error)}; its log is {log_file}") from error
@@ -49,12 +54,12 @@ def first_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_file: Path) -> SparkConf:
+def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_file: Path, is_short: bool) -> SparkConf:
     log_configuration = work_directory / "log4j2.properties"
     log_configuration.write_text(LOG_CONFIGURATION.format(log_file=log_file))
     java_options = (
-        # A run lasts half a minute: compiling well would cost a third more CPU than it saves.
-        "-XX:TieredStopAtLevel=1",
+        # In a run of half a minute compiling well would cost a third more CPU than it saves.
+        *(["-XX:TieredStopAtLevel=1"] if is_short else []),
         "-XX:+UseSerialGC",
         f"-Dlog4j2.configurationFile=file:{log_configuration}",
         # Java's own temporary directory too, for the native libraries that Spark unpacks.
