@@ -95,6 +95,7 @@ class ReplicaEvidence:
                         answer.partition_index,
                         answer.partition_epoch,
                         tuple((member.broker_id, member.broker_epoch) for member in members),
+                        self._world.now,
                     )
                     self.history.in_sync_changes.append(change)
                     if self._lacks_somebody(change):

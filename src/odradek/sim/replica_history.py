@@ -52,6 +52,8 @@ class InSyncChange(NamedTuple):
     partition_epoch: int
     """That the partition has with the change."""
     broker_epochs: tuple[tuple[int, int], ...]
+    seconds: float
+    """When the controller agreed."""
 
 
 class CommittedRecord(NamedTuple):

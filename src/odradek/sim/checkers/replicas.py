@@ -40,7 +40,7 @@ def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation
     yield from check_metadata_log(history.metadata, history.unclean_ends, seconds)
     yield from check_lives(history.metadata, history.in_sync_changes, seconds)
     yield from check_copies(history, states, seen.sends)
-    yield from check_stands_still(history.metadata, seen)
+    yield from check_stands_still(history.metadata, history.in_sync_changes, seen)
     yield from check_deleted(
         seen.deletions, seen.reads, history.unclean_ends, _epochs_of_eligible_leaders(history.metadata)
     )
@@ -171,8 +171,13 @@ class _States:
 # ---- too few in sync
 
 
-def check_stands_still(records: Sequence[CommittedRecord], seen: History) -> Iterator[Violation]:
-    """While a leader says itself that too few are in sync, it commits nothing."""
+def check_stands_still(
+    records: Sequence[CommittedRecord], changes: Sequence[InSyncChange], seen: History
+) -> Iterator[Violation]:
+    """While a leader says itself that too few are in sync, it commits nothing. What it tells clients of comes with the
+    metadata log: the controller may have answered it before that.
+    """
+    agreed = {(one.topic_id, one.partition, one.partition_epoch): one.seconds for one in changes}
     views_of: dict[_Epoch, list[InSyncView]] = defaultdict(list)
     for view in seen.in_sync_views:
         views_of[view.partition, view.leader_epoch].append(view)
@@ -181,7 +186,9 @@ def check_stands_still(records: Sequence[CommittedRecord], seen: History) -> Ite
         if not views:
             continue
         began = min(view.ended for view in views)
-        ended = max(view.began for view in views) if shortage.is_over else inf
+        ended = inf
+        if shortage.ended_with is not None:
+            ended = min(max(view.began for view in views), agreed.get(shortage.ended_with, inf))
         marks = {
             read.high_watermark
             for read in seen.reads
@@ -200,29 +207,34 @@ def check_stands_still(records: Sequence[CommittedRecord], seen: History) -> Ite
 class _Shortage(NamedTuple):
     sets: frozenset[frozenset[int]]
     """The in-sync sets that are too small, one after the other."""
-    is_over: bool
-    """Whether there were enough again in the same epoch."""
+    ended_with: tuple[UUID, int, int] | None
+    """The partition and its epoch when there were enough again; None: not while the same leader led."""
 
 
 def _shortages(records: Sequence[CommittedRecord]) -> dict[_Epoch, _Shortage]:
     """Of the epochs that have had exactly one."""
     model = ClusterModel()
-    sizes: dict[_Epoch, list[tuple[frozenset[int], bool]]] = defaultdict(list)
+    sizes: dict[_Epoch, list[tuple[frozenset[int], bool, int]]] = defaultdict(list)
+    keys: dict[_Epoch, _Key] = {}
     for one in records:
         changed = model.take(one)
         min_isr = None if changed is None else model.min_isr(changed)
         if changed is not None and min_isr is not None:
             state = model.partitions[changed]
             is_short = len(state.isr) < min_isr
-            sizes[model.name(changed), state.leader_epoch].append((frozenset(state.isr), is_short))
+            epoch = model.name(changed), state.leader_epoch
+            keys[epoch] = changed
+            sizes[epoch].append((frozenset(state.isr), is_short, state.partition_epoch))
     found = {}
     for epoch, sets in sizes.items():
-        runs = [(is_short, [one for one, _ in run]) for is_short, run in groupby(sets, key=lambda one: one[1])]
+        runs = [(is_short, list(run)) for is_short, run in groupby(sets, key=lambda one: one[1])]
         short = [run for is_short, run in runs if is_short]
         if len(short) == 1:
             # With fewer replicas the same ones may have been enough.
-            enough = {one for one, is_short in sets if not is_short}
-            found[epoch] = _Shortage(frozenset(short[0]) - enough, is_over=not runs[-1][0])
+            enough = {one for one, is_short, _ in sets if not is_short}
+            is_short, last = runs[-1]
+            ended_with = None if is_short else (*keys[epoch], last[0][2])
+            found[epoch] = _Shortage(frozenset(one for one, *_ in short[0]) - enough, ended_with)
     return found
 
 
