@@ -1,6 +1,7 @@
 """A browser that notices what a person would not forgive: errors in its console, and pages that some cannot use."""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -84,6 +85,11 @@ class Visitor:
 
     def expect(self, locator: Any, text: str) -> None:
         locator.filter(has_text=re.compile(re.escape(text))).first.wait_for()
+
+    def picture(self, name: str) -> None:
+        """For the documentation: with ODRADEK_PICTURES set to a directory, what is seen is kept there."""
+        if directory := os.environ.get("ODRADEK_PICTURES"):
+            self.page.screenshot(path=f"{directory}/console-{name}-{self.page.viewport_size['width']}.png")
 
     def check_accessible(self) -> None:
         """No serious finding of axe-core, and nothing wider than the window."""

@@ -7,7 +7,7 @@ from odradek.testing import Cluster
 from tests.console.browser import Visitor
 
 
-@pytest.mark.parametrize("path", ["/", "/brokers", "/brokers/1"])
+@pytest.mark.parametrize("path", ["/", "/brokers", "/brokers/1", "/quorum"])
 def test_a_healthy_cluster_is_told_in_one_sentence(anybody: Visitor, path: str, new_topic: Callable[..., str]) -> None:
     page = anybody.open(path)
     anybody.expect(page.get_by_role("status"), "All is well: 3 brokers")
@@ -47,6 +47,7 @@ def test_a_killed_broker_is_seen_and_the_reason_told(
     at_desk.expect(page.get_by_role("status"), "below min.insync.replicas")
     at_desk.expect(page.get_by_role("status"), f"because broker {killed} is down since")
     at_desk.check_accessible()
+    at_desk.picture("broker-down")
     at_desk.open("/topics/watched/messages")
     at_desk.press("Produce message")
     at_desk.fill("Value", "not now")

@@ -71,6 +71,7 @@ def test_messages_are_found_by_offset_time_and_text(
     at_desk.fill("Offset or time", str(old_ms + 100_000))
     at_desk.press("Read")
     at_desk.expect(page.locator("main"), "20 messages shown; this is the end.")
+    at_desk.picture("messages")
     assert "start=time" in page.url
     page.reload()
     at_desk.row("0:100").wait_for()

@@ -38,6 +38,7 @@ def test_a_reassignment_is_started_watched_and_finished_by_clicks(
     page = anybody.open("/moves")
     anybody.expect(anybody.cell(key, "adding"), str(away))
     anybody.check_accessible()
+    anybody.picture("moves")
     anybody.press("Cancel all moves")
     anybody.answer("Cancel moves")
     anybody.expect(page.locator("main"), "Nothing is being moved any more")

@@ -17,7 +17,18 @@ from tests.console.conftest import eventually
 from tests.console.console_process import ConsoleProcess
 from tests.kafka.apache_kafka import REFERENCE, ApacheKafka
 
-PATHS = ("/", "/brokers", "/topics", "/topics/seen", "/partitions", "/moves", "/groups", "/configs", "/changes")
+PATHS = (
+    "/",
+    "/brokers",
+    "/quorum",
+    "/topics",
+    "/topics/seen",
+    "/partitions",
+    "/moves",
+    "/groups",
+    "/configs",
+    "/changes",
+)
 CHANGING = ("Create", "Delete", "Purge", "Add", "Produce", "Reset", "Edit", "Elect", "Plan", "Reassign", "Cancel")
 
 

@@ -16,7 +16,7 @@ def test_a_missing_replica_is_a_warning_with_the_broker_that_is_missing() -> Non
     seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), down=(3,), min_isr={"orders": 2})
     health = health_of(seen)
     assert health.tone is Tone.WARNING
-    assert "1 partition miss a replica (orders-0) because broker 3 is down." in health.sentence
+    assert "1 partition misses a replica (orders-0) because broker 3 is down." in health.sentence
 
 
 def test_below_min_isr_is_bad_even_though_reads_go_on() -> None:
@@ -25,6 +25,15 @@ def test_below_min_isr_is_bad_even_though_reads_go_on() -> None:
     assert health.tone is Tone.BAD
     assert "acks=all" in health.sentence
     assert "broker 2 is down, broker 3 is down" in health.sentence
+
+
+def test_nobody_waits_for_more_replicas_than_there_are() -> None:
+    seen = sight(
+        topic("orders", partition(0, (1,))), topic("moved", partition(0, (1, 2), isr=(1,))), min_isr={"moved": 3}
+    )
+    health = health_of(seen)
+    assert "1 partition refuses acks=all, below min.insync.replicas (moved-0)" in health.sentence
+    assert seen.needed_in_sync("moved", partition(0, (1,))) == 1
 
 
 def test_a_partition_without_leader_comes_before_all_else() -> None:

@@ -71,7 +71,7 @@ def test_a_move_is_told_with_its_cost() -> None:
 def test_refusals_of_some_are_told_and_of_all_are_raised() -> None:
     refused = {FIRST: KafkaError(ErrorCode.invalid_replica_assignment, "no broker 9")}
     told = _told(3, "on the way", refused)
-    assert told.startswith("2 partitions on the way. 1 of 3 partitions were refused; orders-0: Refused with INVALID_")
+    assert told.startswith("2 partitions on the way. 1 of 3 partitions refused; orders-0: Refused with INVALID_")
     try:
         _told(1, "on the way", refused)
     except Refused as error:

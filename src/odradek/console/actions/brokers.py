@@ -25,7 +25,7 @@ class UnregisterBroker:
         layout = cluster.retry("listing topics", lambda: cluster.layout(None))
         held = sum(self.broker in one.replicas for topic in layout.topics.values() for one in topic.partitions)
         warnings = (
-            [f"{counted(held, 'replica')} stay assigned to it, and stay missing, until they are moved elsewhere."]
+            [f"{counted(held, 'replica stays', 'replicas stay')} assigned to it, and missing, until moved elsewhere."]
             if held
             else []
         )

@@ -110,7 +110,8 @@ class ElectLeaders:
             for name, one in sorted(asked.items())
         ]
         return Preview(
-            sentence=f"{counted(len(rows), 'partition')} get the first of their replicas as leader; nothing is copied."
+            sentence=counted(len(rows), "partition gets its first replica", "partitions get their first replicas")
+            + " as leader; nothing is copied."
             if rows
             else "Every partition is led by its first replica already.",
             columns=(
@@ -145,7 +146,7 @@ class CancelMoves:
     def preview(self, cluster: Cluster) -> Preview:
         names = self._under_way(cluster)
         return Preview(
-            sentence=f"{counted(len(names), 'partition')} go back to the replicas from before."
+            sentence=f"{counted(len(names), 'partition goes', 'partitions go')} back to the replicas from before."
             if names
             else "Nothing is being moved any more.",
             columns=(Column("partition", "Partition"),) if names else (),
@@ -231,7 +232,7 @@ def _told(count: int, done: str, refused: Mapping[TopicPartition, KafkaError]) -
     if not refused:
         return f"{counted(count, 'partition')} {done}."
     partition, error = min(refused.items())
-    why = f"{len(refused):,} of {counted(count, 'partition')} were refused; {inert(str(partition))}: {explain(error)}"
+    why = f"{len(refused):,} of {counted(count, 'partition')} refused; {inert(str(partition))}: {explain(error)}"
     if len(refused) == count:
         raise Refused(why)
     return f"{counted(count - len(refused), 'partition')} {done}. {why}"

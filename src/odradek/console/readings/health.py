@@ -32,7 +32,7 @@ def ailing_of(sight: Sight) -> Ailing:
         under.append(name)
         if layout.leader < 0:
             offline.append(name)
-        if len(layout.isr) < sight.min_isr_of(name.topic) or layout.leader < 0:
+        if len(layout.isr) < sight.needed_in_sync(name.topic, layout) or layout.leader < 0:
             under_min.append(name)
     return Ailing(offline=tuple(offline), under_min_isr=tuple(under_min), under_replicated=tuple(under))
 
@@ -47,12 +47,13 @@ def health_of(sight: Sight) -> Health:
         return Health(tone=Tone.BAD, sentence=f"{what}{reason}.")
     if ailing.under_min_isr:
         names = listed(ailing.under_min_isr, 3)
-        what = f"{counted(len(ailing.under_min_isr), 'partition')} refuse acks=all, below min.insync.replicas ({names})"
+        refusing = counted(len(ailing.under_min_isr), "partition refuses", "partitions refuse")
+        what = f"{refusing} acks=all, below min.insync.replicas ({names})"
         return Health(tone=Tone.BAD, sentence=f"{what}{reason}.")
     if ailing.under_replicated:
         names = listed(ailing.under_replicated, 3)
-        what = f"All partitions serve, but {counted(len(ailing.under_replicated), 'partition')} miss a replica"
-        return Health(tone=Tone.WARNING, sentence=f"{what} ({names}){reason}.")
+        missing = counted(len(ailing.under_replicated), "partition misses", "partitions miss")
+        return Health(tone=Tone.WARNING, sentence=f"All partitions serve, but {missing} a replica ({names}){reason}.")
     if sight.down:
         return Health(tone=Tone.WARNING, sentence=f"All partitions serve, but {who_is_down(sight, sight.down)}.")
     moving = f" {counted(len(sight.moves), 'partition')} on the move." if sight.moves else ""

@@ -17,7 +17,7 @@ def overview_rows(sight: Sight) -> list[Row]:
     down = f"down: {listed(sight.down)}" if sight.down else ""
     rows = [
         _row("brokers", "Brokers online", f"{online} of {len(sight.members)}", down, link_to("brokers"), bool(down)),
-        _row("controller", "Active controller", *_controller(sight)),
+        _row("controller", "Active controller", *_controller(sight), link_to("quorum")),
         _row("topics", "Topics", f"{len(sight.topics):,}", _internal(sight), link_to("topics")),
         _row("partitions", "Partitions", f"{len(sight.partitions):,}", "", link_to("partitions")),
         _row("offline", "Offline partitions", *_ailing(ailing.offline), is_bad=bool(ailing.offline)),

@@ -101,7 +101,7 @@ def progress_sentence(seen: Progress) -> str:
     if not seen.seen_count:
         return "Nothing is being moved."
     if not seen.states:
-        return f"Nothing is being moved any more: {counted(seen.seen_count, 'partition')} arrived or were called off."
+        return f"Nothing is being moved any more: {counted(seen.seen_count, 'partition')} arrived, or called off."
     line = (
         f"{seen.arrived_count:,} of {counted(seen.seen_count, 'partition')} arrived,"
         f" {format_bytes(seen.copied_bytes)} of {format_bytes(seen.total_bytes)} copied"
@@ -137,7 +137,7 @@ def _row(
 
 
 def _state(sight: Sight, name: TopicPartition, layout: PartitionLayout) -> Cell:
-    state = partition_state(layout, sight.min_isr_of(name.topic))
+    state = partition_state(layout, sight.needed_in_sync(name.topic, layout))
     if state.tone is Tone.GOOD and layout.leader != layout.replicas[0]:
         return Cell(f"led by {layout.leader} instead of {layout.replicas[0]}", tone=Tone.WARNING)
     return state

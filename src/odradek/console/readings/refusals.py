@@ -76,7 +76,7 @@ def _replicas(sight: Sight | None, partition: TopicPartition | None) -> str | No
     if sight is None or partition is None or partition not in sight.partitions:
         return None
     layout = sight.partitions[partition]
-    wanted = sight.min_isr_of(partition.topic)
+    wanted = sight.needed_in_sync(partition.topic, layout)
     missing = missing_brokers(sight, [partition])
     because = f", because {who_is_down(sight, missing)}" if missing else ""
     if layout.leader < 0:

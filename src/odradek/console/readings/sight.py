@@ -85,5 +85,6 @@ class Sight:
             member.id for member in self.members.values() if member.is_fenced or member.id not in self.reachable
         )
 
-    def min_isr_of(self, topic: str) -> int:
-        return self.min_isr.get(topic, 1)
+    def needed_in_sync(self, topic: str, layout: PartitionLayout) -> int:
+        """How many replicas have to be in sync for acks=all: never more than there are."""
+        return min(self.min_isr.get(topic, 1), len(layout.replicas))

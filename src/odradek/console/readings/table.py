@@ -94,8 +94,8 @@ def link_to(*path: object, **query: object) -> str:
     return "/" + "/".join(quote(str(part), safe="") for part in path) + (f"?{urlencode(given)}" if given else "")
 
 
-def counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
 def listed(items: Sequence[object], most: int = 5) -> str:

@@ -74,10 +74,10 @@ def topic_page(sight: Sight, *, search: str, with_internal: bool, order: Order, 
     return Page(items=rows, number=part.number, count=part.count, total=part.total)
 
 
-def topic_state(topic: TopicLayout, min_isr: int) -> Cell:
+def topic_state(sight: Sight, topic: TopicLayout) -> Cell:
     offline = sum(one.leader < 0 for one in topic.partitions)
     under = sum(len(one.isr) < len(one.replicas) for one in topic.partitions)
-    below = sum(len(one.isr) < min_isr for one in topic.partitions)
+    below = sum(len(one.isr) < sight.needed_in_sync(topic.name, one) for one in topic.partitions)
     if offline:
         return Cell(f"{offline} offline", tone=Tone.BAD)
     if below:
@@ -136,7 +136,7 @@ def _topic_row(sight: Sight, topic: TopicLayout) -> Row:
         topic.name,
         {
             "topic": Cell(inert(topic.name), link_to("topics", topic.name)),
-            "state": topic_state(topic, sight.min_isr_of(topic.name)),
+            "state": topic_state(sight, topic),
             "partitions": f"{len(topic.partitions):,}",
             "replicas": replication_factor(topic),
             "size": format_bytes(size),
@@ -166,7 +166,7 @@ def _partition_row(sight: Sight, topic: str, one: PartitionLayout, offsets: Part
         str(one.id),
         {
             "partition": Cell(str(one.id), link_to("topics", topic, "messages", partition=one.id)),
-            "state": partition_state(one, sight.min_isr_of(topic)),
+            "state": partition_state(one, sight.needed_in_sync(topic, one)),
             "leader": "none" if one.leader < 0 else str(one.leader),
             "replicas": ", ".join(map(str, one.replicas)),
             "isr": ", ".join(map(str, one.isr)),

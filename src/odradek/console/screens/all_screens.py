@@ -14,6 +14,7 @@ from odradek.console.screens.messages import add_messages
 from odradek.console.screens.moves import add_moves
 from odradek.console.screens.overview import add_overview
 from odradek.console.screens.partitions import add_partitions
+from odradek.console.screens.quorum import add_quorum
 from odradek.console.screens.topic import add_topic
 from odradek.console.screens.topics import add_topics
 
@@ -25,6 +26,7 @@ def add_screens(console: Console) -> None:
     ui.add_head_html('<link rel="stylesheet" href="/console.css">', shared=True)
     add_overview(console)
     add_brokers(console)
+    add_quorum(console)
     add_topics(console)
     add_topic(console)
     add_messages(console)

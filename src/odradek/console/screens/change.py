@@ -24,7 +24,7 @@ async def compose(frame: Frame, title: str, form: Form) -> bool:
         Text(title, "h2")
         read = form()
         problem = Text(classes="o-bad")
-        problem.element._props["role"] = "alert"
+        problem.element.props["role"] = "alert"
 
         async def proceed() -> None:
             try:
@@ -88,8 +88,8 @@ async def _confirm(action: Action, preview: Preview) -> bool:
 
 def dialog_named(name: str) -> ui.dialog:
     dialog = ui.dialog()
-    dialog._props["aria-label"] = name
-    dialog._props["transition-duration"] = 0
+    dialog.props["aria-label"] = name
+    dialog.props["transition-duration"] = 0
     return dialog
 
 

@@ -21,6 +21,7 @@ TICK_S: Final = 0.5
 PLACES: Final = (
     ("Overview", "/"),
     ("Brokers", "/brokers"),
+    ("Quorum", "/quorum"),
     ("Topics", "/topics"),
     ("Partitions", "/partitions"),
     ("Moves", "/moves"),
@@ -47,6 +48,7 @@ class Frame:
         self._path: Final = path
         self._on_look: Final[list[OnLook]] = []
         self._seen: Sight | None = None
+        self._reason: str | None = None
         self._health: Text | None = None
         self._told = ui.element("div")
 
@@ -59,17 +61,25 @@ class Frame:
     def tell(self, sentence: str, tone: Tone) -> None:
         self._told.clear()
         with self._told, ui.element("div").classes(f"o-told o-{tone}") as box:
-            box._props["role"] = "alert"
+            box.props["role"] = "alert"
             Text(sentence, "div")
             button("Dismiss", self._told.clear, kind="o-small o-plain")
 
-    async def ask(self, question: Awaitable[T]) -> T | None:
-        """None, and the reason told, if the cluster does not answer or refuses."""
+    async def ask(self, question: Awaitable[T], *, is_repeated: bool = False) -> T | None:
+        """None, and the reason told, if the cluster does not answer or refuses. What asks again and again by itself
+        tells the same reason once: it shall not cover what else there is to tell.
+        """
         try:
-            return await question
+            answer = await question
         except EXPECTED as error:
-            self.tell(self.console.explain(error), Tone.BAD)
+            reason = self.console.explain(error)
+            if not (is_repeated and reason == self._reason):
+                self.tell(reason, Tone.BAD)
+            self._reason = reason
             return None
+        if is_repeated:
+            self._reason = None
+        return answer
 
     def remember(self, **query: object) -> None:
         """Puts what is shown into the address, so that the link can be shared."""
@@ -92,7 +102,7 @@ class Frame:
 
     def put_health(self) -> None:
         with ui.element("div").classes("o-health") as line:
-            line._props["role"] = "status"
+            line.props["role"] = "status"
             self._health = Text("Looking at the cluster …", "span", "o-tone")
         self._tell_health(self.console.watch.touch())
 
@@ -121,16 +131,15 @@ def framed(console: Console, request: Request, title: str) -> Iterator[Frame]:
     with ui.element("header").classes("o-header"):
         ui.link("Odradek", "/").classes("o-brand")
         with ui.element("nav") as places:
-            places._props["aria-label"] = "Main"
+            places.props["aria-label"] = "Main"
             for name, address in PLACES:
                 link = ui.link(name, address)
                 if path == address or (address != "/" and path.startswith(f"{address}/")):
-                    link._props["aria-current"] = "page"
+                    link.props["aria-current"] = "page"
         if console.settings.is_read_only:
             ui.label("Read-only")
-        toggle = ui.element("button")
-        toggle._props["type"] = "button"
-        toggle._text = "Light or dark"
+        toggle = Text("Light or dark", "button").element
+        toggle.props["type"] = "button"
         toggle.on("click", js_handler=f"() => {{ {_TOGGLE_THEME} }}")
     top = ui.element("div")
     with ui.element("main").classes("o-main"):

@@ -47,16 +47,16 @@ class _Group:
         self._rebalances = RowsTable(
             "Last rebalances", reading.REBALANCE_COLUMNS, empty="None is known: coordinators tell only over HTTP."
         )
-        self._timer = ui.timer(EVERY_S, self._load)
+        ui.timer(EVERY_S, self._load)
 
     async def _load(self) -> None:
         # Rates over a while are steadier than from one look to the next.
         before = self._looks[0] if self._looks else None
         ask = self._frame.console.gateway.ask
-        detail = await self._frame.ask(ask(lambda cluster: look_at_group(cluster, self._group, before)))
+        question = ask(lambda cluster: look_at_group(cluster, self._group, before))
+        detail = await self._frame.ask(question, is_repeated=True)
         if detail is None:
-            self._heading.say("It could not be asked for.")
-            self._timer.active = False
+            self._heading.say("It cannot be asked for at the moment.")
             return
         self._looks = [*self._looks, detail.look][-_LOOKS_KEPT:]
         self._detail = detail

@@ -42,12 +42,14 @@ class _Groups:
         ui.timer(EVERY_S, self._load)
 
     async def _load(self) -> None:
-        found = await self._frame.ask(self._shared.get())
+        found = await self._frame.ask(self._shared.get(), is_repeated=True)
         if found is None:
             return
         self._listings = found
         shown = [one.id for one in self._draw()]
-        summaries = await self._frame.ask(self._frame.console.gateway.ask(lambda cluster: summaries_of(cluster, shown)))
+        summaries = await self._frame.ask(
+            self._frame.console.gateway.ask(lambda cluster: summaries_of(cluster, shown)), is_repeated=True
+        )
         if summaries is not None:
             self._summaries = summaries
             self._draw()

@@ -42,8 +42,8 @@ def _block(title: str, content: str) -> None:
     Text(title, "h3")
     block = Text(content, "pre", "o-pre").element
     # What scrolls has to be reached without a mouse.
-    block._props.update(tabindex=0, role="region")
-    block._props["aria-label"] = title
+    block.props.update(tabindex=0, role="region")
+    block.props["aria-label"] = title
 
 
 def message_form(topic: str) -> DialogForm:

@@ -153,7 +153,8 @@ class _Messages:
         if positions is None:
             return
         ask = self._frame.console.gateway.ask
-        arrived = await self._frame.ask(ask(lambda cluster: asking.follow(cluster, positions, search)))
+        question = ask(lambda cluster: asking.follow(cluster, positions, search))
+        arrived = await self._frame.ask(question, is_repeated=True)
         if arrived is None or self._tail is None:
             return
         messages, self._tail, left_out = arrived

@@ -32,7 +32,7 @@ class _Moves:
         self._meter = ProgressMeter()
         self._page = frame.number("page", 1)
         self._sentence = Text("Asking for moves …")
-        self._sentence.element._props["role"] = "status"
+        self._sentence.element.props["role"] = "status"
         ui.link("Partitions", "/partitions")
         if frame.may_change:
             with ui.element("div").classes("o-bar"):
@@ -44,7 +44,7 @@ class _Moves:
         ui.timer(EVERY_S, self._load)
 
     async def _load(self) -> None:
-        states = await self._frame.ask(self._frame.console.gateway.ask(states_of_moves))
+        states = await self._frame.ask(self._frame.console.gateway.ask(states_of_moves), is_repeated=True)
         if states is None:
             return
         seen = self._meter.look(states, time.monotonic())

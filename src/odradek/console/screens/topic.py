@@ -96,7 +96,7 @@ class _Topic:
         if sight is None or self._topic not in sight.topics:
             return
         ask = self._frame.console.gateway.ask
-        found = await self._frame.ask(ask(lambda cluster: offsets_of(cluster, self._topic)))
+        found = await self._frame.ask(ask(lambda cluster: offsets_of(cluster, self._topic)), is_repeated=True)
         if found is not None:
             self._offsets = found
             self._draw(self._frame.console.watch.sight)

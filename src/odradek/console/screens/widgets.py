@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from nicegui import ui
 from nicegui.element import Element
+from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
 from odradek.console.readings.table import Column, Page, Row
@@ -21,10 +22,10 @@ class RowsTable(Element, component="rows.js"):
         self, label: str, columns: Sequence[Column], *, empty: str = "There is none.", on_act: OnAct | None = None
     ) -> None:
         super().__init__()
-        self._props["columns"] = [asdict(column) for column in columns]
-        self._props["rows"] = []
-        self._props["label"] = label
-        self._props["empty"] = empty
+        self.props["columns"] = [asdict(column) for column in columns]
+        self.props["rows"] = []
+        self.props["label"] = label
+        self.props["empty"] = empty
         self._with_actions = on_act is not None
         if on_act is not None:
 
@@ -36,9 +37,9 @@ class RowsTable(Element, component="rows.js"):
     def head(self, columns: Sequence[Column]) -> None:
         """For tables whose columns come and go, as brokers do. Before the rows."""
         drawn = [asdict(column) for column in columns]
-        if drawn != self._props["columns"]:
-            self._props["columns"] = drawn
-            self._props["rows"] = []
+        if drawn != self.props["columns"]:
+            self.props["columns"] = drawn
+            self.props["rows"] = []
 
     def show(self, rows: Sequence[Row]) -> None:
         """Sends only what is different from what is shown."""
@@ -46,9 +47,8 @@ class RowsTable(Element, component="rows.js"):
         if not self._with_actions:
             for one in drawn:
                 one["actions"] = []
-        if drawn != self._props["rows"]:
-            self._props["rows"] = drawn
-            self.update()
+        if drawn != self.props["rows"]:
+            self.props["rows"] = drawn
 
 
 class Entry(Element, component="entry.js"):
@@ -58,7 +58,7 @@ class Entry(Element, component="entry.js"):
         super().__init__()
         self.entered: str | bool = value
         self._on_change = on_change
-        self._props.update(kind=kind, label=label, value=value, options=[], hint="", lines=1)
+        self.props.update(kind=kind, label=label, value=value, options=[], hint="", lines=1)
         self.on("entered", self._changed)
 
     @property
@@ -68,9 +68,8 @@ class Entry(Element, component="entry.js"):
     def offer(self, options: Mapping[str, str]) -> None:
         """Of a choice: what there is to choose from now."""
         offered = [[str(name), shown] for name, shown in options.items()]
-        if offered != self._props["options"]:
-            self._props["options"] = offered
-            self.update()
+        if offered != self.props["options"]:
+            self.props["options"] = offered
 
     def _changed(self, event: GenericEventArguments) -> Any:
         self.entered = event.args
@@ -81,14 +80,14 @@ def text_field(
     label: str, value: str = "", *, on_change: Changed | None = None, hint: str = "", lines: int = 1
 ) -> Entry:
     field = Entry("text", label, value, on_change)
-    field._props.update(hint=hint, lines=lines)
+    field.props.update(hint=hint, lines=lines)
     return field
 
 
 def choice(label: str, options: Mapping[str, str], value: str, *, on_change: Changed | None = None) -> Entry:
     """`options`: what is shown by value."""
     field = Entry("choice", label, str(value), on_change)
-    field._props["options"] = [[str(name), shown] for name, shown in options.items()]
+    field.props["options"] = [[str(name), shown] for name, shown in options.items()]
     return field
 
 
@@ -98,32 +97,27 @@ def check(label: str, value: bool, on_change: Callable[[bool], Any] | None = Non
 
 def button(text: str, on_click: Callable[[], Any], *, kind: str = "", name: str | None = None) -> Element:
     """`name`: what it is called for those who cannot see where it stands."""
-    made = ui.element("button").classes(f"o-button {kind}")
-    made._props["type"] = "button"
+    made = TextElement(tag="button", text=text).classes(f"o-button {kind}")
+    made.props["type"] = "button"
     if name:
-        made._props["aria-label"] = name
-    made._text = text
+        made.props["aria-label"] = name
     made.on("click", lambda: on_click(), args=[])
     return made
 
 
 def enable(control: Element, is_enabled: bool) -> None:
-    if control._props.get("disabled", False) is is_enabled:
-        control._props["disabled"] = not is_enabled
-        control.update()
+    if control.props.get("disabled", False) is is_enabled:
+        control.props["disabled"] = not is_enabled
 
 
 class Text:
     """A paragraph or heading whose words may change."""
 
     def __init__(self, words: str = "", tag: str = "p", classes: str = "") -> None:
-        self.element = ui.element(tag).classes(classes)
-        self.element._text = words
+        self.element: Final = TextElement(tag=tag, text=words).classes(classes)
 
     def say(self, words: str) -> None:
-        if self.element._text != words:
-            self.element._text = words
-            self.element.update()
+        self.element.text = words
 
 
 class Pager:
@@ -132,7 +126,7 @@ class Pager:
     def __init__(self, on_turn: Callable[[int], Any]) -> None:
         self._page = 1
         with ui.element("nav").classes("o-pager") as self._bar:
-            self._bar._props["aria-label"] = "Pages"
+            self._bar.props["aria-label"] = "Pages"
             self._back = button("Previous", lambda: on_turn(self._page - 1), kind="o-small", name="Previous page")
             self._next = button("Next", lambda: on_turn(self._page + 1), kind="o-small", name="Next page")
         self._words = Text(classes="o-faint")

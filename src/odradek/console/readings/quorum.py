@@ -1,0 +1,65 @@
+"""The controllers' quorum: who leads, who votes, who follows, and how far behind each is."""
+
+from odradek.base.ids import uuid_to_text
+from odradek.cli.cluster import SILENT_MS
+from odradek.cli.quorum import leaders_time_ms
+from odradek.cli.times import format_span
+from odradek.client.quorum import QuorumReplica, QuorumStatus
+from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert
+
+COLUMNS = (
+    Column("node", "Node", is_number=True),
+    Column("role", "Role"),
+    Column("state", "State"),
+    Column("lag", "Records behind", is_number=True),
+    Column("end", "Log end", is_number=True),
+    Column("directory", "Directory"),
+    Column("endpoints", "Endpoints"),
+)
+
+
+def quorum_sentence(quorum: QuorumStatus) -> str:
+    voters, silent = quorum.voters, [one for one in quorum.voters if is_silent(quorum, one)]
+    leader = f"Node {quorum.leader_id} leads" if quorum.leader_id >= 0 else "Nobody leads"
+    bearable = (len(voters) - 1) // 2 - len(silent)
+    spare = f"{counted(bearable, 'more voter')} may fail" if bearable > 0 else "no voter more may fail"
+    return (
+        f"{leader} in epoch {quorum.leader_epoch:,}; {counted(len(voters), 'voter')}, {len(silent)} of them silent:"
+        f" {spare}. {quorum.high_watermark:,} records of metadata are committed."
+    )
+
+
+def quorum_rows(quorum: QuorumStatus) -> list[Row]:
+    return [
+        Row(
+            str(one.id),
+            {
+                "node": str(one.id),
+                "role": _role(quorum, one),
+                "state": _state(quorum, one),
+                "lag": "not known" if quorum.lag(one) is None else f"{quorum.lag(one):,}",
+                "end": "not known" if one.log_end_offset < 0 else f"{one.log_end_offset:,}",
+                "directory": uuid_to_text(one.directory_id) if one.directory_id else "not told",
+                "endpoints": inert(", ".join(map(str, one.endpoints))) or "not told",
+            },
+        )
+        for one in quorum.replicas
+    ]
+
+
+def is_silent(quorum: QuorumStatus, one: QuorumReplica) -> bool:
+    return one.id != quorum.leader_id and leaders_time_ms(quorum) - one.last_fetch_ms > SILENT_MS
+
+
+def _role(quorum: QuorumStatus, one: QuorumReplica) -> str:
+    if one.id == quorum.leader_id:
+        return "leader"
+    return "voter" if one.is_voter else "observer"
+
+
+def _state(quorum: QuorumStatus, one: QuorumReplica) -> Cell:
+    if not is_silent(quorum, one):
+        return Cell("follows" if one.id != quorum.leader_id else "active", tone=Tone.GOOD)
+    if one.last_fetch_ms < 0:
+        return Cell("never heard of", tone=Tone.BAD)
+    return Cell(f"silent for {format_span(leaders_time_ms(quorum) - one.last_fetch_ms)}", tone=Tone.BAD)
