@@ -89,6 +89,7 @@ class Visitor:
     def picture(self, name: str) -> None:
         """For the documentation: with ODRADEK_PICTURES set to a directory, what is seen is kept there."""
         if directory := os.environ.get("ODRADEK_PICTURES"):
+            self.page.evaluate("() => window.scrollTo(0, 0)")
             self.page.screenshot(path=f"{directory}/console-{name}-{self.page.viewport_size['width']}.png")
 
     def check_accessible(self) -> None:
