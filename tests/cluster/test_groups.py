@@ -122,13 +122,15 @@ def test_members_go_on_when_the_coordinator_is_killed(cluster: RealCluster) -> N
     create_topic(cluster, "going-on")
     readers = [Reader(cluster, "steady", "going-on") for _ in range(2)]
     written = [b"%d" % number for number in range(200)]
-    write(cluster, "going-on", written[:100])
 
     def all_read(count: int) -> bool:
         for reader in readers:
             reader.poll()
         return sum(len(reader.read) for reader in readers) >= count
 
+    # Whoever comes late reads again what the first one has not committed yet.
+    wait_for("both to have partitions", lambda: all_read(0) and all(one.consumer.assignment() for one in readers))
+    write(cluster, "going-on", written[:100])
     wait_for("the first half", lambda: all_read(100))
     for reader in readers:
         wait_for("a commit", reader.commit)
