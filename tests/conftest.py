@@ -26,9 +26,10 @@ _MARKER_OF_FIXTURE = {
 }
 
 # Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
-# leave of the machine. Of the others two run at a time: one of those with a node or two, one of the rest.
+# leave of the machine. Of the others two run at a time, one of these directories and one of the rest: both take as
+# long.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
-_FEW_NODES = "wire"
+_FIRST_LANE = {"wire", "kafka", "console"}
 _POLITE = 5
 _MISSING = "missing components"
 _MEASURED = "measured"
@@ -90,7 +91,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             """What has the same scope runs one after the other."""
             if _only_computes(nodeid):
                 return nodeid
-            return "few nodes" if _directory(nodeid) == _FEW_NODES else "clusters"
+            return "first lane" if _directory(nodeid) in _FIRST_LANE else "second lane"
 
     return Lanes(config, log)
 
