@@ -17,31 +17,31 @@ from tests.console.browser import DESKTOP, PHONE, Visitor, chromium, installed_a
 from tests.console.console_process import ConsoleProcess
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     with chromium() as opened:
         yield opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def axe() -> str:
     return installed_axe()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[Cluster]:
     with Cluster(3) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client(cluster: Cluster) -> Iterator[Client]:
     """To see in the cluster what was done in the browser."""
     with Client(parse_bootstrap(cluster.bootstrap_servers)) as connected:
         yield connected
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def console(browser: Any, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
     process = ConsoleProcess(cluster.bootstrap_servers, tmp_path_factory.mktemp("console"))
     yield process
@@ -49,7 +49,7 @@ def console(browser: Any, cluster: Cluster, tmp_path_factory: pytest.TempPathFac
     assert "Traceback" not in process.log, process.log
 
 
-@pytest.fixture(scope="session", params=[DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.fixture(scope="package", params=[DESKTOP, PHONE], ids=["desktop", "phone"])
 def anybody(request: pytest.FixtureRequest, browser: Any, axe: str, console: ConsoleProcess) -> Iterator[Visitor]:
     """At a desk, then at a phone."""
     visitor = Visitor(browser, console.address, axe, request.param)
@@ -57,7 +57,7 @@ def anybody(request: pytest.FixtureRequest, browser: Any, axe: str, console: Con
     visitor.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def at_desk(browser: Any, axe: str, console: ConsoleProcess) -> Iterator[Visitor]:
     visitor = Visitor(browser, console.address, axe, DESKTOP)
     yield visitor
@@ -74,7 +74,7 @@ def no_console_errors(request: pytest.FixtureRequest) -> Iterator[None]:
             assert problems == []
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def new_topic(client: Client) -> Callable[..., str]:
     """Makes a topic, and puts values into its first partition."""
 
@@ -93,7 +93,7 @@ def new_topic(client: Client) -> Callable[..., str]:
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def many_topics(new_topic: Callable[..., str]) -> str:
     """What the names of 27 topics begin with: two more than a page holds."""
     for number in range(27):
