@@ -80,9 +80,7 @@ def _resource(
 ) -> Resource:
     """Exactly one of them, checked to be there: an unknown topic would look like one with nothing but defaults."""
     if sum((topic is not None, broker is not None, all_brokers, group is not None, loggers is not None)) != 1:
-        raise UserError(
-            "say whose configs: --topic NAME, --broker ID, --all-brokers, --group NAME or --loggers ID"
-        )
+        raise UserError("say whose configs: --topic NAME, --broker ID, --all-brokers, --group NAME or --loggers ID")
     if topic is not None:
         cluster.retry("looking up the topic", lambda: cluster.topics([topic]))
         return Resource(ResourceType.TOPIC, topic)
