@@ -44,7 +44,7 @@ class Reader:
         self._consumer.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def topic(new_topic: Callable[..., str]) -> str:
     return new_topic("read-by-a-group", *(b"value %d" % number for number in range(10)))
 
