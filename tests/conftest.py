@@ -29,7 +29,7 @@ _MARKER_OF_FIXTURE = {
 # leave of the machine. Of the others two run at a time, one of these directories and one of the rest: both take as
 # long.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
-_FIRST_LANE = {"wire", "kafka", "console"}
+_FIRST_LANE = {"wire", "console", "spark", "testing", "arrow"}
 _POLITE = 5
 _MISSING = "missing components"
 _MEASURED = "measured"

@@ -28,6 +28,8 @@ QUICK = {
     "replica.lag.time.max.ms": "2000",
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
 }
 OF_A_DEAD_BROKER = {"NodeDown", "BrokerFenced", "UnderReplicatedPartitions"}
 

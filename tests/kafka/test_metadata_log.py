@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import Admin, Resource, ResourceType
+from odradek.client.cluster import Cluster
 from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
+from tests.wire.plain_requests import until
 
 pytestmark = pytest.mark.kafka
 
@@ -57,6 +61,9 @@ class Pair:
         finally:
             node.kill()
 
+    def client(self) -> Cluster:
+        return Cluster(parse_bootstrap(self.odradek.bootstrap))
+
     def described(self) -> str:
         """Topics with ids, partitions and configs; epochs, which every restart moves, are not in it."""
         lines = self.tools.topics("--describe").splitlines()
@@ -72,13 +79,16 @@ def pair(apache_kafka_libs: Path, tmp_path: Path, request: pytest.FixtureRequest
     return Pair(apache_kafka_libs, tmp_path, is_standalone=request.param)
 
 
-def _fill(tools: KafkaTools, prefix: str) -> None:
-    tools.topics("--create", "--topic", f"{prefix}.orders", "--partitions", "3", "--config", "retention.ms=100000")
-    tools.topics("--create", "--topic", f"{prefix}.doomed")
-    tools.topics("--alter", "--topic", f"{prefix}.orders", "--partitions", "5")
-    tools.topics("--delete", "--topic", f"{prefix}.doomed")
-    arguments = ("--alter", "--entity-type", "topics", "--entity-name", f"{prefix}.orders")
-    tools.configs(*arguments, "--add-config", "cleanup.policy=[compact,delete],segment.ms=60000")
+def _fill(admin: Admin, prefix: str) -> None:
+    admin.create_topic(f"{prefix}.orders", partitions=3, replication_factor=1, configs={"retention.ms": "100000"})
+    admin.create_topic(f"{prefix}.doomed", partitions=1, replication_factor=1, configs={})
+    admin.create_partitions(f"{prefix}.orders", 5)
+    admin.delete_topic(f"{prefix}.doomed")
+    changes = {"cleanup.policy": "compact,delete", "segment.ms": "60000"}
+    orders = Resource(ResourceType.TOPIC, f"{prefix}.orders")
+    admin.alter_configs(orders, changes=changes)
+    # The controller has answered; the broker may hear of it a moment later.
+    until(lambda: {one.name: one.value for one in admin.configs(orders)}.items() >= changes.items(), what="the configs")
 
 
 def _features(tools: KafkaTools) -> list[str]:
@@ -93,7 +103,8 @@ def test_either_goes_on_where_the_other_stopped(pair: Pair) -> None:
         def work() -> None:
             if described:
                 assert pair.described() == described[-1]
-            _fill(pair.tools, prefix)
+            with pair.client() as cluster:
+                _fill(Admin(cluster), prefix)
             described.append(pair.described())
             features.append(_features(pair.tools))
 
@@ -143,8 +154,12 @@ def test_a_snapshot_alone_is_enough(pair: Pair, writer: str) -> None:
     first, second = (pair.odradek, pair.kafka) if writer == "odradek" else (pair.kafka, pair.odradek)
 
     def fill() -> None:
-        for number in range(3):
-            pair.tools.topics("--create", "--topic", f"topic-{number}", "--partitions", "40")
+        with pair.client() as cluster:
+            names = [f"topic-{number}" for number in range(3)]
+            for name in names:
+                Admin(cluster).create_topic(name, partitions=40, replication_factor=1, configs={})
+            # The controller has answered; the broker may hear of it a moment later.
+            until(lambda: len(cluster.layout(names).topics) == 3, what="all topics")
         described.append(pair.described())
 
     pair.during(first, fill)
