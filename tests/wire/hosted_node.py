@@ -1,6 +1,7 @@
 """A node in a thread of this process, on a disk with which a test can tamper."""
 
 import asyncio
+import contextlib
 import os
 import random
 import threading
@@ -71,7 +72,9 @@ class HostedNode:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
+            # It may end by itself at this very moment.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(STOP_TIMEOUT_S)
             assert not self._thread.is_alive(), "the node did not stop"
 

@@ -7,6 +7,7 @@ import pytest
 from pipelines.runtime import broker
 from pipelines.runtime.broker import local_broker
 from pipelines.runtime.errors import PipelineError
+from tests.wire.plain_requests import until
 
 # Stands for `odradek up`: a shell script beside the interpreter, with a child as `up` has nodes.
 READY_AND_SERVING = """
@@ -47,7 +48,8 @@ def test_gives_the_address_and_stops_what_it_started(tmp_path: Path, up_runs: Pa
         running.raise_if_ended()
         child = int((up_runs / "child").read_text())
         assert is_running(child)
-    assert not is_running(child)
+    # Killed with the others, and gone a moment later.
+    until(lambda: not is_running(child), what="the end of the child")
     arguments = (up_runs / "arguments").read_text().split()
     assert arguments[:3] == ["up", "--brokers", "1"]
     assert arguments[-2:] == ["--data-dir", str(tmp_path / "broker" / "cluster")]
@@ -85,7 +87,7 @@ def test_a_broker_that_does_not_obey_is_killed_with_its_nodes(
     install(up_runs, "trap '' TERM" + READY_AND_SERVING.replace("trap 'kill $!; exit 0' TERM", ""))
     with local_broker(tmp_path):
         child = int((up_runs / "child").read_text())
-    assert not is_running(child)
+    until(lambda: not is_running(child), what="the end of the child")
 
 
 def test_without_the_program_the_way_to_get_it_is_named(tmp_path: Path, up_runs: Path) -> None:
