@@ -107,6 +107,11 @@ def replicas(cluster: RealCluster) -> list[list[int]]:
     return [partition["replicas"] for partition in described["partitions"]]
 
 
+def wait_until_held_by(cluster: RealCluster, node_ids: list[int]) -> None:
+    """The controller has said so; brokers hear of it a moment later."""
+    wait_for(f"replicas on {node_ids}", lambda: all(sorted(held) == node_ids for held in replicas(cluster)))
+
+
 def copies(cluster: RealCluster, node_id: int) -> list[Path]:
     return [path for log_dir in cluster.nodes[node_id].log_dirs for path in log_dir.glob(f"{TOPIC}-[0-9]")]
 
@@ -125,7 +130,7 @@ def test_a_broker_is_drained_and_filled_under_a_writer(cluster: RealCluster, tmp
     assert odradek(cluster, "reassign", "apply", file, "--yes")["begun"] == PARTITIONS
     watched = odradek(cluster, "reassign", "status", "--watch")
     assert watched["moves"] == []
-    assert all(sorted(held) == [1, 2, 4] for held in replicas(cluster))
+    wait_until_held_by(cluster, [1, 2, 4])
     wait_for("the old copies to be gone", lambda: not copies(cluster, 3))
     assert odradek(cluster, "reassign", "apply", file, "--yes")["begun"] == 0
 
@@ -164,4 +169,4 @@ def test_a_move_that_cannot_end_is_shown_and_called_off(cluster: RealCluster, tm
     assert "is being moved already" in mistake("reassign", "plan", "--even", "-b", address)
     assert len(odradek(cluster, "reassign", "cancel", "--yes")["cancelled"]) == PARTITIONS
     assert odradek(cluster, "reassign", "status")["moves"] == []
-    assert all(sorted(held) == [1, 2, 3] for held in replicas(cluster))
+    wait_until_held_by(cluster, [1, 2, 3])
