@@ -28,6 +28,18 @@ from tests.patience import Patience
 
 BROKER, CONTROLLER = "broker", "controller"
 COMBINED = (BROKER, CONTROLLER)
+REPLICATED_COORDINATORS = {
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "min.insync.replicas": "2",
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+}
+"""Of three brokers one may die at any time, and groups and transactions go on."""
 WAIT_S = 30.0
 WAIT_INTERVAL_S = 0.01
 

@@ -10,20 +10,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from odradek.base.errors import ErrorCode
 from tests.apis import Api, latest
-from tests.cluster.real_cluster import COMBINED, Member, RealCluster, real_cluster, wait_for
+from tests.cluster.real_cluster import COMBINED, REPLICATED_COORDINATORS, Member, RealCluster, real_cluster, wait_for
 from tests.raw_wire import ConnectionClosed, RawConnection
 
-PROPERTIES = {
-    "offsets.topic.replication.factor": "3",
-    "offsets.topic.num.partitions": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "transaction.state.log.num.partitions": "3",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    "min.insync.replicas": "2",
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-}
 PARTITIONS = 3
 SECONDS_MAX = 60.0
 
@@ -31,7 +20,7 @@ SECONDS_MAX = 60.0
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     roles = dict.fromkeys((1, 2, 3), COMBINED)
-    with real_cluster(tmp_path_factory.mktemp("transactions"), roles, properties=PROPERTIES) as started:
+    with real_cluster(tmp_path_factory.mktemp("transactions"), roles, properties=REPLICATED_COORDINATORS) as started:
         yield started
 
 

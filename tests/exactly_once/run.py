@@ -13,7 +13,7 @@ from typing import Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.cluster.real_cluster import COMBINED, Member, RealCluster, wait_for
+from tests.cluster.real_cluster import COMBINED, REPLICATED_COORDINATORS, Member, RealCluster, wait_for
 from tests.exactly_once.combinations import BROKERS, Combination
 from tests.exactly_once.copier import Copier
 from tests.exactly_once.reading import Reader, differences, read_committed
@@ -32,17 +32,6 @@ long.
 """
 SECONDS_MAX: Final = 180.0
 """For each step, and as much again for every 10,000 records."""
-PROPERTIES: Final = {
-    "offsets.topic.replication.factor": "3",
-    "offsets.topic.num.partitions": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "transaction.state.log.num.partitions": "3",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    "min.insync.replicas": "2",
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +56,7 @@ def run(
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
 ) -> Outcome:
     """Raises CopierFailed, or AssertionError where something waited for does not come. What is evidence is kept."""
-    cluster = RealCluster(directory, dict.fromkeys((1, 2, 3), COMBINED), properties=PROPERTIES)
+    cluster = RealCluster(directory, dict.fromkeys((1, 2, 3), COMBINED), properties=REPLICATED_COORDINATORS)
     is_evidence = True
     try:
         cluster.start()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.arrow.sources import Chunk
@@ -11,16 +11,16 @@ from odradek.base.ids import TopicPartition
 from odradek.client.address import Address
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
-from odradek.client.connection import Connection, milliseconds
-from odradek.client.consume import FETCH, AbortedFilter
+from odradek.client.connection import Connection
+from odradek.client.consume import AbortedFilter
 from odradek.client.errors import ClientError, ConnectionFailed, TimedOut
+from odradek.client.fetch_request import FETCH, fetch_request
 from odradek.client.layout import TopicLayout
 from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import parse_batches
 
 FETCH_BYTES: Final = 8 * 1024 * 1024
 _WAIT_MS: Final = 500
-_NO_SESSION_EPOCH: Final = -1
 
 
 OnLoss = Callable[[Exception, int], int]
@@ -174,27 +174,13 @@ class PartitionFetch:
             self._layout = found
         return self._layout
 
-    def _request(self, chosen: Schema, position: int) -> Any:
-        wanted = chosen.new(
-            "FetchPartition",
-            partition=self.partition.partition,
-            current_leader_epoch=-1,
-            fetch_offset=position,
-            log_start_offset=-1,
-            partition_max_bytes=FETCH_BYTES,
-        )
-        return chosen.new(
-            "FetchRequest",
-            replica_id=-1,
-            max_wait=milliseconds(_WAIT_MS),
-            min_bytes=1,
-            max_bytes=FETCH_BYTES,
-            isolation_level=int(self._read_committed),
-            session_id=0,
-            session_epoch=_NO_SESSION_EPOCH,
-            topics=(
-                chosen.new("FetchTopic", topic=self.partition.topic, topic_id=self._topic_id, partitions=(wanted,)),
-            ),
-            forgotten_topics_data=(),
-            rack_id="",
+    def _request(self, chosen: Schema, position: int) -> Message:
+        return fetch_request(
+            chosen,
+            {self.partition: position},
+            {self.partition.topic: self._topic_id},
+            wait_ms=_WAIT_MS,
+            bytes_max=FETCH_BYTES,
+            partition_bytes_max=FETCH_BYTES,
+            read_committed=self._read_committed,
         )

@@ -12,19 +12,17 @@ from odradek.base.ids import TopicPartition
 from odradek.client.address import Address
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
-from odradek.client.connection import Connection, milliseconds
+from odradek.client.connection import Connection
 from odradek.client.errors import ConnectionFailed
+from odradek.client.fetch_request import FETCH, fetch_request
 from odradek.client.layout import TopicLayout
 from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import BatchHeader, check_crc, parse_batches
 from odradek.records.decode import decode_batch
 from odradek.records.record import Record
 
-FETCH: Final = 1
 RESPONSE_BYTES: Final = 16 * 1024 * 1024
 PARTITION_BYTES: Final = 1024 * 1024
-
-_NO_SESSION_EPOCH: Final = -1
 
 
 class Consumed(NamedTuple):
@@ -107,33 +105,14 @@ class Consumer:
         return found
 
     def _request(self, chosen: Schema, partitions: list[TopicPartition], wait_ms: int) -> Message:
-        by_topic: dict[str, list[Message]] = {}
-        for partition in partitions:
-            by_topic.setdefault(partition.topic, []).append(
-                chosen.new(
-                    "FetchPartition",
-                    partition=partition.partition,
-                    current_leader_epoch=-1,
-                    fetch_offset=self.positions[partition],
-                    log_start_offset=-1,
-                    partition_max_bytes=PARTITION_BYTES,
-                )
-            )
-        return chosen.new(
-            "FetchRequest",
-            replica_id=-1,
-            max_wait=milliseconds(wait_ms),
-            min_bytes=1,
-            max_bytes=RESPONSE_BYTES,
-            isolation_level=int(self._read_committed),
-            session_id=0,
-            session_epoch=_NO_SESSION_EPOCH,
-            topics=tuple(
-                chosen.new("FetchTopic", topic=name, topic_id=self._layouts[name].id, partitions=tuple(wanted))
-                for name, wanted in by_topic.items()
-            ),
-            forgotten_topics_data=(),
-            rack_id="",
+        return fetch_request(
+            chosen,
+            {partition: self.positions[partition] for partition in partitions},
+            {name: layout.id for name, layout in self._layouts.items()},
+            wait_ms=wait_ms,
+            bytes_max=RESPONSE_BYTES,
+            partition_bytes_max=PARTITION_BYTES,
+            read_committed=self._read_committed,
         )
 
     def _take(self, partition: TopicPartition, answer: Message) -> list[Consumed]:

@@ -1,7 +1,8 @@
-"""The changes that a resource of IncrementalAlterConfigs asks for, whichever node is asked."""
+"""The changes that a resource of IncrementalAlterConfigs asks for, and what it is answered, whichever node is asked."""
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, Operation
+from odradek.handlers.context import RequestContext
 from odradek.metadata.image import RESOURCE_BROKER
 from odradek.protocol.schemas import Message
 
@@ -20,3 +21,14 @@ def _operation(resource: Message, config: Message) -> Operation:
             raise KafkaError(ErrorCode.invalid_request, reason) from None
         # Kafka's answer to an operation that nobody knows.
         raise KafkaError(ErrorCode.unknown_server_error) from None
+
+
+def answer_of(context: RequestContext, resource: Message, error: KafkaError | None) -> Message:
+    """`error`: None where it was done."""
+    return context.new(
+        "AlterConfigsResourceResponse",
+        error_code=ErrorCode.none if error is None else error.code,
+        error_message=None if error is None else error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -28,10 +28,10 @@ class ApiDispatcher:
         self._port: Final = port
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._handlers: dict[int, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
-        REQUEST_LOG.when_switched(self._forget_handlers)
+        REQUEST_LOG.tell(self)
 
-    def _forget_handlers(self) -> None:
-        """Those to come are written down, or not any more."""
+    def requests_are_logged(self) -> None:
+        """Handlers are looked up anew: those that write down what they are asked, or not any more."""
         self._handlers.clear()
 
     def schema_of(self, header: RequestHeader) -> Schema:

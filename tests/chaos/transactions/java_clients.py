@@ -1,11 +1,10 @@
 """A writer, a copier and a reader of Apache Kafka's Java client, in a process that tells of every event in a line."""
 
-import json
-import subprocess
 import threading
 from pathlib import Path
 from typing import Any, Final
 
+from tests.chaos.java_process import JavaProcess
 from tests.chaos.load import ANSWERS_S_MAX
 from tests.chaos.transactions import load
 from tests.chaos.transactions.history import Outcome, TransactionHistory
@@ -15,7 +14,6 @@ READER: Final = "the committed reader of Java"
 _WRITER: Final = "Java, writer"
 _COPIER: Final = "Java, copier"
 _SOURCE: Final = Path(__file__).parent.parent / "java" / "TransactionalClients.java"
-_END_S_MAX: Final = 30.0
 _OUTCOMES: Final = {
     "committed": Outcome.COMMITTED,
     "aborted": Outcome.ABORTED,
@@ -23,7 +21,7 @@ _OUTCOMES: Final = {
 }
 
 
-class JavaTransactions:
+class JavaTransactions(JavaProcess):
     def __init__(self, libs: Path, bootstrap: str, history: TransactionHistory, log: Path) -> None:
         self._history: Final = history
         writer, copier = history.new_writer(_WRITER), history.new_writer(_COPIER, copies=True)
@@ -43,19 +41,9 @@ class JavaTransactions:
             *load.RECORDS_OF_A_TRANSACTION,
         ]
         names = [bootstrap, load.LEDGER, load.COPIES, load.GROUP, _WRITER, _COPIER]
-        self._command: Final = [*java_command(libs, _SOURCE), *names, *map(str, numbers)]
-        self._log: Final = log
-        self._process: subprocess.Popen[str] | None = None
         self._produced: Final = threading.Event()
         self._copied: Final = threading.Event()
-        self._listener: Final = threading.Thread(target=self._listen, name="java transactions", daemon=True)
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
-            )
-        self._listener.start()
+        super().__init__("java transactions", [*java_command(libs, _SOURCE), *names, *map(str, numbers)], log)
 
     def finish_producing(self) -> None:
         self._finish("produced", self._produced)
@@ -64,29 +52,9 @@ class JavaTransactions:
         self._finish("copied", self._copied)
 
     def _finish(self, what: str, done: threading.Event) -> None:
-        assert self._process is not None and self._process.stdin is not None, "it was started"
-        self._process.stdin.write(f"{what}\n")
-        self._process.stdin.flush()
+        self._tell(what)
         if not done.wait(ANSWERS_S_MAX):
             self._complain(f"a transaction that does not end {ANSWERS_S_MAX:g} s after the last fault")
-
-    def stop(self) -> None:
-        if self._process is None:
-            return
-        assert self._process.stdin is not None, "it is a pipe"
-        self._process.stdin.close()
-        try:
-            self._process.wait(_END_S_MAX)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-        self._listener.join()
-
-    def _listen(self) -> None:
-        assert self._process is not None and self._process.stdout is not None, "it was started"
-        for line in self._process.stdout:
-            self._note(json.loads(line))
-        if self._process.wait() != 0:
-            self._complain(f"the process ended with {self._process.returncode}: see {self._log}")
 
     def _note(self, event: dict[str, Any]) -> None:
         match event["event"]:

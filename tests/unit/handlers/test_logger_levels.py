@@ -88,12 +88,12 @@ def test_who_serves_is_told_once_it_is_switched() -> None:
     class Server:
         told = 0
 
-        def switched(self) -> None:
+        def requests_are_logged(self) -> None:
             self.told += 1
 
     server, gone = Server(), Server()
-    REQUEST_LOG.when_switched(server.switched)
-    REQUEST_LOG.when_switched(gone.switched)
+    REQUEST_LOG.tell(server)
+    REQUEST_LOG.tell(gone)
     del gone
     REQUEST_LOG.choose(False, frozenset({"a"}), frozenset())
     REQUEST_LOG.choose(False, frozenset({"a", "b"}), frozenset())

@@ -14,17 +14,24 @@ from odradek.console.readings.table import Column, Row, counted, inert
 PARTITIONS_MAX = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopic:
+@dataclass(frozen=True, slots=True)
+class _OfTopic:
     topic: str
-    partitions: int | None
-    replication_factor: int | None
-    configs: Mapping[str, str]
-    name: str = "Create topic"
 
     @property
     def target(self) -> str:
         return f"topic {self.topic}"
+
+    def details(self) -> dict[str, object]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic(_OfTopic):
+    partitions: int | None
+    replication_factor: int | None
+    configs: Mapping[str, str]
+    name: str = "Create topic"
 
     def details(self) -> dict[str, object]:
         return {
@@ -66,16 +73,8 @@ class CreateTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopic:
-    topic: str
+class DeleteTopic(_OfTopic):
     name: str = "Delete topic"
-
-    @property
-    def target(self) -> str:
-        return f"topic {self.topic}"
-
-    def details(self) -> dict[str, object]:
-        return {}
 
     def preview(self, cluster: Cluster) -> Preview:
         layout = _layout(cluster, self.topic)
@@ -91,16 +90,8 @@ class DeleteTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class PurgeTopic:
-    topic: str
+class PurgeTopic(_OfTopic):
     name: str = "Purge topic"
-
-    @property
-    def target(self) -> str:
-        return f"topic {self.topic}"
-
-    def details(self) -> dict[str, object]:
-        return {}
 
     def preview(self, cluster: Cluster) -> Preview:
         layout = _layout(cluster, self.topic)
@@ -118,15 +109,10 @@ class PurgeTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class AddPartitions:
-    topic: str
+class AddPartitions(_OfTopic):
     count: int
     """How many there shall be."""
     name: str = "Add partitions"
-
-    @property
-    def target(self) -> str:
-        return f"topic {self.topic}"
 
     def details(self) -> dict[str, object]:
         return {"partitions": self.count}

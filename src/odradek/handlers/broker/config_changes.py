@@ -11,6 +11,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, Operation, altered_broker_configs, check_broker_configs
+from odradek.handlers.config_operations import answer_of
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.handlers.logger_levels import change_levels, node_id_of
 from odradek.metadata.image import (
@@ -88,16 +89,6 @@ def _check_broker(name: str, changes: Sequence[Change], broker: BrokerPort) -> N
         altered_broker_configs(stored, changes),
         per_broker=bool(name),
         changed={change.name for change in changes},
-    )
-
-
-def answer_of(context: RequestContext, resource: Message, error: KafkaError | None) -> Message:
-    return context.new(
-        "AlterConfigsResourceResponse",
-        error_code=ErrorCode.none if error is None else error.code,
-        error_message=None if error is None else error.message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
     )
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.handlers.config_operations import changes_of
+from odradek.handlers.config_operations import answer_of, changes_of
 from odradek.handlers.context import ControllerNodePort, RequestContext
 from odradek.handlers.logger_levels import change_levels
 from odradek.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
@@ -31,12 +31,12 @@ async def handle(request: Message, context: RequestContext, node: ControllerNode
     for resource in request.resources:
         if resource.resource_type not in _KNOWN_TYPES:
             error = KafkaError(ErrorCode.unsupported_version, f"Unknown resource type {resource.resource_type}.")
-            refused[_name_of(resource)] = _answer(context, resource, error)
+            refused[_name_of(resource)] = answer_of(context, resource, error)
         elif resource.resource_type == RESOURCE_BROKER_LOGGER:
-            loggers.append(_answer(context, resource, _change_loggers(resource, request, context, node)))
+            loggers.append(answer_of(context, resource, _change_loggers(resource, request, context, node)))
         elif counts[_name_of(resource)] > 1:
             error = KafkaError(ErrorCode.invalid_request, "Duplicate resource.")
-            refused[_name_of(resource)] = _answer(context, resource, error)
+            refused[_name_of(resource)] = answer_of(context, resource, error)
         else:
             remaining.append(resource)
     decided: tuple[Message, ...] = ()
@@ -61,13 +61,3 @@ def _change_loggers(
     except KafkaError as error:
         return error
     return None
-
-
-def _answer(context: RequestContext, resource: Message, error: KafkaError | None) -> Message:
-    return context.new(
-        "AlterConfigsResourceResponse",
-        error_code=ErrorCode.none if error is None else error.code,
-        error_message=None if error is None else error.message,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
