@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.cluster.real_cluster import COMBINED, Member, RealCluster, real_cluster, wait_for
-from tests.cluster.test_transactions import PARTITIONS, PROPERTIES, committed, create
+from tests.cluster.real_cluster import COMBINED, REPLICATED_COORDINATORS, Member, RealCluster, real_cluster, wait_for
+from tests.cluster.test_transactions import PARTITIONS, committed, create
 from tests.kafka.java_program import java_command
 
 SOURCE = Path(__file__).parent.parent / "kafka" / "java" / "WordCount.java"
@@ -129,7 +129,7 @@ def counts_by_word(values: Iterable[bytes]) -> dict[str, list[int]]:
 def test_words_are_counted_exactly(streams_libs: Path, tmp_path: Path) -> None:
     roles = dict.fromkeys((1, 2, 3), COMBINED)
     choice = random.Random(6)
-    with real_cluster(tmp_path / "cluster", roles, properties=PROPERTIES | MORE_PROPERTIES) as cluster:
+    with real_cluster(tmp_path / "cluster", roles, properties=REPLICATED_COORDINATORS | MORE_PROPERTIES) as cluster:
         create(cluster, "input", "output")
         counting = Counting(streams_libs, tmp_path / "application", cluster)
         counting.start()

@@ -187,15 +187,15 @@ def test_logs_and_snapshots_of_the_metadata(quorum: QuorumNodes, tools: KafkaToo
     assert "LeaderChange" in dumped
     assert "KRaftVoters" in dumped
     assert f'"name":"{TOPIC}"' in dumped
-    # The shell wants the directory for itself: it is shown a copy.
+    # The shell wants the directory for itself: it is shown a copy. It waits until the file is read and not until the
+    # image of it is there: on a busy machine it shows an empty one, and is asked again.
     snapshot = Path(shutil.copy(max(metadata.glob("*.checkpoint")), tmp_path))
     dumped = tools.dump_log(snapshot, arguments=["--cluster-metadata-decoder"])
     assert dumped.count("SnapshotHeader") == dumped.count("SnapshotFooter") == 1
-    assert TOPIC in tools.metadata_shell(snapshot, "ls", "/image/topics/byName").split()
-    registered = tools.metadata_shell(snapshot, "tree", "/image/cluster")
-    assert f"port={quorum.voter.port}" in registered
-    assert f"port={quorum.controller.controller_port}" in registered
-    assert "4.3-IV0" in tools.metadata_shell(snapshot, "tree", "/image/features")
+    wait_for(lambda: TOPIC in tools.metadata_shell(snapshot, "ls", "/image/topics/byName").split())
+    ports = {f"port={quorum.voter.port}", f"port={quorum.controller.controller_port}"}
+    wait_for(lambda: ports <= set(re.findall(r"port=\d+", tools.metadata_shell(snapshot, "tree", "/image/cluster"))))
+    wait_for(lambda: "4.3-IV0" in tools.metadata_shell(snapshot, "tree", "/image/features"))
 
 
 @pytest.mark.parametrize("asked", ["broker", "active controller", "other controller"])

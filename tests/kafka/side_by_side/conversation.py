@@ -107,7 +107,7 @@ class Conversation:
         return topic_id
 
     def remember_topic(self, name: str) -> None:
-        """The topic goes when the conversation ends."""
+        """The topic goes when the conversation ends: who creates it waits until the broker knows it."""
         self._created.append(name)
 
     def new_producer(self) -> tuple[int, int]:

@@ -44,6 +44,7 @@ def create_topics_versions(talk: Conversation) -> None:
         if version == 7:
             talk.names.uuid(response.topics[0].topic_id, "<id of made-v7>")
         talk.write(f"create_topics v{version}: two partitions and a config", response)
+        talk.until_partitions(f"made-v{version}", 2)
     talk.ask_each_version("a topic that exists", Api.CREATE_TOPICS, _create(_new("made-v7")))
     defaults = _create(_new("by-default", partitions=-1, replicas=-1), validate_only=True)
     talk.ask_each_version("defaults, only validated", Api.CREATE_TOPICS, defaults, start=4)
@@ -112,6 +113,7 @@ def create_topics_configs_answered(talk: Conversation) -> None:
     response = talk.ask_quietly(Api.CREATE_TOPICS, _create(_new("configured", configs=configs)))
     talk.names.uuid(response.topics[0].topic_id, "<id of configured>")
     talk.write("create_topics v7: the configs in the answer", response)
+    talk.until_partitions("configured", 1)
 
 
 @scenario
