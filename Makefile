@@ -11,8 +11,8 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.installed-fast ## start a cluster on this machine (PORT=9092, BROKERS=1, DATA_DIR=odradek-data)
-	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS))
+run: $(VENV)/.installed-fast $(VENV)/.installed-console ## start a cluster on this machine, and its console (PORT=9092, BROKERS=1, DATA_DIR=odradek-data, CONSOLE_PORT=8080)
+	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CONSOLE_PORT),--console-port $(CONSOLE_PORT))
 
 test: $(VENV)/.installed-test ## run every test; what a missing component takes away is named at the end (ARGS="-k fetch")
 	@$(BIN)/python -m pytest --numprocesses 3 $(ARGS)

@@ -40,7 +40,7 @@ def local_broker(directory: Path) -> Iterator[LocalBroker]:
     log_file = directory / "up.log"
     command = [
         str(Path(sys.executable).with_name("odradek")),
-        *("up", "--brokers", "1", "--port", str(free_port()), "--data-dir", str(directory / "cluster")),
+        *("up", "--brokers", "1", "--no-console", "--port", str(free_port()), "--data-dir", str(directory / "cluster")),
     ]
     with log_file.open("wb") as output:
         try:

@@ -31,7 +31,7 @@ def free_row(count: int = 2) -> int:
 @contextmanager
 def up(data_dir: Path, port: int, *options: str, brokers: int = 1) -> Iterator[subprocess.Popen[str]]:
     """`odradek up`, once it says that so many brokers are ready."""
-    command = [*ODRADEK, "up", "--data-dir", str(data_dir), "--port", str(port), *options]
+    command = [*ODRADEK, "up", "--no-console", "--data-dir", str(data_dir), "--port", str(port), *options]
     addresses = ",".join(f"127.0.0.1:{port + number}" for number in range(brokers))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

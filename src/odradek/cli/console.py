@@ -7,16 +7,15 @@ from typing import Annotated
 
 import typer
 
+from odradek.cli.console_beside import DEFAULT_PORT, MISSING
 from odradek.cli.errors import UserError
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from odradek.client.address import parse_bootstrap
 
-_MISSING = "the console is not installed here: pip install 'odradek[console]'"
-
 
 def command(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: any that is free.")] = 8080,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: any that is free.")] = DEFAULT_PORT,
     host: Annotated[
         str,
         typer.Option("--host", metavar="ADDRESS", help="Where to listen; elsewhere only with password and TLS."),
@@ -33,6 +32,9 @@ def command(
         Path | None,
         typer.Option("--audit-log", metavar="FILE", help="Where changes are written down."),
     ] = None,
+    attached: Annotated[
+        bool, typer.Option("--attached", hidden=True, help="Say `ready ADDRESS`, and end when standard input does.")
+    ] = False,
 ) -> None:
     """Serve a web page to see and run a cluster with: any Kafka cluster."""
     try:
@@ -41,7 +43,7 @@ def command(
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("odradek"):
             raise
-        raise UserError(_MISSING) from None
+        raise UserError(MISSING) from None
     try:
         addresses = parse_bootstrap(bootstrap)
     except ValueError as error:
@@ -59,5 +61,6 @@ def command(
             password=None if password_file is None else settings.read_password(password_file),
             certificate=tls_certificate,
             private_key=tls_key,
+            is_attached=attached,
         )
     )

@@ -37,7 +37,7 @@ def _free_ports(first_client_port: int, distance: int, taken: Collection[int]) -
     if first_client_port + distance + CONTROLLER_DISTANCE > _HIGHEST:
         distance = -distance
     for port in range(first_client_port + distance, _HIGHEST + 1):
-        if port not in taken and _is_free(port):
+        if port not in taken and is_free(port):
             yield port
     raise UserError("there are no free ports beside those of the brokers: choose a lower --port")
 
@@ -77,7 +77,7 @@ def _advice(config: NodeConfig, listener: Listener) -> str:
     return "choose another --port"
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
     try:
         _try(HOST, port)
     except OSError:

@@ -35,7 +35,7 @@ class NodeEnded(Exception):
 
 class Supervisor:
     """`serves` asks, in a thread, whether the cluster answers as it should, once every node said that it is ready;
-    `while_starting` is done in a thread until then.
+    `while_starting` is done in a thread until then, and `beside` from then on, until the nodes are stopped.
 
     Until then the end of one node is the end of all; later the others go on, and the last one ends it.
     """
@@ -48,6 +48,7 @@ class Supervisor:
         serves: Callable[[], None],
         on_ready: Callable[[], None],
         while_starting: Callable[[], None] = lambda: None,
+        beside: Callable[[], Coroutine[object, object, None]] | None = None,
         options: Sequence[str] = (),
         command: Sequence[str] = (sys.executable, "-m", "odradek", "start"),
     ) -> None:
@@ -56,9 +57,11 @@ class Supervisor:
         self._serves: Final = serves
         self._on_ready: Final = on_ready
         self._while_starting: Final = while_starting
+        self._beside: Final = beside
         self._command: Final = command
         self._options: Final = options
         self._running: list[_RunningNode] = []
+        self._companion: asyncio.Task[None] | None = None
         self._stop_requested: Final = asyncio.Event()
         self._kill_requested: Final = asyncio.Event()
 
@@ -72,6 +75,8 @@ class Supervisor:
             await self._until_stopped(self._become_ready())
             if not self._stop_requested.is_set():
                 self._on_ready()
+                if self._beside is not None:
+                    self._companion = asyncio.create_task(self._beside())
                 await self._watch()
         finally:
             await self._stop_all()
@@ -144,6 +149,8 @@ class Supervisor:
         reminder = asyncio.get_running_loop().call_later(
             SLOW_STOP_S, say, "still stopping; Ctrl-C once more ends the nodes at once"
         )
+        if self._companion is not None:
+            self._companion.cancel()
         first = [node for node in self._running if node.files.node_id in self._stop_first]
         for node in first:
             node.send(signal.SIGTERM)
@@ -155,6 +162,8 @@ class Supervisor:
         reminder.cancel()
         for node in self._running:
             node.files.pid.unlink(missing_ok=True)
+        if self._companion is not None:
+            await asyncio.wait((self._companion,))
 
     async def _wait_for(self, nodes: Sequence["_RunningNode"], patience_s: float | None) -> None:
         """Until they have ended, or are ended because nobody wants to wait, or the patience is over."""

@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from odradek.cli.console_beside import DEFAULT_PORT as CONSOLE_PORT
+from odradek.cli.console_beside import MISSING, ConsoleBeside, check_console_port, is_installed
 from odradek.cli.errors import UserError
 from odradek.cli.node_files import NodeFiles
 from odradek.cli.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
@@ -45,12 +47,24 @@ def command(
     ),
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete what is there, and begin anew.")] = False,
     log_format: LogFormatOption = LogFormat.TEXT,
+    console: Annotated[
+        bool, typer.Option("--console/--no-console", help="A web page beside the cluster, where it is installed.")
+    ] = True,
+    console_port: Annotated[
+        int | None,
+        typer.Option(
+            "--console-port", min=0, max=65535, help=f"Of that page: {CONSOLE_PORT} if it is free, else any that is."
+        ),
+    ] = None,
 ) -> None:
     """Start a cluster on this machine and keep watch over it, until Ctrl-C or SIGTERM.
 
     Brokers are controllers too: one of them below three, else the first three. With --controllers they are not.
     """
     data_dir = Path(os.path.abspath(data_dir))
+    opens_console = console and is_installed()
+    if opens_console:
+        check_console_port(console_port)
     try:
         configs = set_up(data_dir, brokers, controllers, port, fresh=fresh)
     except OSError as error:
@@ -64,8 +78,9 @@ def command(
         # Brokers leave through the controllers: those that are nothing else go first.
         stop_first={number for number, config in configs.items() if not config.is_controller},
         serves=lambda: wait_for_brokers(bootstrap, ids),
-        on_ready=lambda: _print_ready(bootstrap),
+        on_ready=lambda: _print_ready(bootstrap, lacks_console=console and not opens_console),
         while_starting=_import_client,
+        beside=ConsoleBeside(data_dir, bootstrap, console_port).run if opens_console else None,
         options=() if log_format is LogFormat.TEXT else ("--log-format", log_format),
     )
     try:
@@ -133,7 +148,7 @@ def _import_client() -> None:
     import odradek.client.cluster  # noqa: F401
 
 
-def _print_ready(bootstrap: list[Address]) -> None:
+def _print_ready(bootstrap: list[Address], *, lacks_console: bool) -> None:
     addresses = ",".join(map(str, bootstrap))
     program = _program()
     option = "" if str(bootstrap[0]) == DEFAULT_BOOTSTRAP else f" -b {bootstrap[0]}"
@@ -142,6 +157,8 @@ def _print_ready(bootstrap: list[Address]) -> None:
     print(f"  {program} topic create greetings{option}")
     print(f"  {program} produce greetings hello{option}")
     print(f"  {program} consume greetings{option}", flush=True)
+    if lacks_console:
+        print(MISSING, flush=True)
 
 
 def _program() -> str:

@@ -2,6 +2,8 @@
 
 import logging
 import socket
+import sys
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -55,7 +57,17 @@ def serve(settings: Settings) -> None:
         ssl_keyfile=settings.private_key,
         timeout_graceful_shutdown=1,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    server = uvicorn.Server(config)
+    if settings.is_attached:
+        print(f"ready {scheme}://{address}/", flush=True)
+        threading.Thread(target=_end_with_input, args=(server,), daemon=True).start()
+    server.run(sockets=[listening])
+
+
+def _end_with_input(server: uvicorn.Server) -> None:
+    while sys.stdin.buffer.read(1024):
+        continue
+    server.should_exit = True
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -18,6 +18,8 @@ class Settings:
     password: str | None = None
     certificate: Path | None = None
     private_key: Path | None = None
+    is_attached: bool = False
+    """Somebody started it who hears from it on standard output, and whose end is the end of standard input."""
 
     @property
     def is_encrypted(self) -> bool:

@@ -200,3 +200,25 @@ def test_a_cluster_that_does_not_answer_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(LookupError):
         run([files], lambda: None, serves=refuse)
     assert not files.pid.exists()
+
+
+def test_what_is_beside_the_nodes_begins_when_they_serve_and_ends_with_them(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    async def beside() -> None:
+        order.append("beside")
+        try:
+            stop_me()
+            await asyncio.Event().wait()
+        finally:
+            order.append("ended")
+
+    supervisor = Supervisor(
+        [node(tmp_path, READY_THEN_WAIT)],
+        serves=lambda: order.append("asked"),
+        on_ready=lambda: order.append("ready"),
+        beside=beside,
+        command=COMMAND,
+    )
+    asyncio.run(supervisor.run())
+    assert order == ["asked", "ready", "beside", "ended"]
