@@ -63,6 +63,12 @@ def ask_coordinators(
     return cluster.retry(what, attempt)
 
 
+def find_coordinator(cluster: Cluster, kind: CoordinatorType, key: str) -> Coordinator:
+    """Asks once. Raises KafkaError, also for what may pass."""
+    (found,) = _by_coordinator(cluster, kind, (key,))
+    return found
+
+
 def ask_every_broker(
     cluster: Cluster, what: str, ask: Callable[[int], Sequence[T]], on_answer: Callable[[int], None]
 ) -> list[T]:

@@ -1,11 +1,13 @@
 """Writing records: gathered into batches, sent to the partitions' leaders, and sent again until they are stored.
 
-With acks=all the producer is idempotent: a batch that is sent again because its answer was lost is stored once.
+With acks=all the producer is idempotent: a batch that is sent again because its answer was lost is stored once. With a
+transaction all is written into that; its end is somebody else's.
 """
 
 import random
 from collections import deque
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -17,6 +19,7 @@ from odradek.client.connection import milliseconds
 from odradek.client.errors import NotSupportedByBroker, UnknownPartition
 from odradek.client.layout import TopicLayout
 from odradek.client.partitioner import partition_of_key
+from odradek.client.producer_transactions import Membership, add_partitions
 from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from odradek.records.builder import build_batch
@@ -27,6 +30,8 @@ PRODUCE: Final = 0
 INIT_PRODUCER_ID: Final = 22
 # Version 6 belongs to two-phase commit and is not stable in Apache Kafka 4.3.
 _INIT_PRODUCER_ID_HIGHEST: Final = 5
+# Later ones add their partitions to the transaction by themselves, where epochs rise with its end.
+_LAST_THAT_DOES_NOT_ADD: Final = 11
 
 ACKS_ALL: Final = -1
 # A quarter of what a topic takes by default (max.message.bytes).
@@ -51,8 +56,18 @@ class _Batch:
 
 
 class Producer:
-    def __init__(self, cluster: Cluster, *, acks: int = ACKS_ALL, compression: Compression = Compression.NONE) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        acks: int = ACKS_ALL,
+        compression: Compression = Compression.NONE,
+        transaction: Membership | None = None,
+    ) -> None:
+        """`transaction`: nothing was written to it yet."""
         self._cluster: Final = cluster
+        self._transaction: Final = transaction
+        self._added: set[TopicPartition] = set()
         self._acks: Final = acks
         self._compression: Final = compression
         self._layouts: dict[str, TopicLayout] = {}
@@ -122,11 +137,15 @@ class Producer:
             producer_id=self._producer_id,
             producer_epoch=self._producer_epoch,
             base_sequence=sequence,
+            is_transactional=self._transaction is not None,
         )
         self._ready.append(_Batch(target, data, len(records)))
 
     def _initialise(self) -> None:
         self._is_initialised = True
+        if self._transaction is not None:
+            self._producer_id, self._producer_epoch = self._transaction.producer
+            return
         if self._acks != ACKS_ALL:
             return
 
@@ -157,6 +176,8 @@ class Producer:
         for batch in self._ready:
             chosen.setdefault(batch.partition, batch)
         stored: dict[TopicPartition, Stored] = {}
+        if self._transaction is not None and not self._transaction.epochs_rise:
+            self._add_partitions(self._transaction, chosen.keys() - self._added)
 
         def attempt() -> None:
             waiting = [batch for partition, batch in chosen.items() if partition not in stored]
@@ -175,6 +196,11 @@ class Producer:
         self._ready = deque(batch for batch in self._ready if id(batch) not in sent)
         return [stored[partition] for partition in chosen]
 
+    def _add_partitions(self, transaction: Membership, new: AbstractSet[TopicPartition]) -> None:
+        if new:
+            add_partitions(self._cluster, transaction, new)
+            self._added |= new
+
     def _leader(self, partition: TopicPartition) -> int:
         leader = self._layout(partition.topic).partitions[partition.partition].leader
         if leader < 0:
@@ -185,7 +211,8 @@ class Producer:
     def _send(self, leader: int, batches: list[_Batch], stored: dict[TopicPartition, Stored]) -> None:
         address = self._cluster.address_of(leader)
         connection = self._cluster.connection(address)
-        chosen = connection.schema(PRODUCE)
+        adds = self._transaction is None or self._transaction.epochs_rise
+        chosen = connection.schema(PRODUCE, highest=None if adds else _LAST_THAT_DOES_NOT_ADD)
         request = self._request(chosen, batches)
         by_target = {batch.partition: batch for batch in batches}
         try:
@@ -212,7 +239,7 @@ class Producer:
             )
         return chosen.new(
             "ProduceRequest",
-            transactional_id=None,
+            transactional_id=None if self._transaction is None else self._transaction.transactional_id,
             acks=self._acks,
             timeout=milliseconds(self._cluster.timeout_s * 1000),
             topic_data=tuple(

@@ -4,7 +4,7 @@ lost. Every row must become visible once, and nothing may stay open.
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -19,15 +19,17 @@ from odradek.spark.exactly_once.requests import (
     Fenced,
     InitProducer,
     ListOpen,
+    NextTicket,
     NotMyTurn,
     OutcomeUnknown,
     ReadState,
     Request,
+    TakeTicket,
     WriteRows,
     WriteState,
 )
 from odradek.spark.exactly_once.states import Prepared, Producer, State, from_json, to_json
-from odradek.spark.exactly_once.task import Attempt, write_batch
+from odradek.spark.exactly_once.task import write_batch
 
 SINK = "totals"
 BATCHES = 5
@@ -57,6 +59,7 @@ class Brokers:
     visible: list[Row] = field(default_factory=list)
     late: list[tuple[Request, list[Row]]] = field(default_factory=list)
     producer_ids: list[int] = field(default_factory=list)
+    tickets: int = 17
 
     def handle(self, request: Request, rows: list[Row]) -> Any:
         """Raises OutcomeUnknown now and then: what was asked for is done then, or not, or later."""
@@ -88,10 +91,17 @@ class Brokers:
             case ReadState():
                 return None if self.state is None else from_json(self.state)
             case WriteState(sink, producer, state):
-                if self.transactions[sink].producer != producer:
+                own = self.transactions[sink]
+                if own.producer != producer:
                     raise Fenced
                 self.state = to_json(state)
-                return None
+                self._complete(own, True)
+                return own.producer
+            case NextTicket():
+                return self.tickets
+            case TakeTicket():
+                self.tickets += 1
+                return self.tickets - 1
             case ListOpen(prefix):
                 found = [
                     Prepared(name, one.producer)
@@ -258,11 +268,9 @@ class Spark:
                 if succeeded:
                     reports.append(succeeded[0].result)
                 elif all(one.is_over for one in tried) or (self._faults and self.random.random() < 0.05):
-                    stage_attempt, number = divmod(len(tried), 2)
                     rows = [(batch, partition * 10 + number) for number in range(partition)]
-                    steps = write_batch(
-                        generation, batch, "query-1", Attempt(partition, stage_attempt, number), has_rows=bool(rows)
-                    )
+                    attempt = sum(map(len, attempts))
+                    steps = write_batch(generation, batch, "query-1", attempt, has_rows=bool(rows))
                     tried.append(self.start(steps, rows))
             if len(reports) == PARTITIONS:
                 return reports
@@ -350,7 +358,7 @@ def test_a_name_that_another_query_has() -> None:
     begun = Process(spark.brokers, driver.begin(SINK))
     while not begun.is_over:
         begun.step()
-    other = Process(spark.brokers, write_batch(begun.result, 0, "query-2", Attempt(0, 0, 0), has_rows=True))
+    other = Process(spark.brokers, write_batch(begun.result, 0, "query-2", 0, has_rows=True))
     other.step()
     assert isinstance(other.failure, NotMyTurn)
     assert "belongs to another query" in str(other.failure)
@@ -393,7 +401,7 @@ def test_ids_given_away_again_after_a_driver_died_are_found(monkeypatch: pytest.
         before = yield from driver.until_known(ReadState(sink))
         generation = yield from original(sink)
         pool = before.pool if isinstance(before, driver.Begun) else generation.pool
-        return Generation(sink, generation.number, generation.producer, pool)
+        return replace(generation, pool=pool)
 
     monkeypatch.setattr(driver, "begin", generous)
     assert find()
@@ -410,14 +418,25 @@ def test_a_driver_that_aborts_its_successors_transactions_is_found(monkeypatch: 
 
 
 def test_a_name_that_is_asked_for_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "fresh_name", lambda sink, number, *others: f"{sink}.task.{number}.{others[0]}")
+    monkeypatch.setattr(task, "fresh_name", lambda sink, number, *others: f"{sink}.task.{number}.{others[0] % 3}")
     assert find()
 
 
 def test_asking_again_for_an_id_without_an_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def insistent(generation: Generation, attempt: Attempt) -> Iterator[Any]:
-        name = task.fresh_name(generation.sink, generation.number, *attempt, 0)
+    def insistent(generation: Generation, attempt: int) -> Iterator[Any]:
+        name = task.fresh_name(generation.sink, generation.number, attempt, 0)
         return Prepared(name, (yield from task.until_known(InitProducer(name))))
 
     monkeypatch.setattr(task, "_take_id", insistent)
+    assert find()
+
+
+def test_two_attempts_with_one_entry_of_the_pool_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the partition told which: a stage that is run again has attempts with the numbers of those before."""
+
+    def by_partition(generation: Generation) -> Iterator[Any]:
+        yield TakeTicket(generation.sink)
+        return generation.pool[-1] if generation.pool else None
+
+    monkeypatch.setattr(task, "_listed", by_partition)
     assert find()

@@ -12,6 +12,7 @@ from odradek.spark.exactly_once.requests import (
     Fenced,
     InitProducer,
     ListOpen,
+    NextTicket,
     NotMyTurn,
     ReadState,
     Steps,
@@ -20,12 +21,12 @@ from odradek.spark.exactly_once.requests import (
 )
 from odradek.spark.exactly_once.states import (
     Begun,
-    ByPartition,
     Decided,
     Finished,
     Prepared,
     Producer,
     State,
+    Transactions,
     last_finished,
 )
 
@@ -44,7 +45,9 @@ class Generation:
     sink: str
     number: int
     producer: Producer
-    pool: ByPartition
+    pool: Transactions
+    after: int
+    first_ticket: int
 
 
 def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
@@ -52,7 +55,7 @@ def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
     producer: Producer = yield from until_known(InitProducer(sink))
     state: State | None = yield from until_known(ReadState(sink))
     if isinstance(state, Decided):
-        state = yield from _finish(sink, producer, state, reuse_ids=reuse_ids)
+        producer, state = yield from _finish(sink, producer, state, reuse_ids=reuse_ids)
     begun = Begun(
         number=1 if state is None else state.number + 1,
         query=None if state is None else state.query,
@@ -60,9 +63,10 @@ def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
         pool=state.pool if isinstance(state, Finished) else (),
     )
     # Before anything is aborted: only who could write this was not replaced, and what it read is still so.
-    yield WriteState(sink, producer, begun)
+    producer = yield WriteState(sink, producer, begun)
     yield from _abort_older(sink, begun)
-    return Generation(sink, begun.number, producer, begun.pool)
+    first_ticket: int = yield from until_known(NextTicket(sink))
+    return Generation(sink, begun.number, producer, begun.pool, begun.after, first_ticket)
 
 
 def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reuse_ids: bool = True) -> Steps[None]:
@@ -76,17 +80,18 @@ def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reu
         return
     if state is None or state.number != generation.number:
         raise NotMyTurn(f"another driver of {sink} has taken over")
+    producer = generation.producer
     if isinstance(state, Begun):
         state = Decided(
             number=generation.number,
             query=reports[0].query if reports else state.query,
             batch=batch,
-            winners=tuple(report.prepared for report in reports),
+            winners=tuple(report.prepared for report in reports if report.prepared is not None),
             pool=generation.pool,
         )
-        yield WriteState(sink, generation.producer, state)
+        producer = yield WriteState(sink, producer, state)
     assert isinstance(state, Decided)
-    yield from _finish(sink, generation.producer, state, reuse_ids=reuse_ids)
+    yield from _finish(sink, producer, state, reuse_ids=reuse_ids)
 
 
 def abort(generation: Generation, batch: int, reports: Sequence[Report]) -> Steps[None]:
@@ -107,11 +112,11 @@ def _is_begun(state: State | None, generation: Generation) -> bool:
     return isinstance(state, Begun) and state.number == generation.number
 
 
-def _finish(sink: str, producer: Producer, decided: Decided, *, reuse_ids: bool) -> Steps[Finished]:
+def _finish(sink: str, producer: Producer, decided: Decided, *, reuse_ids: bool) -> Steps[tuple[Producer, Finished]]:
     """Steps 8 and 9; also those of a predecessor."""
-    pool: list[Prepared | None] = []
+    pool: list[Prepared] = []
     for winner in decided.winners:
-        pool.append(None if winner is None else (yield from _commit_one(sink, decided.batch, winner)))
+        pool.append((yield from _commit_one(sink, decided.batch, winner)))
     yield from _abort_others(sink, decided)
     finished = Finished(
         number=decided.number,
@@ -119,8 +124,7 @@ def _finish(sink: str, producer: Producer, decided: Decided, *, reuse_ids: bool)
         batch=decided.batch,
         pool=tuple(pool) if reuse_ids else (),
     )
-    yield WriteState(sink, producer, finished)
-    return finished
+    return (yield WriteState(sink, producer, finished)), finished
 
 
 def _commit_one(sink: str, batch: int, winner: Prepared) -> Steps[Prepared]:
@@ -137,7 +141,7 @@ def _commit_one(sink: str, batch: int, winner: Prepared) -> Steps[Prepared]:
 def _abort_others(sink: str, decided: Decided) -> Steps[None]:
     """What a driver may abort after its decision, seen from a time at which it may have been replaced."""
     given = set(decided.pool)
-    pooled = {one.transactional_id for one in decided.pool if one is not None}
+    pooled = {one.transactional_id for one in decided.pool}
     for one in (yield from until_known(ListOpen(names_of(sink)))):
         number = number_of(sink, one.transactional_id)
         if number == decided.number:
@@ -152,7 +156,7 @@ def _abort_others(sink: str, decided: Decided) -> Steps[None]:
 
 def _abort_older(sink: str, begun: Begun) -> Steps[None]:
     """What nobody is given any more, now that this driver has begun."""
-    kept = {one.transactional_id for one in begun.pool if one is not None}
+    kept = {one.transactional_id for one in begun.pool}
     for one in (yield from until_known(ListOpen(names_of(sink)))):
         if number_of(sink, one.transactional_id) < begun.number and one.transactional_id not in kept:
             yield from _abort_one(one)

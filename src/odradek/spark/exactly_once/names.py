@@ -8,9 +8,11 @@ def names_of(sink: str) -> str:
     return f"{sink}{_SEPARATOR}task{_SEPARATOR}"
 
 
-def fresh_name(sink: str, number: int, partition: int, stage_attempt: int, attempt: int, attempted: int) -> str:
-    """`attempted`: how often this attempt has asked before, without an answer."""
-    return names_of(sink) + _SEPARATOR.join(map(str, (number, partition, stage_attempt, attempt, attempted)))
+def fresh_name(sink: str, number: int, attempt: int, attempted: int) -> str:
+    """`attempt`: Spark's number of a task's attempt, which no other has under one driver. `attempted`: how often it has
+    asked before, without an answer.
+    """
+    return names_of(sink) + _SEPARATOR.join(map(str, (number, attempt, attempted)))
 
 
 def number_of(sink: str, name: str) -> int:

@@ -25,7 +25,7 @@ class ReadState:
 
 @dataclass(frozen=True, slots=True)
 class WriteState:
-    """In a transaction of the sink's own id."""
+    """In a transaction of the sink's own id. Answered by the producer that may write next."""
 
     sink: str
     producer: Producer
@@ -49,6 +49,20 @@ class EndTransaction:
 
 
 @dataclass(frozen=True, slots=True)
+class NextTicket:
+    """Answered by a number that no ticket has had before; later tickets have it or a higher one."""
+
+    sink: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeTicket:
+    """Answered by a number that nobody else gets. Without an answer it is lost."""
+
+    sink: str
+
+
+@dataclass(frozen=True, slots=True)
 class WriteRows:
     """All rows of a task; answered when all are acknowledged."""
 
@@ -56,7 +70,7 @@ class WriteRows:
     producer: Producer
 
 
-Request = InitProducer | ReadState | WriteState | ListOpen | EndTransaction | WriteRows
+Request = InitProducer | ReadState | WriteState | ListOpen | EndTransaction | NextTicket | TakeTicket | WriteRows
 Steps = Generator[Request, Any, T]
 
 

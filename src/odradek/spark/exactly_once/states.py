@@ -20,18 +20,17 @@ class Prepared(NamedTuple):
     producer: Producer
 
 
-# By Spark's partition; None where there is none.
-ByPartition = tuple[Prepared | None, ...]
+Transactions = tuple[Prepared, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A driver is ready for the batch behind `after`; the first attempt of partition p may write as `pool[p]`."""
+    """A driver is ready for the batch behind `after`; whoever draws ticket t may write as `pool[t]`."""
 
     number: int
     query: str | None
     after: int
-    pool: ByPartition
+    pool: Transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +40,8 @@ class Decided:
     number: int
     query: str | None
     batch: int
-    winners: ByPartition
-    pool: ByPartition
+    winners: Transactions
+    pool: Transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ class Finished:
     number: int
     query: str | None
     batch: int
-    pool: ByPartition
+    pool: Transactions
 
 
 State = Begun | Decided | Finished
@@ -93,5 +92,5 @@ def from_json(data: bytes) -> State:
     return kind(**values)
 
 
-def _prepared(form: Any) -> Prepared | None:
-    return None if form is None else Prepared(form[0], Producer(*form[1]))
+def _prepared(form: Any) -> Prepared:
+    return Prepared(form[0], Producer(*form[1]))

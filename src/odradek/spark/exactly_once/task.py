@@ -1,7 +1,6 @@
 """A task's part: to write its rows into a transaction that nobody else can have, unless the batch is done already."""
 
 from itertools import count
-from typing import NamedTuple
 
 from odradek.spark.exactly_once.driver import Generation, Report
 from odradek.spark.exactly_once.names import fresh_name
@@ -11,22 +10,18 @@ from odradek.spark.exactly_once.requests import (
     OutcomeUnknown,
     ReadState,
     Steps,
+    TakeTicket,
     WriteRows,
     until_known,
 )
 from odradek.spark.exactly_once.states import Begun, Decided, Prepared, Producer, State, last_finished
 
 
-class Attempt(NamedTuple):
-    """Where Spark runs this: nobody else has the same under one generation."""
+def write_batch(generation: Generation, batch: int, query: str, attempt: int, *, has_rows: bool) -> Steps[Report]:
+    """Steps 4 to 6. `attempt`: a number that no other attempt has under this generation.
 
-    partition: int
-    stage_attempt: int
-    attempt: int
-
-
-def write_batch(generation: Generation, batch: int, query: str, attempt: Attempt, *, has_rows: bool) -> Steps[Report]:
-    """Steps 4 to 6. Raises Fenced if the batch went on without this attempt."""
+    Raises Fenced if the batch went on without this attempt.
+    """
     sink = generation.sink
     state: State | None = yield from until_known(ReadState(sink))
     if state is not None and state.query not in (None, query):
@@ -43,14 +38,12 @@ def write_batch(generation: Generation, batch: int, query: str, attempt: Attempt
     return Report(prepared, query)
 
 
-def _take_id(generation: Generation, attempt: Attempt) -> Steps[Prepared]:
-    is_first = attempt.stage_attempt == 0 and attempt.attempt == 0
-    if is_first and attempt.partition < len(generation.pool):
-        listed = generation.pool[attempt.partition]
-        if listed is not None:
-            return listed
+def _take_id(generation: Generation, attempt: int) -> Steps[Prepared]:
+    listed = yield from _listed(generation)
+    if listed is not None:
+        return listed
     for attempted in count():
-        name = fresh_name(generation.sink, generation.number, *attempt, attempted)
+        name = fresh_name(generation.sink, generation.number, attempt, attempted)
         try:
             producer: Producer = yield InitProducer(name)
         except OutcomeUnknown:
@@ -58,3 +51,15 @@ def _take_id(generation: Generation, attempt: Attempt) -> Steps[Prepared]:
             continue
         return Prepared(name, producer)
     raise AssertionError("unreachable")
+
+
+def _listed(generation: Generation) -> Steps[Prepared | None]:
+    """The entry of the pool whose number was drawn. Of two attempts at the same rows each draws its own."""
+    if not generation.pool:
+        return None
+    try:
+        ticket: int = yield TakeTicket(generation.sink)
+    except OutcomeUnknown:
+        return None
+    place = ticket - generation.first_ticket
+    return generation.pool[place] if 0 <= place < len(generation.pool) else None
