@@ -16,11 +16,12 @@ from odradek.client.groups import EMPTY, GroupDescription, GroupMember
 from odradek.client.offset_reset import ResetPlan
 from odradek.client.reassignment_plan import Purpose
 from odradek.client.reassignments import Reassignment
-from odradek.console.actions import configs, groups, moves
+from odradek.console.actions import configs, groups, moves, topics
 from odradek.console.actions.action import Refused
 from odradek.console.actions.configs import AlterConfig
 from odradek.console.actions.groups import DeleteGroup, ResetOffsets
-from odradek.console.actions.moves import MovePartitions
+from odradek.console.actions.moves import ChangeReplicas, MovePartitions
+from odradek.console.actions.topics import CloneTopic
 from tests.unit.console.sights import log_dir, partition, sight, topic
 
 FIRST = TopicPartition("orders", 0)
@@ -54,6 +55,10 @@ class Made:
         if not validate_only:
             self.done.append((resource.name, dict(changes), tuple(removals)))
 
+    def create_topic(self, name: str, *, validate_only: bool, **given: Any) -> None:
+        if not validate_only:
+            self.done.append((name, given))
+
     def describe(self, ids: list[str]) -> dict[str, Any]:
         return {ids[0]: self.described}
 
@@ -75,6 +80,7 @@ class Made:
 def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     stand_in = Made()
     monkeypatch.setattr(configs, "Admin", stand_in)
+    monkeypatch.setattr(topics, "Admin", stand_in)
     monkeypatch.setattr(groups, "Admin", stand_in)
     monkeypatch.setattr(groups, "Groups", stand_in)
     monkeypatch.setattr(moves, "Reassignments", stand_in)
@@ -138,6 +144,9 @@ class Layouts:
 
     def layout(self, names: Any) -> Any:
         return sight(topic("orders", partition(0, (1,)), partition(1, (1,))))
+
+    def topics(self, names: Any) -> Any:
+        return self.layout(names).topics
 
 
 KNOWING = cast(Cluster, Layouts())
@@ -230,3 +239,33 @@ def test_unknown_brokers_and_impossible_plans_are_refused(made: Made) -> None:
         MovePartitions(purpose=Purpose(drain=frozenset({9}))).preview(NOBODY)
     with pytest.raises(Refused, match="add brokers, or drain fewer"):
         MovePartitions(purpose=Purpose(drain=frozenset({1, 2}))).preview(NOBODY)
+
+
+@pytest.mark.usefixtures("surveyed")
+def test_replicas_are_added_by_moves_that_were_shown(made: Made) -> None:
+    more = ChangeReplicas(topic="orders", count=3)
+    assert [(row.text("from"), row.text("to")) for row in more.preview(NOBODY).rows] == [
+        ("1, 2", "1, 2, 3"),
+        ("2, 1", "2, 1, 3"),
+    ]
+    more.carry_out(NOBODY)
+    assert made.done == [{FIRST: (1, 2, 3), TopicPartition("orders", 1): (2, 1, 3)}]
+    assert (more.target, more.details()["replicas"]) == ("topic orders", 3)
+    assert ChangeReplicas(topic="orders", count=2).preview(NOBODY).is_empty
+    with pytest.raises(Refused, match="give a number from 1 to 3"):
+        ChangeReplicas(topic="orders", count=4).preview(NOBODY)
+    with pytest.raises(Refused, match="no topic 'gone'"):
+        ChangeReplicas(topic="gone", count=1).preview(NOBODY)
+
+
+def test_a_clone_has_what_was_set_for_the_topic_and_nothing_else(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    inherited = replace(SEEN, name="segment.ms", is_own=False)
+    monkeypatch.setattr(topics, "describe_configs", lambda cluster, resource: [SEEN, inherited])
+    clone = CloneTopic("orders", "orders-copy")
+    with pytest.raises(Refused, match="Look at the preview first"):
+        clone.carry_out(KNOWING)
+    assert clone.preview(KNOWING).sentence == "Creates topic orders-copy with 2 partitions, 1 replica of each."
+    assert clone.carry_out(KNOWING) == "Topic orders-copy is created like orders, without its records."
+    given = {"partitions": 2, "replication_factor": 1, "configs": {"retention.ms": "100"}}
+    assert made.done == [("orders-copy", given)]
+    assert clone.details() == {"like": "orders"} | given

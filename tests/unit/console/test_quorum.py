@@ -1,5 +1,15 @@
-from odradek.client.quorum import QuorumReplica, QuorumStatus
-from odradek.console.readings.quorum import quorum_rows, quorum_sentence
+from dataclasses import replace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from odradek.client.cluster import Cluster
+from odradek.client.quorum import ControllerEndpoint, QuorumReplica, QuorumStatus
+from odradek.console.actions import quorum as actions
+from odradek.console.actions.action import Refused
+from odradek.console.actions.quorum import AddVoter, RemoveVoter
+from odradek.console.readings.quorum import ADD, REMOVE, listener_of, quorum_rows, quorum_sentence
 
 NOW_MS = 1_000_000
 
@@ -39,3 +49,83 @@ def test_who_leads_who_follows_and_who_is_silent() -> None:
         "Node 1 leads in epoch 7; 3 voters, 1 of them silent: no voter more may fail."
         " 90 records of metadata are committed."
     )
+
+
+DIRECTORIES = {node: UUID(int=node) for node in (1, 2, 3)}
+NOBODY = cast(Cluster, object())
+
+
+def dynamic() -> QuorumStatus:
+    """Two voters, and an observer that could be a third."""
+    endpoint = ControllerEndpoint("INNER", "host", 9093)
+    voters = [replace(replica(node, end=9), directory_id=DIRECTORIES[node], endpoints=(endpoint,)) for node in (1, 2)]
+    observer = replace(replica(3, end=4, is_voter=False), directory_id=DIRECTORIES[3])
+    return QuorumStatus(leader_id=1, leader_epoch=1, high_watermark=9, replicas=(*voters, observer))
+
+
+class Quorum:
+    def __init__(self, status: QuorumStatus) -> None:
+        self.status = status
+        self.done: list[Any] = []
+
+    def __call__(self, cluster: Cluster) -> "Quorum":
+        return self
+
+    def describe(self) -> QuorumStatus:
+        return self.status
+
+    def add_voter(self, node: int, directory: UUID, endpoints: Any, *, cluster_id: str | None) -> None:
+        self.done.append((node, directory, tuple(endpoints)))
+
+    def remove_voter(self, node: int, directory: UUID) -> None:
+        self.done.append((node, directory))
+
+
+@pytest.fixture
+def quorum(monkeypatch: pytest.MonkeyPatch) -> Quorum:
+    stand_in = Quorum(dynamic())
+    monkeypatch.setattr(actions, "QuorumAdmin", stand_in)
+    return stand_in
+
+
+def test_a_voter_is_removed_by_the_directory_it_votes_with(quorum: Quorum) -> None:
+    assert [row.actions for row in quorum_rows(quorum.status)] == [(REMOVE,), (REMOVE,), (ADD,)]
+    preview = RemoveVoter(1).preview(NOBODY)
+    assert preview.sentence.startswith("Node 1 votes no more: 1 voter is left, of which 0 may fail.")
+    assert preview.warnings == ["It leads now: another one has to be elected first."]
+    assert preview.typed == "1"
+    RemoveVoter(2).carry_out(NOBODY)
+    assert quorum.done == [(2, DIRECTORIES[2])]
+    with pytest.raises(Refused, match="Node 3 has no vote: the voters are 1, 2"):
+        RemoveVoter(3).preview(NOBODY)
+    quorum.status = replace(quorum.status, replicas=quorum.status.replicas[:1])
+    with pytest.raises(Refused, match="the only voter"):
+        RemoveVoter(1).preview(NOBODY)
+
+
+def test_an_observer_gets_a_vote_at_the_address_that_was_given(quorum: Quorum) -> None:
+    assert listener_of(quorum.status) == "INNER"
+    add = AddVoter(node=3, listener="INNER", address="there:9099")
+    preview = add.preview(NOBODY)
+    assert preview.sentence == "Node 3, at INNER://there:9099, gets a vote: 3 voters then, of which 1 may fail."
+    assert preview.warnings == ["It is 5 records behind: it has to catch up first."]
+    add.carry_out(NOBODY)
+    assert quorum.done == [(3, DIRECTORIES[3], (ControllerEndpoint("INNER", "there", 9099),))]
+
+
+@pytest.mark.parametrize(
+    ("node", "address", "why"),
+    [(2, "h:1", "has a vote already"), (7, "h:1", "has not heard of node 7"), (3, "h:port", "HOST:PORT")],
+)
+def test_who_cannot_vote_is_refused(quorum: Quorum, node: int, address: str, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        AddVoter(node=node, listener="INNER", address=address).preview(NOBODY)
+
+
+def test_voters_that_are_configured_cannot_be_changed_here(quorum: Quorum) -> None:
+    fixed = tuple(replace(one, directory_id=None) for one in quorum.status.replicas)
+    quorum.status = replace(quorum.status, replicas=fixed)
+    assert all(row.actions == () for row in quorum_rows(quorum.status))
+    for action in (RemoveVoter(2), AddVoter(node=3, listener="INNER", address="h:1")):
+        with pytest.raises(Refused, match=r"fixed by controller\.quorum\.voters"):
+            action.preview(NOBODY)

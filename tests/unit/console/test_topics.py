@@ -1,7 +1,15 @@
 from odradek.base.ids import TopicPartition
 from odradek.client.config_description import DescribedConfig
-from odradek.console.inquiries.topics import PartitionOffsets, Readers, ReadingGroup
-from odradek.console.readings.topics import DELETE, Order, config_rows, partition_page, reader_rows, topic_page
+from odradek.console.inquiries.topics import PartitionOffsets, Readers, ReadingGroup, TopicLags
+from odradek.console.readings.topics import (
+    DELETE,
+    Order,
+    config_rows,
+    lags_sentence,
+    partition_page,
+    reader_rows,
+    topic_page,
+)
 from tests.unit.console.sights import log_dir, partition, sight, topic
 
 SEEN = sight(
@@ -11,11 +19,12 @@ SEEN = sight(
     disks={1: (log_dir(orders_0=100, payments_0=9000),), 2: (log_dir(orders_0=80, orders_1=50),)},
     min_isr={"orders": 2},
 )
+LAGS = TopicLags(of_topics={"orders": 1234}, asked=2000, of=2001)
 
 
 def names(**more: object) -> list[str]:
     given: dict[str, object] = {"search": "", "with_internal": False, "order": Order.NAME, "page": 1}
-    return [row.key for row in topic_page(SEEN, **(given | more)).items]  # type: ignore[arg-type]
+    return [row.key for row in topic_page(SEEN, None, **(given | more)).items]  # type: ignore[arg-type]
 
 
 def test_topics_are_searched_and_sorted() -> None:
@@ -27,7 +36,7 @@ def test_topics_are_searched_and_sorted() -> None:
 
 
 def test_a_topic_is_told_with_its_sizes_and_state() -> None:
-    orders, payments = topic_page(SEEN, search="", with_internal=False, order=Order.NAME, page=1).items
+    orders, payments = topic_page(SEEN, LAGS, search="", with_internal=False, order=Order.NAME, page=1).items
     assert [orders.text(name) for name in ("state", "partitions", "replicas", "size", "stored")] == [
         "1 below min ISR",
         "2",
@@ -36,11 +45,13 @@ def test_a_topic_is_told_with_its_sizes_and_state() -> None:
         "230 B",
     ]
     assert payments.text("state") == "in sync"
+    assert (orders.text("lag"), payments.text("lag")) == ("1,234", "nobody reads")
+    assert lags_sentence(LAGS) == "Lag is of the first 2,000 of 2,001 groups."
     assert payments.actions == (DELETE,)
 
 
 def test_the_clusters_own_topics_cannot_be_deleted_from_the_list() -> None:
-    internal, *_ = topic_page(SEEN, search="", with_internal=True, order=Order.NAME, page=1).items
+    internal, *_ = topic_page(SEEN, LAGS, search="", with_internal=True, order=Order.NAME, page=1).items
     assert internal.actions == ()
 
 
@@ -56,7 +67,7 @@ def test_partitions_have_their_offsets_once_they_are_known() -> None:
 
 def test_ten_thousand_topics_make_one_page_of_rows() -> None:
     seen = sight(*(topic(f"t-{number:05}", partition(0, (1,))) for number in range(10_000)))
-    page = topic_page(seen, search="t-", with_internal=False, order=Order.SIZE, page=400)
+    page = topic_page(seen, None, search="t-", with_internal=False, order=Order.SIZE, page=400)
     assert (len(page.items), page.count, page.items[-1].key) == (25, 400, "t-09999")
 
 

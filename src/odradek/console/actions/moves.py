@@ -9,6 +9,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.placement import PlacedPartition, loads_of, skew_of
 from odradek.client.reassignment_plan import CannotPlan, Move, Purpose, plan_moves
 from odradek.client.reassignments import Reassignments
+from odradek.client.replica_count import plan_replica_count
 from odradek.client.survey import Survey, survey
 from odradek.client.throttles import ReplicationThrottles
 from odradek.console.actions.action import Preview, Refused
@@ -43,10 +44,7 @@ class MovePartitions:
     def preview(self, cluster: Cluster) -> Preview:
         found = survey(cluster)
         ongoing = {move.partition for move in Reassignments(cluster).ongoing()}
-        if self.wanted is not None:
-            self._moves = _moves_to(self.wanted, found)
-        else:
-            self._moves = self._planned(found)
+        self._moves = self._planned(found)
         for move in self._moves:
             if move.partition in ongoing:
                 raise Refused(f"{inert(str(move.partition))} is being moved already: wait, or cancel that first.")
@@ -69,6 +67,8 @@ class MovePartitions:
         return _told(len(self._moves), "on the way", refused)
 
     def _planned(self, found: Survey) -> list[Move]:
+        if self.wanted is not None:
+            return _moves_to(self.wanted, found)
         purpose = self.purpose or Purpose()
         for broker in sorted(purpose.drain | purpose.fill):
             if broker not in found.members:
@@ -78,6 +78,31 @@ class MovePartitions:
             return plan_moves(found.placed(), found.racks, found.online, purpose)
         except CannotPlan as error:
             raise Refused(f"{inert(str(error))}: add brokers, or drain fewer.") from None
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeReplicas(MovePartitions):
+    """More or fewer replicas of every partition of a topic: moves like any others."""
+
+    topic: str
+    count: int
+    name: str = "Change replicas"
+
+    @property
+    def target(self) -> str:
+        return f"topic {self.topic}"
+
+    def details(self) -> dict[str, object]:
+        # Said by name: dataclasses with slots are made anew, and know no bare super().
+        return {"replicas": self.count} | MovePartitions.details(self)
+
+    def _planned(self, found: Survey) -> list[Move]:
+        if self.topic not in found.topics:
+            raise Refused(f"There is no topic {inert(self.topic)!r} any more.")
+        try:
+            return plan_replica_count(found.placed(), found.racks, found.online, self.topic, self.count)
+        except CannotPlan as error:
+            raise Refused(f"{inert(str(error))}: give a number from 1 to {len(found.online)}.") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
-"""Topics created, deleted, emptied and given more partitions."""
+"""Topics created, cloned, deleted, emptied and given more partitions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odradek.base.ids import TopicPartition
-from odradek.client.admin import EARLIEST, LATEST, Admin
+from odradek.client.admin import EARLIEST, LATEST, Admin, Resource, ResourceType
 from odradek.client.cluster import Cluster
+from odradek.client.config_description import describe_configs
 from odradek.client.delete_records import ALL, delete_records
 from odradek.client.layout import TopicLayout
 from odradek.console.actions.action import Preview, Refused
@@ -70,6 +71,41 @@ class CreateTopic(_OfTopic):
             configs=self.configs,
             validate_only=validate_only,
         )
+
+
+@dataclass(slots=True)
+class CloneTopic:
+    """A new topic with the partitions, replicas and configs of another one, and none of its records."""
+
+    source: str
+    topic: str
+    name: str = "Clone topic"
+    _creation: CreateTopic | None = field(default=None, init=False)
+
+    @property
+    def target(self) -> str:
+        return f"topic {self.topic}"
+
+    def details(self) -> dict[str, object]:
+        return {"like": self.source} | (self._creation.details() if self._creation else {})
+
+    def preview(self, cluster: Cluster) -> Preview:
+        layout = _layout(cluster, self.source)
+        configs = describe_configs(cluster, Resource(ResourceType.TOPIC, self.source))
+        self._creation = CreateTopic(
+            topic=self.topic,
+            partitions=len(layout.partitions),
+            # Of partitions that differ, because they are on the move perhaps, the first is the measure.
+            replication_factor=len(layout.partitions[0].replicas),
+            configs={one.name: one.value for one in configs if one.is_own and one.value is not None},
+        )
+        return self._creation.preview(cluster)
+
+    def carry_out(self, cluster: Cluster) -> str:
+        if self._creation is None:
+            raise Refused("Look at the preview first: what it shows is what is done.")
+        self._creation.carry_out(cluster)
+        return f"Topic {self.topic} is created like {inert(self.source)}, without its records."
 
 
 @dataclass(frozen=True, slots=True)

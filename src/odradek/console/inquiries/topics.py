@@ -1,6 +1,6 @@
 """One topic from near: its offsets, and the groups that read it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,6 +36,28 @@ class Readers:
     asked: int
     of: int
     """How many groups there are: more than were asked, if they are too many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLags:
+    of_topics: Mapping[str, int]
+    """Of all groups that have committed anything of the topic, together."""
+    asked: int
+    of: int
+
+
+def lags_of_topics(cluster: Cluster) -> TopicLags:
+    groups = Groups(cluster)
+    listed = [one.id for one in groups.listings()]
+    committed = groups.offsets(listed[:GROUPS_MAX])
+    named = {one for offsets in committed.values() for one in offsets}
+    ends = Admin(cluster).offsets(dict.fromkeys(_led_of(cluster, named), LATEST)) if named else {}
+    lags: dict[str, int] = {}
+    for offsets in committed.values():
+        for one, offset in offsets.items():
+            if one in ends:
+                lags[one.topic] = lags.get(one.topic, 0) + max(0, ends[one] - offset)
+    return TopicLags(of_topics=lags, asked=min(len(listed), GROUPS_MAX), of=len(listed))
 
 
 def offsets_of(cluster: Cluster, topic: str) -> PartitionOffsets:
@@ -74,3 +96,15 @@ def _group(group: str, described: GroupDescription, committed: Offsets) -> Readi
 def _led(cluster: Cluster, topic: str) -> Sequence[TopicPartition]:
     layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic]))[topic]
     return [TopicPartition(topic, one.id) for one in layout.partitions if one.leader >= 0]
+
+
+def _led_of(cluster: Cluster, named: Collection[TopicPartition]) -> set[TopicPartition]:
+    """Those of them that are still there, and have a leader."""
+    layout = cluster.retry("finding leaders", lambda: cluster.layout({one.topic for one in named}))
+    led = {
+        TopicPartition(topic.name, one.id)
+        for topic in layout.topics.values()
+        for one in topic.partitions
+        if one.leader >= 0
+    }
+    return led.intersection(named)

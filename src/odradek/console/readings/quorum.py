@@ -7,6 +7,9 @@ from odradek.cli.times import format_span
 from odradek.client.quorum import QuorumReplica, QuorumStatus
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert
 
+ADD = "Add voter"
+REMOVE = "Remove voter"
+
 COLUMNS = (
     Column("node", "Node", is_number=True),
     Column("role", "Role"),
@@ -42,9 +45,24 @@ def quorum_rows(quorum: QuorumStatus) -> list[Row]:
                 "directory": uuid_to_text(one.directory_id) if one.directory_id else "not told",
                 "endpoints": inert(", ".join(map(str, one.endpoints))) or "not told",
             },
+            _actions(quorum, one),
         )
         for one in quorum.replicas
     ]
+
+
+def listener_of(quorum: QuorumStatus) -> str:
+    """What the voters call the listener where they hear each other."""
+    return next((one.endpoints[0].listener for one in quorum.voters if one.endpoints), "CONTROLLER")
+
+
+def _actions(quorum: QuorumStatus, one: QuorumReplica) -> tuple[str, ...]:
+    """Voters without a directory are fixed by the configuration."""
+    if any(voter.directory_id is None for voter in quorum.voters) or one.directory_id is None:
+        return ()
+    if one.is_voter:
+        return (REMOVE,) if len(quorum.voters) > 1 else ()
+    return (ADD,)
 
 
 def is_silent(quorum: QuorumStatus, one: QuorumReplica) -> bool:

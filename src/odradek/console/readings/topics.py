@@ -8,7 +8,7 @@ from odradek.cli.amounts import format_bytes
 from odradek.client.config_description import DescribedConfig
 from odradek.client.layout import PartitionLayout, TopicLayout
 from odradek.client.traffic import Rates
-from odradek.console.inquiries.topics import PartitionOffsets, Readers
+from odradek.console.inquiries.topics import PartitionOffsets, Readers, TopicLags
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import Cell, Column, Page, Row, Tone, inert, link_to, page_of
 
@@ -23,6 +23,7 @@ COLUMNS = (
     Column("stored", "With replicas", is_number=True),
     Column("bytes_in", "Bytes in/s", is_number=True),
     Column("bytes_out", "Bytes out/s", is_number=True),
+    Column("lag", "Lag of groups", is_number=True),
 )
 
 PARTITION_COLUMNS = (
@@ -53,8 +54,10 @@ class Order(StrEnum):
     PARTITIONS = "partitions"
 
 
-def topic_page(sight: Sight, *, search: str, with_internal: bool, order: Order, page: int) -> Page[Row]:
-    """Rows are made for one page only: there may be ten thousand topics."""
+def topic_page(
+    sight: Sight, lags: TopicLags | None, *, search: str, with_internal: bool, order: Order, page: int
+) -> Page[Row]:
+    """Rows are made for one page only: there may be ten thousand topics. Lags come later than the rest."""
     wanted = search.strip().lower()
     found = [
         topic
@@ -70,7 +73,7 @@ def topic_page(sight: Sight, *, search: str, with_internal: bool, order: Order, 
         case Order.NAME:
             found.sort(key=lambda topic: topic.name)
     part = page_of(found, page)
-    rows = [_topic_row(sight, topic) for topic in part.items]
+    rows = [_topic_row(sight, topic, lags) for topic in part.items]
     return Page(items=rows, number=part.number, count=part.count, total=part.total)
 
 
@@ -129,7 +132,7 @@ def reader_rows(readers: Readers) -> list[Row]:
     return [row for _, row in sorted(rows, key=lambda item: (item[0], item[1].key))]
 
 
-def _topic_row(sight: Sight, topic: TopicLayout) -> Row:
+def _topic_row(sight: Sight, topic: TopicLayout, lags: TopicLags | None) -> Row:
     size, stored = sight.sizes_of_topics.get(topic.name, (0, 0))
     rates = rates_of(sight, topic)
     return Row(
@@ -143,9 +146,28 @@ def _topic_row(sight: Sight, topic: TopicLayout) -> Row:
             "stored": format_bytes(stored),
             "bytes_in": "not known" if rates is None else format_bytes(rates.bytes_in),
             "bytes_out": "not known" if rates is None else format_bytes(rates.bytes_out),
+            "lag": _lag_of(lags, topic.name),
         },
         () if topic.is_internal else (DELETE,),
     )
+
+
+def _lag_of(lags: TopicLags | None, topic: str) -> str:
+    if lags is None:
+        return "…"
+    found = lags.of_topics.get(topic)
+    return "nobody reads" if found is None else f"{found:,}"
+
+
+def lags_sentence(lags: TopicLags) -> str:
+    return f"Lag is of the first {lags.asked:,} of {lags.of:,} groups." if lags.asked < lags.of else ""
+
+
+def rates_phrase(sight: Sight, topic: TopicLayout) -> str:
+    rates = rates_of(sight, topic)
+    if rates is None:
+        return ""
+    return f", {format_bytes(rates.bytes_in)}/s written, {format_bytes(rates.bytes_out)}/s read"
 
 
 def rates_of(sight: Sight, topic: TopicLayout) -> Rates | None:

@@ -1,24 +1,49 @@
-"""The controllers' quorum."""
+"""The controllers' quorum, and who votes in it."""
+
+from collections.abc import Callable
 
 from nicegui import ui
 from starlette.requests import Request
 
+from odradek.console.actions.quorum import AddVoter, RemoveVoter
 from odradek.console.console import Console
-from odradek.console.readings.quorum import COLUMNS, quorum_rows, quorum_sentence
+from odradek.console.readings.quorum import ADD, COLUMNS, listener_of, quorum_rows, quorum_sentence
 from odradek.console.readings.sight import Sight
+from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import framed
-from odradek.console.screens.widgets import RowsTable, Text
+from odradek.console.screens.widgets import RowsTable, Text, text_field
 
 
 def add_quorum(console: Console) -> None:
     @ui.page("/quorum")
     def quorum(request: Request) -> None:
         with framed(console, request, "Quorum") as frame:
+
+            async def act(key: str, action: str) -> None:
+                if action == ADD:
+                    sight = console.watch.sight
+                    listener = listener_of(sight.quorum) if sight and sight.quorum else ""
+                    await compose(frame, f"Add node {key} to the voters", lambda: _addition_form(int(key), listener))
+                else:
+                    await propose(frame, RemoveVoter(int(key)))
+
             sentence = Text(classes="o-faint")
-            table = RowsTable("Replicas of the metadata", COLUMNS, empty="This cluster does not tell of its quorum.")
+            table = RowsTable(
+                "Replicas of the metadata",
+                COLUMNS,
+                empty="This cluster does not tell of its quorum.",
+                on_act=act if frame.may_change else None,
+            )
 
             def draw(sight: Sight) -> None:
                 sentence.say(quorum_sentence(sight.quorum) if sight.quorum else "")
                 table.show(quorum_rows(sight.quorum) if sight.quorum else [])
 
             frame.on_look(draw)
+
+
+def _addition_form(node: int, listener: str) -> Callable[[], AddVoter]:
+    Text("Only a node with process.roles=controller can vote. Where it listens for controllers it does not tell.")
+    address = text_field("Its address for controllers", hint="host:9093")
+    name = text_field("Its listener for controllers", listener)
+    return lambda: AddVoter(node=node, listener=name.value, address=address.value)

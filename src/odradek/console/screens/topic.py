@@ -6,8 +6,9 @@ from nicegui import ui
 from starlette.requests import Request
 
 from odradek.cli.amounts import format_bytes
-from odradek.console.actions.entered import whole_number
-from odradek.console.actions.topics import AddPartitions, DeleteTopic, PurgeTopic
+from odradek.console.actions.entered import optional_number, whole_number
+from odradek.console.actions.moves import ChangeReplicas
+from odradek.console.actions.topics import AddPartitions, CloneTopic, DeleteTopic, PurgeTopic
 from odradek.console.console import Console
 from odradek.console.inquiries.configs import configs_of, resource_named
 from odradek.console.inquiries.topics import PartitionOffsets, offsets_of, readers_of
@@ -40,6 +41,8 @@ class _Topic:
             ui.link("Configs", link_to("configs", topic=topic))
             if frame.may_change:
                 button("Add partitions", self._add_partitions)
+                button("Change replicas", self._change_replicas)
+                button("Clone", self._clone)
                 button("Purge", lambda: propose(frame, PurgeTopic(topic)), kind="o-danger")
                 button("Delete", self._delete, kind="o-danger")
         Text("Partitions", "h2")
@@ -67,7 +70,7 @@ class _Topic:
         size, stored = sight.sizes_of_topics.get(self._topic, (0, 0))
         self._state.say(
             f"{counted(len(layout.partitions), 'partition')}, {reading.replication_factor(layout)} replicas of each, "
-            f"{format_bytes(size)} ({format_bytes(stored)} with replicas)"
+            f"{format_bytes(size)} ({format_bytes(stored)} with replicas){reading.rates_phrase(sight, layout)}"
         )
         page = reading.partition_page(sight, layout, self._offsets, self._page)
         self._partitions.show(page.items)
@@ -111,6 +114,30 @@ class _Topic:
             return lambda: AddPartitions(self._topic, whole_number(field.value, "The number of partitions", least=1))
 
         await compose(self._frame, "Add partitions", form)
+
+    async def _change_replicas(self) -> None:
+        sight = self._frame.console.watch.sight
+        layout = sight.topics.get(self._topic) if sight else None
+        there = reading.replication_factor(layout) if layout else ""
+
+        def form() -> Callable[[], ChangeReplicas]:
+            count = text_field("How many replicas of each partition there shall be", there)
+            throttle = text_field("Throttle in bytes per second", hint="none")
+            return lambda: ChangeReplicas(
+                topic=self._topic,
+                count=whole_number(count.value, "The number of replicas", least=1, most=32767),
+                throttle=optional_number(throttle.value, "The throttle", most=2**62),
+            )
+
+        await compose(self._frame, "Change replicas", form)
+
+    async def _clone(self) -> None:
+        def form() -> Callable[[], CloneTopic]:
+            Text("A new topic with the same partitions, replicas and configs, and no records.")
+            name = text_field("Name of the new topic", f"{self._topic}-copy")
+            return lambda: CloneTopic(self._topic, name.value.strip())
+
+        await compose(self._frame, "Clone topic", form)
 
     async def _delete(self) -> None:
         if await propose(self._frame, DeleteTopic(self._topic)):

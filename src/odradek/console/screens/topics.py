@@ -8,25 +8,34 @@ from starlette.requests import Request
 from odradek.console.actions.entered import optional_number, pairs
 from odradek.console.actions.topics import CreateTopic, DeleteTopic
 from odradek.console.console import Console
+from odradek.console.inquiries.topics import TopicLags, lags_of_topics
 from odradek.console.readings.sight import Sight
-from odradek.console.readings.topics import COLUMNS, Order, topic_page
+from odradek.console.readings.topics import COLUMNS, Order, lags_sentence, topic_page
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import Frame, framed
-from odradek.console.screens.widgets import Pager, RowsTable, button, check, choice, text_field
+from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, choice, text_field
+from odradek.console.shared import Shared
+
+# All groups are asked for what they have committed: not every second.
+LAGS_EVERY_S = 10.0
 
 _ORDERS = {Order.NAME: "Name", Order.SIZE: "Size", Order.PARTITIONS: "Partitions"}
 
 
 def add_topics(console: Console) -> None:
+    lags = Shared(console.gateway, lags_of_topics, kept_s=LAGS_EVERY_S / 2)
+
     @ui.page("/topics")
     def topics(request: Request) -> None:
         with framed(console, request, "Topics") as frame:
-            _Topics(frame)
+            _Topics(frame, lags)
 
 
 class _Topics:
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, lags: Shared[TopicLags]) -> None:
         self._frame = frame
+        self._shared_lags = lags
+        self._lags: TopicLags | None = None
         self._search = frame.query.get("search", "")
         self._with_internal = frame.query.get("internal") == "True"
         given = frame.query.get("order", "")
@@ -44,12 +53,26 @@ class _Topics:
             "Topics", COLUMNS, empty="No topic is like that.", on_act=self._act if frame.may_change else None
         )
         self._pager = Pager(self._turn)
+        self._remark = Text(classes="o-faint")
         frame.on_look(self._draw)
+        ui.timer(LAGS_EVERY_S, self._load_lags)
+
+    async def _load_lags(self) -> None:
+        found = await self._frame.ask(self._shared_lags.get(), is_repeated=True)
+        if found is not None:
+            self._lags = found
+            self._remark.say(lags_sentence(found))
+            self._draw(self._frame.console.watch.sight)
 
     def _draw(self, sight: Sight | None) -> None:
         if sight is not None:
             page = topic_page(
-                sight, search=self._search, with_internal=self._with_internal, order=self._order, page=self._page
+                sight,
+                self._lags,
+                search=self._search,
+                with_internal=self._with_internal,
+                order=self._order,
+                page=self._page,
             )
             self._table.show(page.items)
             self._pager.show(page)

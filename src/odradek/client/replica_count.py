@@ -1,0 +1,74 @@
+"""How many replicas a topic's partitions have, changed: which brokers get one more, and which lose theirs.
+
+Pure: a placement in, moves out. The preferred leader stays the first as long as it is online; racks are kept apart as
+far as there are enough of them.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from odradek.client.assignment import Assignment, Change
+from odradek.client.placement import PlacedPartition
+from odradek.client.reassignment_plan import CannotPlan, Move
+
+
+def plan_replica_count(
+    placed: Sequence[PlacedPartition],
+    racks: Mapping[int, str | None],
+    online: Collection[int],
+    topic: str,
+    count: int,
+) -> list[Move]:
+    """`placed` are the partitions of all topics: whoever carries least gets most."""
+    if not 1 <= count <= len(online):
+        raise CannotPlan(f"{count} replicas need as many brokers, and {len(online)} are online")
+    placed = sorted(placed, key=lambda one: one.partition)
+    assignment = Assignment(placed, racks, online)
+    touched = [index for index, one in enumerate(placed) if one.partition.topic == topic]
+    for index in touched:
+        while len(assignment.replicas[index]) > count:
+            _take_one(assignment, index)
+        while len(assignment.replicas[index]) < count:
+            _give_one(assignment, index)
+    return [
+        Move(
+            partition=placed[index].partition,
+            before=placed[index].replicas,
+            after=assignment.replicas[index],
+            size_bytes=placed[index].size_bytes,
+        )
+        for index in touched
+        if placed[index].replicas != assignment.replicas[index]
+    ]
+
+
+def _take_one(assignment: Assignment, index: int) -> None:
+    """From a broker that is not there, else from one whose rack holds another, else from the most burdened."""
+    replicas = assignment.replicas[index]
+    online = [broker for broker in replicas if broker in assignment.replica_counts]
+    kept = online[0] if online else replicas[0]
+
+    def reluctance(broker: int) -> tuple[bool, bool, int, int]:
+        is_online = broker in assignment.replica_counts
+        return (
+            is_online,
+            not assignment.shares_its_rack(replicas, broker),
+            -assignment.replica_counts.get(broker, 0),
+            -broker,
+        )
+
+    leaving = min((broker for broker in replicas if broker != kept), key=reluctance)
+    assignment.apply(Change(index, tuple(broker for broker in replicas if broker != leaving)))
+
+
+def _give_one(assignment: Assignment, index: int) -> None:
+    replicas = assignment.replicas[index]
+    coming = min(
+        (broker for broker in assignment.targets if broker not in replicas),
+        key=lambda broker: (
+            assignment.shared_racks((*replicas, broker)),
+            assignment.replica_counts[broker],
+            assignment.bytes_on[broker],
+            broker,
+        ),
+    )
+    assignment.apply(Change(index, (*replicas, coming)))

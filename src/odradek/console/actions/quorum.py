@@ -1,0 +1,119 @@
+"""Who votes in the controllers' quorum, changed one voter at a time."""
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from odradek.client.address import parse_address
+from odradek.client.cluster import Cluster
+from odradek.client.quorum import ControllerEndpoint, QuorumAdmin, QuorumReplica, QuorumStatus
+from odradek.console.actions.action import Preview, Refused
+from odradek.console.readings.quorum import is_silent
+from odradek.console.readings.table import counted, inert
+
+_FIXED: Final = (
+    "The voters of this cluster are fixed by controller.quorum.voters: they change only with the configuration of"
+    " every node."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveVoter:
+    node: int
+    name: str = "Remove voter"
+
+    @property
+    def target(self) -> str:
+        return f"controller {self.node}"
+
+    def details(self) -> dict[str, object]:
+        return {}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        quorum = QuorumAdmin(cluster).describe()
+        directory_of(quorum, self.node)
+        left = [one for one in quorum.voters if one.id != self.node]
+        if not left:
+            raise Refused(f"Node {self.node} is the only voter: without it nobody could decide anything.")
+        heard = sum(not is_silent(quorum, one) for one in left)
+        warnings = []
+        if heard <= len(left) // 2:
+            warnings.append(f"Only {heard} of the {len(left)} voters that are left are heard of: they decide nothing.")
+        if self.node == quorum.leader_id:
+            warnings.append("It leads now: another one has to be elected first.")
+        return Preview(
+            sentence=f"Node {self.node} votes no more: {counted(len(left), 'voter is', 'voters are')} left, of which"
+            f" {(len(left) - 1) // 2} may fail. It goes on as an observer until it is stopped.",
+            warnings=warnings,
+            typed=str(self.node),
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        admin = QuorumAdmin(cluster)
+        admin.remove_voter(self.node, directory_of(admin.describe(), self.node))
+        return f"Node {self.node} votes no more."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddVoter:
+    node: int
+    listener: str
+    address: str
+    """Where it listens for controllers: observers do not tell."""
+    name: str = "Add voter"
+
+    @property
+    def target(self) -> str:
+        return f"controller {self.node}"
+
+    def details(self) -> dict[str, object]:
+        return {"endpoint": f"{self.listener}://{self.address}"}
+
+    def preview(self, cluster: Cluster) -> Preview:
+        quorum = QuorumAdmin(cluster).describe()
+        observer = self._observer(quorum)
+        endpoint = self._endpoint()
+        behind = quorum.lag(observer)
+        warnings = [] if not behind else [f"It is {counted(behind, 'record')} behind: it has to catch up first."]
+        return Preview(
+            sentence=f"Node {self.node}, at {inert(str(endpoint))}, gets a vote:"
+            f" {len(quorum.voters) + 1} voters then, of which {len(quorum.voters) // 2} may fail.",
+            warnings=warnings,
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        admin = QuorumAdmin(cluster)
+        directory = self._observer(admin.describe()).directory_id
+        assert directory is not None
+        admin.add_voter(self.node, directory, [self._endpoint()], cluster_id=None)
+        return f"Node {self.node} votes now."
+
+    def _observer(self, quorum: QuorumStatus) -> QuorumReplica:
+        if any(one.directory_id is None for one in quorum.voters):
+            raise Refused(_FIXED)
+        if any(one.id == self.node for one in quorum.voters):
+            raise Refused(f"Node {self.node} has a vote already.")
+        for one in quorum.observers:
+            if one.id == self.node and one.directory_id is not None:
+                return one
+        raise Refused(f"The active controller has not heard of node {self.node}: start it, and wait until it follows.")
+
+    def _endpoint(self) -> ControllerEndpoint:
+        if not self.listener.strip():
+            raise Refused("Name the listener for controllers: CONTROLLER, if controller.listener.names says so.")
+        try:
+            host, port = parse_address(self.address.strip())
+        except ValueError as error:
+            raise Refused(f"The address has to be HOST:PORT, as of the controllers' listener: {error}.") from None
+        return ControllerEndpoint(self.listener.strip(), host, port)
+
+
+def directory_of(quorum: QuorumStatus, node: int) -> UUID:
+    """Of a voter. Raises Refused."""
+    voters = {voter.id: voter for voter in quorum.voters}
+    if node not in voters:
+        raise Refused(f"Node {node} has no vote: the voters are {', '.join(map(str, sorted(voters)))}.")
+    found = voters[node].directory_id
+    if found is None:
+        raise Refused(_FIXED)
+    return found

@@ -1,0 +1,51 @@
+import pytest
+
+from odradek.base.ids import TopicPartition
+from odradek.client.placement import PlacedPartition
+from odradek.client.reassignment_plan import CannotPlan
+from odradek.client.replica_count import plan_replica_count
+
+NO_RACKS: dict[int, str | None] = {1: None, 2: None, 3: None, 4: None}
+
+
+def placed(topic: str, *replicas: tuple[int, ...]) -> list[PlacedPartition]:
+    return [
+        PlacedPartition(partition=TopicPartition(topic, number), replicas=brokers, size_bytes=10)
+        for number, brokers in enumerate(replicas)
+    ]
+
+
+def after(moves: list) -> list[tuple[int, ...]]:
+    return [move.after for move in moves]
+
+
+def test_more_replicas_go_where_least_is_and_the_leaders_stay() -> None:
+    others = placed("others", (2,), (2,))
+    moves = plan_replica_count([*placed("orders", (1,), (2,)), *others], NO_RACKS, {1, 2, 3}, "orders", 2)
+    assert after(moves) == [(1, 3), (2, 1)]
+    assert [move.bytes_to_copy for move in moves] == [10, 10]
+
+
+def test_fewer_replicas_leave_the_first_and_cost_nothing() -> None:
+    moves = plan_replica_count(placed("orders", (3, 1, 2), (1, 2, 3)), NO_RACKS, {1, 2, 3}, "orders", 1)
+    assert after(moves) == [(3,), (1,)]
+    assert [move.bytes_to_copy for move in moves] == [0, 0]
+
+
+def test_who_is_not_there_loses_first_even_the_preferred_leader() -> None:
+    assert after(plan_replica_count(placed("orders", (3, 1, 2)), NO_RACKS, {1, 2}, "orders", 2)) == [(1, 2)]
+
+
+def test_racks_are_kept_apart() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+    grown = plan_replica_count(placed("orders", (1,)), racks, {1, 2, 3, 4}, "orders", 2)
+    assert after(grown) == [(1, 3)]
+    shrunk = plan_replica_count(placed("orders", (1, 2, 3)), racks, {1, 2, 3, 4}, "orders", 2)
+    assert after(shrunk) == [(1, 3)]
+
+
+def test_what_is_so_already_is_not_moved_and_what_cannot_be_is_refused() -> None:
+    there = placed("orders", (1, 2))
+    assert plan_replica_count(there, NO_RACKS, {1, 2, 3}, "orders", 2) == []
+    with pytest.raises(CannotPlan, match="4 replicas need as many brokers, and 3 are online"):
+        plan_replica_count(there, NO_RACKS, {1, 2, 3}, "orders", 4)
