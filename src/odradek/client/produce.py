@@ -62,6 +62,7 @@ class Producer:
         *,
         acks: int = ACKS_ALL,
         compression: Compression = Compression.NONE,
+        is_idempotent: bool = True,
         transaction: Membership | None = None,
     ) -> None:
         """`transaction`: nothing was written to it yet."""
@@ -69,6 +70,7 @@ class Producer:
         self._transaction: Final = transaction
         self._added: set[TopicPartition] = set()
         self._acks: Final = acks
+        self._is_idempotent: Final = is_idempotent and acks == ACKS_ALL
         self._compression: Final = compression
         self._layouts: dict[str, TopicLayout] = {}
         self._gathered: dict[TopicPartition, list[Record]] = {}
@@ -146,7 +148,7 @@ class Producer:
         if self._transaction is not None:
             self._producer_id, self._producer_epoch = self._transaction.producer
             return
-        if self._acks != ACKS_ALL:
+        if not self._is_idempotent:
             return
 
         def build(chosen: Schema) -> Message:

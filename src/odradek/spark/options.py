@@ -12,9 +12,12 @@ from typing import Any, Final
 
 from odradek.base.ids import TopicPartition
 from odradek.spark.errors import OptionError
+from odradek.spark.exactly_once.names import names_of
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+
+DEFAULT_DECISION_TOPIC: Final = "odradek-decisions"
 
 _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribepattern")
 _DEFAULT_TIMEOUT_S: Final = 30.0
@@ -71,6 +74,17 @@ class ReadOptions:
     group_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactlyOnceOptions:
+    """A sink that writes exactly once, under a name that it keeps."""
+
+    client: ClientOptions
+    sink: str
+    decision_topic: str = DEFAULT_DECISION_TOPIC
+    timeout_ms: int | None = None
+    """None: the longest that brokers allow."""
+
+
 def client_options(options: Mapping[str, str]) -> ClientOptions:
     """Takes options whose names are in lower case, as do the others here."""
     servers = options.get("kafka.bootstrap.servers")
@@ -116,6 +130,22 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         offsets_per_trigger_min=least,
         trigger_delay_s_max=_duration_s(options, "maxtriggerdelay", _MAX_TRIGGER_DELAY_S),
         group_id=options.get("kafka.group.id"),
+    )
+
+
+def exactly_once_options(options: Mapping[str, str]) -> ExactlyOnceOptions | None:
+    """None: at least once is enough."""
+    sink = options.get("kafka.transactional.id")
+    if sink is None:
+        return None
+    if not sink or names_of("") in sink:
+        # It could be taken for a task of another sink.
+        raise OptionError(f"option kafka.transactional.id: {sink!r} cannot be a sink's name: leave .task. away")
+    return ExactlyOnceOptions(
+        client=client_options(options),
+        sink=sink,
+        decision_topic=options.get("decisiontopic", DEFAULT_DECISION_TOPIC),
+        timeout_ms=_whole(options, "kafka.transaction.timeout.ms"),
     )
 
 

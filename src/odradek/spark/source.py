@@ -14,8 +14,10 @@ from pyspark.sql.types import StructType
 from odradek.records.compression import Compression
 from odradek.spark.batch_reader import BatchReader
 from odradek.spark.errors import OptionError
-from odradek.spark.options import client_options, read_options
+from odradek.spark.options import client_options, exactly_once_options, read_options
 from odradek.spark.row_schema import check_schema, row_schema
+from odradek.spark.sink.exactly_once_rows import ExactlyOnceRows
+from odradek.spark.sink.writers import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
 from odradek.spark.stream_reader import StreamReader
 from odradek.spark.writer import BatchWriter, StreamWriter, TopicRows, check_rows
 
@@ -44,10 +46,12 @@ class OdradekSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         if overwrite:
             raise OptionError("a topic is only ever appended to: write with mode append")
-        return BatchWriter(self._rows(schema))
+        rows, once = self._rows(schema), exactly_once_options(self._options)
+        return BatchWriter(rows) if once is None else ExactlyOnceBatchWriter(ExactlyOnceRows(once, rows))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        return StreamWriter(self._rows(schema))
+        rows, once = self._rows(schema), exactly_once_options(self._options)
+        return StreamWriter(rows) if once is None else ExactlyOnceStreamWriter(ExactlyOnceRows(once, rows))
 
     def _rows(self, schema: StructType) -> TopicRows:
         topic = self._options.get("topic")

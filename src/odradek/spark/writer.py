@@ -4,7 +4,7 @@ A task is done when all its records are acknowledged; one that is repeated sends
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -20,7 +20,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from odradek.client.cluster import Cluster
 from odradek.client.produce import Producer
+from odradek.client.producer_transactions import Membership
 from odradek.records.compression import Compression
 from odradek.records.record import Record
 from odradek.spark.errors import OptionError
@@ -67,17 +69,22 @@ class TopicRows:
 
     def write(self, batches: Iterator[Any]) -> WriterCommitMessage:
         with open_cluster(self._client) as cluster:
-            producer = Producer(cluster, compression=Compression.named(self._compression))
-            gathered = 0
-            for batch in batches:
-                for topic, partition, record in self._records(batch):
-                    producer.add(topic, record, partition)
-                    gathered += 1
-                    if gathered == _GATHERED_ROWS_MAX:
-                        producer.flush()
-                        gathered = 0
-            producer.flush()
+            self.send(cluster, batches)
         return WriterCommitMessage()
+
+    def send(self, cluster: Cluster, batches: Iterable[Any], transaction: Membership | None = None) -> None:
+        """Returns when all rows are stored."""
+        compression = Compression.named(self._compression)
+        producer = Producer(cluster, compression=compression, transaction=transaction)
+        gathered = 0
+        for batch in batches:
+            for topic, partition, record in self._records(batch):
+                producer.add(topic, record, partition)
+                gathered += 1
+                if gathered == _GATHERED_ROWS_MAX:
+                    producer.flush()
+                    gathered = 0
+        producer.flush()
 
     def _records(self, batch: Any) -> Iterator[tuple[str, int | None, Record]]:
         nothing = [None] * batch.num_rows

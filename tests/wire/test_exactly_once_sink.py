@@ -1,0 +1,176 @@
+"""The exactly-once sink of Spark on a real broker, without Spark: drivers die before and after each of their requests."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from odradek.base.ids import TopicPartition
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import EARLIEST, Admin
+from odradek.client.cluster import Cluster
+from odradek.client.consume import Consumer
+from odradek.client.produce import Producer
+from odradek.client.producer_transactions import Membership, transaction_terms
+from odradek.client.transactions import Transactions
+from odradek.records.record import Record
+from odradek.spark.exactly_once import driver
+from odradek.spark.exactly_once.requests import BatchLost, Fenced, NotMyTurn, Request
+from odradek.spark.exactly_once.task import write_batch
+from odradek.spark.sink.brokers import Brokers, drive
+from odradek.spark.sink.decision_log import DecisionLog
+from tests.node_process import NodeProcess
+
+TASKS = 2
+PARTITIONS = 2
+ROWS = 3
+QUERY = "query-1"
+Around = Callable[[Callable[[Request], Any], Request], Any]
+
+
+class Died(Exception):
+    pass
+
+
+class Query:
+    """What Spark does around the sink, with a driver that may die at any request."""
+
+    def __init__(self, broker: NodeProcess, topic: str, *, timeout_ms: int | None = None) -> None:
+        self.cluster = Cluster(parse_bootstrap(broker.bootstrap), timeout_s=30)
+        self.topic = self.sink = topic
+        Admin(self.cluster).create_topic(topic, partitions=PARTITIONS, replication_factor=1)
+        self.log = DecisionLog(self.cluster, "odradek-decisions", topic)
+        self.log.ensure()
+        self.terms = transaction_terms(self.cluster)
+        self.attempts = 0
+        self.around: Around = lambda handle, request: handle(request)
+
+    def drive(self, steps: Any, rows: list[bytes] | None = None) -> Any:
+        def write_rows(member: Membership) -> None:
+            producer = Producer(self.cluster, transaction=member)
+            for number, row in enumerate(rows or []):
+                producer.add(self.topic, Record(None, row), number % PARTITIONS)
+            producer.flush()
+
+        handle = Brokers(self.cluster, self.sink, self.terms, self.log, write_rows=write_rows).handle
+        return drive(steps, lambda request: self.around(handle, request))
+
+    def begin(self) -> driver.Generation:
+        return self.drive(driver.begin(self.sink, reuse_ids=self.terms.epochs_rise))
+
+    def write(self, generation: driver.Generation, batch: int) -> list[driver.Report]:
+        reports = []
+        for task in range(TASKS):
+            self.attempts += 1
+            steps = write_batch(generation, batch, QUERY, self.attempts, has_rows=True)
+            reports.append(self.drive(steps, [b"%d-%d-%d" % (batch, task, row) for row in range(ROWS)]))
+        return reports
+
+    def commit(self, generation: driver.Generation, batch: int, reports: list[driver.Report]) -> None:
+        self.drive(driver.commit(generation, batch, reports, reuse_ids=self.terms.epochs_rise))
+
+    def run(self, batch: int) -> None:
+        generation = self.begin()
+        self.commit(generation, batch, self.write(generation, batch))
+
+    def committed(self) -> list[bytes]:
+        partitions = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
+        ends = Admin(self.cluster).offsets(dict.fromkeys(partitions, -1))
+        consumer = Consumer(
+            self.cluster, Admin(self.cluster).offsets(dict.fromkeys(partitions, EARLIEST)), read_committed=True
+        )
+        found: list[bytes] = []
+        while any(consumer.positions[one] < ends[one] for one in partitions):
+            before = dict(consumer.positions)
+            found += [consumed.record.value or b"" for consumed in consumer.poll(wait_ms=3_000)]
+            assert consumer.positions != before, "a transaction is still open"
+        return sorted(found)
+
+    def expected(self, batches: int) -> list[bytes]:
+        return sorted(b"%d-%d-%d" % (b, t, r) for b in range(batches) for t in range(TASKS) for r in range(ROWS))
+
+    def names(self) -> list[str]:
+        return [one.transactional_id for one in Transactions(self.cluster).listings(pattern=f"{self.sink}[.]task.*")]
+
+
+@pytest.fixture
+def query(broker: NodeProcess, topic: str) -> Iterator[Query]:
+    made = Query(broker, topic)
+    with made.cluster:
+        yield made
+
+
+def test_batches_follow_each_other_with_the_same_ids(query: Query) -> None:
+    for batch in range(4):
+        query.run(batch)
+
+    assert query.committed() == query.expected(4)
+    assert len(query.names()) == TASKS
+
+
+def test_a_driver_that_dies_at_any_request(query: Query) -> None:
+    """Before it is sent, and after it was done."""
+    batch = died = 0
+    for number in range(200):
+        left = number // 2
+
+        def dies(handle: Callable[[Request], Any], request: Request, *, answers: bool = bool(number % 2)) -> Any:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                return handle(request)
+            if answers:
+                handle(request)
+            raise Died
+
+        query.around = dies
+        try:
+            query.run(batch)
+        except Died:
+            died += 1
+            query.around = lambda handle, request: handle(request)
+            # Spark repeats a batch that is not in its own log.
+            query.run(batch)
+        batch += 1
+        if left > 0:
+            break
+    else:
+        raise AssertionError("a batch never came to its end")
+
+    assert died > 30
+    assert query.committed() == query.expected(batch)
+
+
+def test_a_driver_that_was_replaced(query: Query) -> None:
+    old = query.begin()
+    written = query.write(old, 0)
+    new = query.begin()
+
+    with pytest.raises((Fenced, NotMyTurn)):
+        query.commit(old, 0, written)
+    with pytest.raises(NotMyTurn):
+        query.write(old, 0)
+    query.drive(driver.abort(old, 0, written))
+    query.commit(new, 0, query.write(new, 0))
+    assert query.committed() == query.expected(1)
+
+
+def test_a_decided_transaction_that_is_gone_stops_the_sink(query: Query) -> None:
+    """As when it has timed out: its coordinator has aborted it."""
+    generation = query.begin()
+    reports = query.write(generation, 0)
+    lost = reports[1].prepared
+    assert lost is not None
+
+    def times_out(handle: Callable[[Request], Any], request: Request) -> Any:
+        answer = handle(request)
+        if type(request).__name__ == "WriteState":
+            Transactions(query.cluster).fence(lost.transactional_id)
+        return answer
+
+    query.around = times_out
+    with pytest.raises(BatchLost, match="batch 0 was decided, but transaction"):
+        query.commit(generation, 0, reports)
+    query.around = lambda handle, request: handle(request)
+    with pytest.raises(BatchLost, match="batch 0"):
+        query.begin()
