@@ -3,6 +3,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from odradek.client.address import Address
+from odradek.client.cluster import Cluster as Client
+from odradek.client.quorum import QuorumAdmin
 from odradek.testing import Cluster
 from tests.console.browser import Visitor
 
@@ -23,6 +26,27 @@ def test_dark_stays_dark(at_desk: Visitor) -> None:
     page.reload()
     page.wait_for_function(f"() => document.body.classList.contains('body--dark') !== {str(was_dark).lower()}")
     page.get_by_role("button", name="Light or dark").click()
+
+
+def test_a_voter_is_removed_and_gets_its_vote_back(at_desk: Visitor, client: Client) -> None:
+    page = at_desk.open("/quorum")
+    status = QuorumAdmin(client).describe()
+    voter = status.voters[-1]
+    at_desk.row(str(voter.id)).get_by_role("button", name=f"Remove voter {voter.id}").click()
+    at_desk.expect(page.get_by_role("dialog"), "2 voters are left, of which 0 may fail")
+    at_desk.fill(f"Type {voter.id} to confirm", str(voter.id))
+    at_desk.check_accessible()
+    at_desk.answer("Remove voter")
+    at_desk.expect(at_desk.cell(str(voter.id), "role"), "observer")
+    assert voter.id not in {one.id for one in QuorumAdmin(client).describe().voters}
+    at_desk.row(str(voter.id)).get_by_role("button", name=f"Add voter {voter.id}").click()
+    at_desk.fill("Its address", str(Address(voter.endpoints[0].host, voter.endpoints[0].port)))
+    at_desk.check_accessible()
+    at_desk.answer("Preview")
+    at_desk.expect(page.get_by_role("dialog"), "gets a vote: 3 voters then, of which 1 may fail")
+    at_desk.answer("Add voter")
+    at_desk.expect(at_desk.cell(str(voter.id), "role"), "voter")
+    assert voter.id in {one.id for one in QuorumAdmin(client).describe().voters}
 
 
 @pytest.fixture

@@ -77,3 +77,33 @@ def test_a_topic_is_given_partitions_purged_and_deleted(
     anybody.answer("Delete topic")
     page.wait_for_url("**/topics")
     assert topic not in client.layout(None).topics
+
+
+def test_a_topic_is_cloned_and_given_replicas(at_desk: Visitor, client: Cluster, new_topic: Callable[..., str]) -> None:
+    topic = new_topic("original", b"value", partitions=2, replicas=1, retention_ms="5000000")
+    page = at_desk.open(f"/topics/{topic}")
+    at_desk.press("Clone")
+    at_desk.fill("Name of the new topic", topic)
+    at_desk.answer("Preview")
+    at_desk.expect(page.get_by_role("alert"), "TOPIC_ALREADY_EXISTS")
+    at_desk.fill("Name of the new topic", "twin")
+    at_desk.answer("Preview")
+    at_desk.expect(page.get_by_role("dialog").locator("td[data-column=value]"), "5000000")
+    at_desk.answer("Clone topic")
+    at_desk.expect(page.locator(".o-told"), "Topic twin is created like original, without its records.")
+    page = at_desk.open("/topics/twin")
+    at_desk.expect(at_desk.cell("retention.ms", "value"), "5000000")
+    at_desk.press("Change replicas")
+    at_desk.fill("How many replicas", "4")
+    at_desk.answer("Preview")
+    at_desk.expect(page.get_by_role("alert"), "give a number from 1 to 3")
+    at_desk.fill("How many replicas", "3")
+    at_desk.answer("Preview")
+    at_desk.expect(page.get_by_role("dialog"), "Moves 2 partitions: 0 B to copy.")
+    at_desk.check_accessible()
+    at_desk.answer("Change replicas")
+    at_desk.expect(page.locator(".o-told"), "2 partitions on the way.")
+    at_desk.expect(page.locator("main"), "2 partitions, 3 replicas of each")
+    assert all(len(one.replicas) == 3 for one in client.topics(["twin"])["twin"].partitions)
+    # Who has one replica only is in the way of a test that kills brokers.
+    Admin(client).delete_topic(topic)

@@ -1,4 +1,4 @@
-"""`odradek up` opens the console with the cluster."""
+"""`odradek up` opens the console with the cluster; a broker is taken out of it by clicks, to the end."""
 
 import os
 import signal
@@ -11,10 +11,14 @@ from tests.console.browser import DESKTOP, Visitor
 from tests.node_process import free_ports
 
 
-def test_up_opens_the_console_with_the_cluster(browser: Any, axe: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "odradek", "up", "--port", str(free_ports(1)[0]), "--console-port", "0"]
+def test_up_opens_the_console_where_a_broker_is_drained_and_forgotten(browser: Any, axe: str, tmp_path: Path) -> None:
+    data_dir = tmp_path / "cluster"
+    command = [sys.executable, "-m", "odradek", "up", "--brokers", "2", "--port", str(free_ports(1)[0])]
     with subprocess.Popen(
-        [*command, "--data-dir", str(tmp_path / "cluster")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--console-port", "0", "--data-dir", str(data_dir)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             assert process.stdout is not None
@@ -24,17 +28,46 @@ def test_up_opens_the_console_with_the_cluster(browser: Any, axe: str, tmp_path:
             word, _, address = lines[-1].strip().partition(" ")
             assert word == "console"
             visitor = Visitor(browser, address.rstrip("/"), axe, DESKTOP)
-            page = visitor.open("/")
-            visitor.expect(page.get_by_role("status"), "All is well: 1 broker")
+            take_out_a_broker(visitor, int((data_dir / "node-2" / "pid").read_text()))
             assert visitor.problems == []
             visitor.close()
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 0
         assert process.stderr is not None
-        assert process.stderr.read() == ""
+        (told,) = process.stderr.read().splitlines()
+        assert "the others go on" in told
+    assert "Unregister broker" in (data_dir / "console-audit.jsonl").read_text()
     left = [pid for pid in os.listdir("/proc") if pid.isdecimal() and str(tmp_path) in command_line_of(pid)]
     assert left == []
+
+
+def take_out_a_broker(visitor: Visitor, pid: int) -> None:
+    page = visitor.open("/topics")
+    visitor.expect(page.get_by_role("status"), "All is well: 2 brokers")
+    visitor.press("Create topic")
+    visitor.fill("Name", "spread")
+    visitor.fill("Partitions", "4")
+    visitor.fill("Replicas", "1")
+    visitor.answer("Preview")
+    visitor.answer("Create topic")
+    visitor.row("spread").wait_for()
+    visitor.open("/brokers")
+    visitor.expect(visitor.cell("2", "replicas"), "2")
+    page.get_by_role("button", name="Drain Broker 2").click()
+    visitor.answer("Preview")
+    visitor.expect(page.get_by_role("dialog"), "Moves 2 partitions")
+    visitor.answer("Move partitions")
+    visitor.expect(page.locator(".o-told"), "2 partitions on the way.")
+    visitor.expect(visitor.cell("2", "replicas"), "0")
+    visitor.expect(visitor.cell("1", "leaders"), "4")
+    os.kill(pid, signal.SIGTERM)
+    page.get_by_role("button", name="Unregister Broker 2").click()
+    visitor.fill("Type 2 to confirm", "2")
+    visitor.answer("Unregister broker")
+    visitor.expect(page.locator(".o-told"), "Broker 2 is forgotten.")
+    visitor.row("2").wait_for(state="detached")
+    visitor.expect(page.get_by_role("status"), "All is well: 1 broker")
 
 
 def command_line_of(pid: str) -> str:
