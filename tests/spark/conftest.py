@@ -11,8 +11,12 @@ from tests import components
 
 
 @pytest.fixture(scope="session")
-def spark_jars() -> tuple[Path, ...]:
+def java() -> None:
     components.require("Java 17", _java)
+
+
+@pytest.fixture(scope="session")
+def spark_jars(java: None) -> tuple[Path, ...]:
     return components.require("Spark's Kafka connector", _jars)
 
 

@@ -30,6 +30,7 @@ _MODULES: Final = {
     "quorum": "odradek.cli.quorum",
     "reassign": "odradek.cli.reassign",
     "log": "odradek.cli.log",
+    "job": "odradek.cli.job",
     "console": "odradek.cli.console",
 }
 

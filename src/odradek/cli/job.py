@@ -1,0 +1,120 @@
+"""`odradek job`: topics into tables and back, on Spark. What runs lives in `odradek.jobs`, imported when needed."""
+
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from odradek.cli.errors import UserError
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_assignments
+from odradek.cli.output import OutputFormat
+
+app = typer.Typer(no_args_is_help=True, help="Topics into tables and back, on Spark: each record once.")
+
+Master = Annotated[
+    str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*] is this machine, with all its cores.")
+]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
+]
+
+
+class TableKind(StrEnum):
+    DELTA = "delta"
+    PARQUET = "parquet"
+
+
+class NewFieldsChoice(StrEnum):
+    ADD = "add"
+    IGNORE = "ignore"
+    REFUSE = "refuse"
+
+
+def jobs_module(name: str) -> Any:
+    """A module of `odradek.jobs`. It lies above this package, and wants more than the base install has."""
+    try:
+        return import_module(f"odradek.jobs.{name}")
+    except ModuleNotFoundError as error:
+        if error.name is not None and error.name.startswith("odradek"):
+            raise
+        raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
+
+
+@app.command()
+def ingest(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", show_default=False, help="Its directory.")],
+    as_: Annotated[TableKind, typer.Option("--as", help="What kind of table.")] = TableKind.DELTA,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Of the job; the topic's, unless several jobs fill the table.")
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            "--schema", metavar="COLUMNS", help="As in 'id bigint, name string'; else found from the records."
+        ),
+    ] = None,
+    new_fields: Annotated[
+        NewFieldsChoice,
+        typer.Option("--new-fields", help="Fields without a column: add one, ignore them, or refuse the record."),
+    ] = NewFieldsChoice.ADD,
+    dead_letters: Annotated[
+        str | None,
+        typer.Option(
+            "--dead-letters", metavar="TOPIC", help="Where records go that are no rows; else they stop the job."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", "-f", metavar="WHERE", help="beginning, end, an offset, -N, or a time in ISO 8601."),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", "-t", metavar="WHERE", help="end, an offset, or a time in ISO 8601.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for records to come; else stop at the end.")] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="With --follow: how often to look.")
+    ] = 1.0,
+    batch_records: Annotated[int, typer.Option("--batch-records", min=1, help="The most of one batch.")] = 500_000,
+    skip_lost: Annotated[
+        bool, typer.Option("--skip-lost", help="Go on where records are gone that the job had not read.")
+    ] = False,
+    group: Annotated[
+        str | None, typer.Option("--group", help="A consumer group that shows the job's progress to other tools.")
+    ] = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 30.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Put the records of a topic into a table, each once. The same command again goes on where it stopped."""
+    if follow and end is not None:
+        raise UserError("--follow and --to exclude each other: choose one")
+    spark = _spark(master, conf)
+    ingest_module, tables = jobs_module("ingest"), jobs_module("tables.table")
+    settings = ingest_module.IngestSettings(
+        bootstrap=bootstrap,
+        topic=topic,
+        table=table,
+        format=tables.TableFormat(as_),
+        name=name or topic,
+        schema=schema,
+        new_fields=jobs_module("json_rows").NewFields(new_fields),
+        dead_letters=dead_letters,
+        start=start,
+        end=end,
+        follow=follow,
+        interval_s=interval,
+        batch_records=batch_records,
+        skip_lost=skip_lost,
+        group=group,
+    )
+    with open_cluster(bootstrap, timeout) as cluster:
+        raise typer.Exit(jobs_module("commands").run_ingest(cluster, settings, spark, format))
+
+
+def _spark(master: str, conf: list[str] | None) -> Any:
+    return jobs_module("commands").SparkSettings(master=master, conf=parse_assignments(conf, "--conf"))

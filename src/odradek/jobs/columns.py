@@ -1,0 +1,216 @@
+"""The columns of a table: as text, found from values, and joined with others. Pure.
+
+The text is Spark's: `id bigint, tags array<string>, place struct<lat: double, lon: double>`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+# Where a row came from; with them every row can be traced to its record, and audited.
+ORIGIN: Final = pa.schema(
+    [
+        ("_partition", pa.int32()),
+        ("_offset", pa.int64()),
+        ("_timestamp", pa.timestamp("us", "UTC")),
+        ("_key", pa.binary()),
+    ]
+)
+# Objects whose fields are data would make a column of each.
+COLUMNS_MAX: Final = 1000
+
+_SIMPLE: Final[Mapping[str, Any]] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": ORIGIN.field("_timestamp").type,
+}
+_NAMES: Final[Mapping[Any, str]] = {type_: name for name, type_ in reversed(list(_SIMPLE.items()))}
+_TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)+`|[^\W\d]\w*|\d+)|([<>(),:]))")
+# What Parquet and Delta take in a column's name without further agreements.
+_BAD_IN_NAMES: Final = re.compile(r"[ ,;{}()\n\t=\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class SchemaProblem(ValueError):
+    """A text that is no list of columns, or columns that do not go together."""
+
+
+def why_no_column(name: str, columns: Any) -> str | None:
+    """Why a field of this name cannot become a column beside these; None if it can."""
+    if not name or _BAD_IN_NAMES.search(name):
+        return f"a column cannot be called {name!r}"
+    if name.lower() in ORIGIN.names:
+        return f"{name!r} is what the job itself calls a column"
+    for other in columns.names:
+        if other.lower() == name.lower():
+            return f"{name!r} and {other!r} differ only in case, which tables do not tell apart"
+    if len(columns) >= COLUMNS_MAX:
+        return f"there are {COLUMNS_MAX} columns already: give a schema that names those wanted"
+    return None
+
+
+def parse_columns(text: str) -> Any:
+    """A pyarrow schema from Spark's text. Raises SchemaProblem."""
+    reader = _Reader(text)
+    fields = reader.fields(end=None, separator="")
+    columns = pa.schema([])
+    for field in fields:
+        why = why_no_column(field.name, columns)
+        if why is not None:
+            raise SchemaProblem(f"the schema {text!r} does not work: {why}")
+        columns = columns.append(field)
+    return columns
+
+
+def columns_text(columns: Any) -> str:
+    return ", ".join(f"{_quoted(field.name)} {type_text(field.type)}" for field in columns)
+
+
+def type_text(type_: Any) -> str:
+    if pa.types.is_list(type_):
+        return f"array<{type_text(type_.value_type)}>"
+    if pa.types.is_struct(type_):
+        fields = (type_.field(number) for number in range(type_.num_fields))
+        return f"struct<{', '.join(f'{_quoted(field.name)}: {type_text(field.type)}' for field in fields)}>"
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    name = _NAMES.get(type_)
+    if name is None:
+        raise SchemaProblem(f"columns of type {type_} are not known here")
+    return name
+
+
+def infer(value: object) -> Any | None:
+    """The type of a column that holds this JSON value, None while it tells nothing.
+
+    Objects, and arrays that mix kinds or nest, stay JSON text: their inside may change from record to record without a
+    table having to.
+    """
+    match value:
+        case None:
+            return None
+        case bool():
+            return pa.bool_()
+        case int():
+            return pa.int64() if -(2**63) <= value < 2**63 else pa.string()
+        case float():
+            return pa.float64()
+        case str() | dict():
+            return pa.string()
+        case list():
+            if any(isinstance(one, list | dict) for one in value):
+                return pa.string()
+            found: Any = None
+            for one in value:
+                found = merge(found, infer(one))
+            return None if found is None else pa.list_(found)
+    raise SchemaProblem(f"{value!r} is no JSON value")
+
+
+def merge(left: Any | None, right: Any | None) -> Any | None:
+    """The narrowest type for values of both; text in the end."""
+    if left is None or right is None or left == right:
+        return left if right is None else right
+    if {left, right} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if pa.types.is_list(left) and pa.types.is_list(right):
+        return pa.list_(merge(left.value_type, right.value_type))
+    return pa.string()
+
+
+def add_columns(columns: Any, new: Mapping[str, Any]) -> Any:
+    """With those added, in the order of their names, that can be; records with the others are refused one by one."""
+    for name in sorted(new):
+        if why_no_column(name, columns) is None:
+            columns = columns.append(pa.field(name, new[name]))
+    return columns
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[^\W\d]\w*", name) else "`" + name.replace("`", "``") + "`"
+
+
+class _Reader:
+    """Reads the text from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[str] = []
+        position = 0
+        while text[position:].strip():
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise self._problem(f"{text[position:].strip()[:20]!r} was not expected")
+            self._tokens.append(found[1] or found[2])
+            position = found.end()
+        self._next = 0
+
+    def fields(self, *, end: str | None, separator: str) -> list[Any]:
+        found = []
+        while True:
+            name = self._name()
+            if separator:
+                self._expect(separator)
+            found.append(pa.field(name, self._type()))
+            if self._peek() != ",":
+                break
+            self._next += 1
+        if self._peek() != end:
+            raise self._problem(f"{self._peek()!r} was not expected" if self._peek() else "it ends too early")
+        return found
+
+    def _type(self) -> Any:
+        name = self._name().lower()
+        simple = _SIMPLE.get(name)
+        if simple is not None:
+            return simple
+        composed: Mapping[str, Callable[[], Any]] = {
+            "array": lambda: self._between("<", ">", lambda: pa.list_(self._type())),
+            "struct": lambda: self._between("<", ">", lambda: pa.struct(self.fields(end=">", separator=":"))),
+            "decimal": lambda: self._between("(", ")", self._decimal),
+        }
+        if name not in composed:
+            known = ", ".join(sorted([*_SIMPLE, "array<…>", "struct<…>", "decimal(p,s)"]))
+            raise self._problem(f"there is no type {name!r}, but {known}")
+        return composed[name]()
+
+    def _between(self, start: str, end: str, inside: Callable[[], Any]) -> Any:
+        self._expect(start)
+        found = inside()
+        self._expect(end)
+        return found
+
+    def _decimal(self) -> Any:
+        precision = self._name()
+        self._expect(",")
+        scale = self._name()
+        if not (precision.isdigit() and scale.isdigit() and 0 <= int(scale) <= int(precision) <= 38):
+            raise self._problem(f"there is no decimal({precision},{scale})")
+        return pa.decimal128(int(precision), int(scale))
+
+    def _name(self) -> str:
+        token = self._peek()
+        if token is None or token in "<>(),:":
+            raise self._problem("a name is missing" if token is None else f"a name is missing before {token!r}")
+        self._next += 1
+        return token[1:-1].replace("``", "`") if token.startswith("`") else token
+
+    def _expect(self, token: str) -> None:
+        if self._peek() != token:
+            raise self._problem(f"{token!r} is missing")
+        self._next += 1
+
+    def _peek(self) -> str | None:
+        return self._tokens[self._next] if self._next < len(self._tokens) else None
+
+    def _problem(self, what: str) -> SchemaProblem:
+        return SchemaProblem(f"{self._text!r} is no schema ({what}): write it as in `id bigint, name string`")

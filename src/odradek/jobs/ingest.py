@@ -1,0 +1,264 @@
+"""`odradek job ingest`: a topic into a table, each record once.
+
+The driver plans a batch of offsets and writes the plan down; tasks decode and write data files; the driver sends bad
+records to their topic, then commits the files with the marker (job, batch). What was planned and has no marker is done
+again, with the same offsets: after a crash anywhere the same command goes on, and no row is there twice.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from odradek.base.errors import KafkaError
+from odradek.cli.errors import UserError
+from odradek.cli.terminal import say
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.client.groups import Groups
+from odradek.jobs.columns import ORIGIN, SchemaProblem, add_columns, columns_text, parse_columns
+from odradek.jobs.dead_letters import send_letters
+from odradek.jobs.ingest_task import REPORT_SCHEMA, SOURCE_COLUMNS, TaskReport, make_task, new_columns, origin_of
+from odradek.jobs.json_rows import NewFields
+from odradek.jobs.progress import Pace, Progress
+from odradek.jobs.state import JobState, Plan
+from odradek.jobs.tables.table import NO_BATCH, DataFile, Table, TableFormat, open_table
+from odradek.jobs.topic_range import TopicRange, limited, source_options
+from odradek.spark.topic_offsets import Positions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A pass that finds new fields is done again with their columns, which finds no more.
+_PASSES_MAX: Final = 3
+_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings:
+    bootstrap: str
+    topic: str
+    table: Path
+    format: TableFormat = TableFormat.DELTA
+    name: str
+    schema: str | None = None
+    new_fields: NewFields = NewFields.ADD
+    dead_letters: str | None = None
+    start: str | None = None
+    end: str | None = None
+    follow: bool = False
+    interval_s: float = 1.0
+    batch_records: int = 500_000
+    skip_lost: bool = False
+    group: str | None = None
+
+
+class IngestJob:
+    """To be made while the job's state is held. Whatever can be known before Spark starts is checked here."""
+
+    def __init__(self, cluster: Cluster, settings: IngestSettings, state: JobState) -> None:
+        self._cluster: Final = cluster
+        self._settings: Final = settings
+        self._state: Final = state
+        self._table: Final[Table] = open_table(settings.format, settings.table)
+        self._range: Final = TopicRange(cluster, settings.topic, skip_lost=settings.skip_lost)
+        self._range.layout()
+        if settings.dead_letters is not None:
+            TopicRange(cluster, settings.dead_letters, skip_lost=False).layout()
+        self._identify()
+        self._columns = self._known_columns()
+        self._reached = Positions()
+        self._interrupted = self._find_interrupted()
+        self._target = self._range.last(settings.end)
+        self._pace = Pace(time.monotonic)
+
+    def progress(self) -> Progress:
+        reached = dict(self._reached.partitions())
+        return self._pace.progress(reached, self._target)
+
+    def run(
+        self,
+        spark: "SparkSession",
+        *,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Progress:
+        """Until the target is reached, or stopping is asked for, which takes effect after a batch."""
+        while not should_stop():
+            plan = self._interrupted or self._plan()
+            if plan is None:
+                if not self._settings.follow:
+                    break
+                self._wait(should_stop)
+                continue
+            self._run_batch(spark, plan)
+            self._interrupted = None
+            on_progress(self.progress())
+        return self.progress()
+
+    def has_work(self) -> bool:
+        """Whether Spark has to be started at all."""
+        return self._settings.follow or self._interrupted is not None or self._plan(keep=False) is not None
+
+    # ---- what was before
+
+    def _identify(self) -> None:
+        settings = self._settings
+        if not self._state.exists:
+            self._table.check_new()
+        if not self._state.exists and self._table.last_batch(settings.name) != NO_BATCH:
+            raise UserError(
+                f"the table has batches of job {settings.name!r}, whose state in {str(self._state.directory)!r} is "
+                "gone: restore it, or begin a new job in a new table"
+            )
+        identity = {
+            "job": "ingest",
+            "topic": settings.topic,
+            "format": settings.format,
+            "from": settings.start or ("" if self._state.exists else "beginning"),
+        }
+        self._state.identify(identity)
+
+    def _known_columns(self) -> Any:
+        stored = self._state.columns()
+        if self._settings.schema is None:
+            return pa.schema([]) if stored is None else stored
+        try:
+            given = parse_columns(self._settings.schema)
+        except SchemaProblem as error:
+            raise UserError(f"--schema: {error}") from None
+        if stored is None:
+            self._state.keep_columns(given)
+            return given
+        for field in given:
+            if field.name not in stored.names or stored.field(field.name).type != field.type:
+                raise UserError(
+                    f"--schema: the job began with {columns_text(stored)!r}, where there is no {field.name!r} of type "
+                    f"{field.type}: leave --schema away, or begin a new job"
+                )
+        return stored
+
+    def _find_interrupted(self) -> Plan | None:
+        """The batch that was planned and does not count."""
+        done = self._table.last_batch(self._settings.name)
+        last = self._state.last_plan()
+        planned = NO_BATCH if last is None else last.batch
+        if planned == done:
+            self._reached = self._first() if last is None else last.end
+            return None
+        if last is None or planned != done + 1:
+            raise UserError(
+                f"the table ends with batch {done} of job {self._settings.name!r}, and its state with {planned}: one "
+                "of them is an older copy; restore both of the same time"
+            )
+        self._reached = last.start
+        return last
+
+    def _first(self) -> Positions:
+        """Taken down, since the end of a topic is elsewhere the next time."""
+        start = self._state.first()
+        if start is None:
+            start = self._range.first(self._state.identity()["from"])
+            self._state.keep_first(start)
+        return start
+
+    # ---- a batch
+
+    def _plan(self, *, keep: bool = True) -> Plan | None:
+        settings = self._settings
+        if settings.follow:
+            self._target = self._range.last(settings.end)
+        start = self._range.next(self._reached)
+        end = limited(start, self._target, settings.batch_records)
+        if end is None:
+            return None
+        plan = Plan(self._table.last_batch(settings.name) + 1, start, end)
+        if keep:
+            self._state.keep_plan(plan)
+        return plan
+
+    def _run_batch(self, spark: "SparkSession", plan: Plan) -> None:
+        settings = self._settings
+        for _ in range(_PASSES_MAX):
+            reports = self._pass(spark, plan)
+            found = new_columns(reports)
+            columns = add_columns(self._columns, found)
+            if columns == self._columns:
+                break
+            self._columns = columns
+            self._state.keep_columns(columns)
+        else:
+            raise UserError(f"batch {plan.batch} keeps finding new fields: give a --schema")
+        self._refuse_or_send(reports)
+        # Offsets mean other records in a topic of the same name.
+        self._range.check_same(plan.end)
+        self._table.shape(pa.schema([*ORIGIN, *self._columns]))
+        files = [
+            DataFile(one.file, one.size_bytes, one.modified_ms, one.rows) for one in reports if one.file is not None
+        ]
+        self._table.commit(settings.name, plan.batch, files)
+        self._reached = plan.end
+        self._pace.add(rows=sum(one.rows for one in reports), dead_letters=sum(one.bad for one in reports))
+        self._tidy(plan.batch, {one.name for one in files})
+        self._mirror(plan.end)
+
+    def _pass(self, spark: "SparkSession", plan: Plan) -> list[TaskReport]:
+        settings = self._settings
+        columns = (*SOURCE_COLUMNS, "headers") if settings.dead_letters else SOURCE_COLUMNS
+        settings.table.mkdir(parents=True, exist_ok=True)
+        task = make_task(
+            directory=settings.table,
+            job=settings.name,
+            batch=plan.batch,
+            columns=self._columns,
+            new_fields=settings.new_fields,
+            letters=self._state.letters if settings.dead_letters else None,
+        )
+        records = (
+            spark.read.format("odradek")
+            .options(**source_options(settings.bootstrap, plan.start, plan.end))
+            .options(columns=",".join(columns), failOnDataLoss=str(not settings.skip_lost).lower())
+            .load()
+        )
+        rows = records.mapInArrow(lambda batches: task(batches), REPORT_SCHEMA).collect()
+        return [TaskReport.from_json(row.report) for row in rows]
+
+    def _refuse_or_send(self, reports: list[TaskReport]) -> None:
+        settings = self._settings
+        bad = [one for one in reports if one.bad]
+        if not bad:
+            return
+        if settings.dead_letters is None:
+            raise UserError(
+                f"{sum(one.bad for one in bad)} records are no rows, the first at {origin_of(bad[0], settings.topic)}: "
+                "name a topic for them with --dead-letters; nothing of this batch was written"
+            )
+        files = [self._state.letters / one.letters for one in bad if one.letters is not None]
+        send_letters(self._cluster, files, to=settings.dead_letters, job=settings.name, topic=settings.topic)
+
+    def _tidy(self, batch: int, counted: set[str]) -> None:
+        """Removes what attempts at this batch have left that do not count."""
+        for letters in self._state.letters.glob(f"part-{batch:010d}-*"):
+            letters.unlink(missing_ok=True)
+        ours = re.compile(rf"part-{batch:010d}-[0-9a-f]{{32}}-{re.escape(self._settings.name)}\.parquet")
+        for file in self._settings.table.glob(f"part-{batch:010d}-*.parquet"):
+            if ours.fullmatch(file.name) and file.name not in counted:
+                file.unlink(missing_ok=True)
+
+    def _mirror(self, reached: Positions) -> None:
+        """Shows other tools how far the job is. It needs none of it."""
+        if self._settings.group is None:
+            return
+        try:
+            Groups(self._cluster).commit(self._settings.group, dict(reached.partitions()))
+        except (ClientError, KafkaError) as error:
+            say(f"group {self._settings.group} does not show the progress of the job: {error}")
+
+    def _wait(self, should_stop: Callable[[], bool]) -> None:
+        until = time.monotonic() + self._settings.interval_s
+        while not should_stop() and time.monotonic() < until:
+            time.sleep(_POLL_S)

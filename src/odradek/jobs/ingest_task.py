@@ -1,0 +1,172 @@
+"""What a task of `ingest` does: decodes its records, writes one data file, sets bad records aside, and tells of it.
+
+Nothing it writes counts before the driver commits it: a task may run twice, or die.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import odradek
+from odradek.jobs.columns import ORIGIN, columns_text, merge, parse_columns, type_text
+from odradek.jobs.durable import fsync_directory
+from odradek.jobs.json_rows import JsonDecoder, NewFields
+
+# Of the source, for rows; headers besides where bad records are to be kept.
+SOURCE_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
+REPORT_SCHEMA: Final = "report string"
+_REPORT: Final = pa.schema([("report", pa.string())])
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskReport:
+    """Travels to the driver as JSON."""
+
+    file: str | None = None
+    size_bytes: int = 0
+    modified_ms: int = 0
+    rows: int = 0
+    letters: str | None = None
+    bad: int = 0
+    first_bad: tuple[int, int, str] | None = None
+    """Partition, offset, reason."""
+    new: dict[str, str] = field(default_factory=dict)
+    """Types of fields without a column."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "TaskReport":
+        found = json.loads(text)
+        first = found.pop("first_bad")
+        return cls(**found, first_bad=None if first is None else (first[0], first[1], first[2]))
+
+
+def new_columns(reports: list[TaskReport]) -> dict[str, Any]:
+    """What all tasks together found: of different types, one that holds all."""
+    found: dict[str, Any] = {}
+    for report in reports:
+        for name, text in report.new.items():
+            found[name] = merge(found.get(name), parse_columns(f"found {text}").field(0).type)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestTask:
+    """Given to Spark's mapInArrow; travels to every task."""
+
+    directory: str
+    file_suffix: str
+    """`part-<batch>-` and a number of its own come before it."""
+    batch: int
+    columns: str
+    new_fields: str
+    letters: str | None
+    """Where bad records go; None: they are only counted."""
+    version: str
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        check_version(self.version)
+        report = TaskReport()
+        columns = parse_columns(self.columns) if self.columns else pa.schema([])
+        decoder = JsonDecoder(columns, NewFields(self.new_fields))
+        schema = pa.schema([*ORIGIN, *columns])
+        name = f"part-{self.batch:010d}-{uuid4().hex}"
+        rows = _File(Path(self.directory) / f"{name}-{self.file_suffix}.parquet", schema)
+        letters = None if self.letters is None else _File(Path(self.letters) / f"{name}.parquet", None)
+        new: dict[str, Any] = {}
+        for batch in batches:
+            decoded = decoder.decode(batch.column("value").to_pylist())
+            for field_name, found in decoded.new.items():
+                new[field_name] = merge(new.get(field_name), found)
+            if decoded.good:
+                origin = batch.select(["partition", "offset", "timestamp", "key"]).take(pa.array(decoded.good))
+                arrays = [array.cast(one.type) for array, one in zip(origin.columns, ORIGIN, strict=True)]
+                rows.write(pa.RecordBatch.from_arrays([*arrays, *decoded.arrays], schema=schema))
+                report.rows += len(decoded.good)
+            if decoded.bad:
+                self._set_aside(batch, decoded.bad, letters, report)
+        report.new = {field_name: type_text(found) for field_name, found in new.items()}
+        if rows.close():
+            report.file = rows.path.name
+            report.size_bytes = rows.path.stat().st_size
+            report.modified_ms = time.time_ns() // 1_000_000
+        if letters is not None and letters.close():
+            report.letters = letters.path.name
+        yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], schema=_REPORT)
+
+    def _set_aside(self, batch: Any, bad: list[tuple[int, str]], letters: "_File | None", report: TaskReport) -> None:
+        if report.first_bad is None:
+            index, reason = bad[0]
+            report.first_bad = (batch.column("partition")[index].as_py(), batch.column("offset")[index].as_py(), reason)
+        report.bad += len(bad)
+        if letters is not None:
+            taken = batch.take(pa.array([index for index, _ in bad]))
+            reasons = pa.array([reason.encode(errors="replace").decode() for _, reason in bad])
+            letters.write(pa.RecordBatch.from_arrays([*taken.columns, reasons], [*taken.schema.names, "error"]))
+
+
+class _File:
+    """A Parquet file that is made when there is something to put in."""
+
+    def __init__(self, path: Path, schema: Any | None) -> None:
+        self.path: Final = path
+        self._schema = schema
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, batch: Any) -> None:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.path, self._schema or batch.schema, compression="zstd")
+        self._writer.write_batch(batch)
+
+    def close(self) -> bool:
+        """On the disk when it returns. False: there is no file."""
+        if self._writer is None:
+            return False
+        self._writer.close()
+        with self.path.open("rb") as written:
+            os.fsync(written.fileno())
+        fsync_directory(self.path.parent)
+        return True
+
+
+def check_version(drivers: str) -> None:
+    if odradek.__version__ != drivers:
+        raise RuntimeError(
+            f"this executor has odradek {odradek.__version__} and the driver {drivers}: install the same on all"
+        )
+
+
+def make_task(
+    *,
+    directory: Path,
+    job: str,
+    batch: int,
+    columns: Any,
+    new_fields: NewFields,
+    letters: Path | None,
+) -> IngestTask:
+    return IngestTask(
+        directory=str(directory.absolute()),
+        file_suffix=job,
+        batch=batch,
+        columns=columns_text(columns),
+        new_fields=str(new_fields),
+        letters=None if letters is None else str(letters.absolute()),
+        version=odradek.__version__,
+    )
+
+
+def origin_of(report: TaskReport, topic: str) -> str:
+    assert report.first_bad is not None
+    partition, offset, reason = report.first_bad
+    return f"offset {offset} of {topic}-{partition} ({reason})"

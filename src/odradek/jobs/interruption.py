@@ -1,0 +1,32 @@
+"""Ctrl-C, taken up between batches: the first one asks to stop, a second one does not wait."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stop_requests() -> Iterator[Callable[[], bool]]:
+    """Yields what tells whether one has come."""
+    requested = False
+
+    def take(number: int, frame: FrameType | None) -> None:
+        nonlocal requested
+        requested = True
+        for one in _SIGNALS:
+            signal.signal(one, signal.default_int_handler)
+        # Not print: the signal may have come in the middle of one.
+        os.write(sys.stderr.fileno(), b"\nstopping after this batch; once more stops now\n")
+
+    before = {one: signal.signal(one, take) for one in _SIGNALS}
+    try:
+        yield lambda: requested
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

@@ -1,0 +1,83 @@
+"""How far a job is: offsets by partition, rows a second, what is left, and until when. Pure but for the clock given."""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from odradek.base.ids import TopicPartition
+
+# Rates are those of the last batches: the first one pays for Java's warming up.
+_BATCHES_REMEMBERED: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    partition: int
+    offset: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Of this run. Rows and dead letters are counted, lag is in offsets."""
+
+    batches: int
+    rows: int
+    dead_letters: int
+    rows_per_second: float | None
+    seconds_left: float | None
+    partitions: tuple[PartitionProgress, ...]
+
+    @property
+    def lag(self) -> int:
+        return sum(one.lag for one in self.partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "batches": self.batches,
+            "rows": self.rows,
+            "dead_letters": self.dead_letters,
+            "rows_per_second": None if self.rows_per_second is None else round(self.rows_per_second, 1),
+            "lag": self.lag,
+            "seconds_left": None if self.seconds_left is None else round(self.seconds_left, 1),
+            "partitions": [
+                {"partition": one.partition, "offset": one.offset, "end": one.end, "lag": one.lag}
+                for one in self.partitions
+            ],
+        }
+
+
+class Pace:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock: Final = clock
+        # When a batch was done, and the records until then.
+        self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=_BATCHES_REMEMBERED + 1)
+        self._batches = self._rows = self._dead_letters = 0
+
+    def add(self, *, rows: int, dead_letters: int) -> None:
+        """A batch is done."""
+        self._batches += 1
+        self._rows += rows
+        self._dead_letters += dead_letters
+        self._marks.append((self._clock(), self._rows + self._dead_letters))
+
+    def progress(self, reached: Mapping[TopicPartition, int], target: Mapping[TopicPartition, int]) -> Progress:
+        partitions = tuple(
+            PartitionProgress(one.partition, reached.get(one, 0), end) for one, end in sorted(target.items())
+        )
+        (first_at, first), (last_at, last) = self._marks[0], self._marks[-1]
+        rate = (last - first) / (last_at - first_at) if last > first and last_at > first_at else None
+        lag = sum(one.lag for one in partitions)
+        return Progress(
+            batches=self._batches,
+            rows=self._rows,
+            dead_letters=self._dead_letters,
+            rows_per_second=rate,
+            seconds_left=None if rate is None else lag / rate,
+            partitions=partitions,
+        )

@@ -1,0 +1,124 @@
+"""A Spark session for one job: quiet on the terminal, gone with the job; Spark's own log goes into a file."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from odradek.cli.errors import UserError
+from odradek.jobs.java import check_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG_CONFIGURATION: Final = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log_file}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c{{1}}: %m%n%ex
+"""
+_STOP_TIMEOUT_S: Final = 20.0
+# The end of a Python traceback in what Spark says: what went wrong, without where Spark was at that time.
+_PYTHON_ERROR: Final = re.compile(
+    r"^\s*(?:[\w.]+\.)?(\w*(?:Error|Exception|Loss|Topic|Partition|Batch|There|Out)\w*): (.+)$"
+)
+
+
+@contextlib.contextmanager
+def spark_session(
+    name: str, *, master: str, log_file: Path, conf: Mapping[str, str], is_short: bool = False
+) -> "Iterator[SparkSession]":
+    """Raises UserError for what is missing, and for what fails in Spark. A run that is short is not worth that Java
+    compiles well.
+    """
+    try:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+    except ModuleNotFoundError as error:
+        raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory(prefix="odradek-spark-") as work:
+        try:
+            with _session(_configuration(name, master, Path(work), log_file, conf, is_short), log_file) as session:
+                yield session
+        except (PySparkException, Py4JError, ConnectionError) as error:
+            raise UserError(f"{spark_line(error)} (more in {str(log_file)!r})") from error
+
+
+def spark_line(error: BaseException) -> str:
+    """What happened, in one line: the Python error in a task or a plan, or else what Spark says first."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    found = [match for line in lines if (match := _PYTHON_ERROR.match(line))]
+    if found:
+        name, said = found[-1].groups()
+        return said if said.strip() else name
+    return f"Spark failed: {lines[0].strip() if lines else type(error).__name__}"
+
+
+def _configuration(name: str, master: str, work: Path, log_file: Path, conf: Mapping[str, str], is_short: bool) -> Any:
+    from pyspark import SparkConf
+
+    log_configuration = work / "log4j2.properties"
+    log_configuration.write_text(_LOG_CONFIGURATION.format(log_file=log_file.absolute()))
+    java_options = [
+        f"-Dlog4j2.configurationFile=file:{log_configuration}",
+        # For the native libraries that Spark unpacks.
+        f"-Djava.io.tmpdir={work}",
+        *(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if is_short else []),
+    ]
+    chosen = {
+        "spark.app.name": name,
+        "spark.master": master,
+        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.local.dir": str(work),
+        "spark.sql.warehouse.dir": str(work / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if master.startswith("local"):
+        chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return SparkConf().setAll(list((chosen | dict(conf)).items()))
+
+
+@contextlib.contextmanager
+def _session(configuration: Any, log_file: Path) -> "Iterator[SparkSession]":
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    with log_file.open("ab") as output:
+        # Java writes a few lines before its logging is configured: they belong into the same file.
+        gateway = launch_gateway(configuration, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+    try:
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        session = SparkSession(SparkContext(gateway=gateway, conf=configuration))
+        # PySpark has put its own handler there, which calls Java from within whatever call to Java it interrupts.
+        signal.signal(signal.SIGINT, on_interrupt)
+        try:
+            yield session
+        finally:
+            session.stop()
+    finally:
+        gateway.shutdown()
+        # PySpark keeps these for the life of the interpreter, also when Java has died.
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        SparkContext._active_spark_context = None
+        gateway.proc.stdin.close()
+        try:
+            gateway.proc.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()

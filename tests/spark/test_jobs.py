@@ -1,0 +1,165 @@
+"""`odradek job` with a real Spark and a real broker: each record once, and what is wrong is said."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster
+from odradek.jobs import ingest as ingest_module
+from odradek.jobs.ingest import IngestJob, IngestSettings
+from odradek.jobs.progress import Progress
+from odradek.jobs.session import spark_session
+from odradek.jobs.state import JobState
+from odradek.jobs.tables.table import TableFormat, open_table
+from tests.node_process import NodeProcess
+from tests.odradek_process import OdradekProcess
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    node = OdradekProcess(tmp_path_factory.mktemp("node"))
+    try:
+        yield node.start()
+    finally:
+        node.remove()
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: NodeProcess) -> Iterator[Cluster]:
+    with Cluster(parse_bootstrap(broker.bootstrap)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory, java: None) -> Iterator[SparkSession]:
+    # In a run of half a minute compiling well would cost more than it saves.
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        "spark.sql.adaptive.enabled": "false",
+    }
+    log_file = tmp_path_factory.mktemp("spark") / "spark.log"
+    with spark_session("jobs-test", master="local[2]", log_file=log_file, conf=conf, is_short=True) as session:
+        yield session
+
+
+class Topic:
+    """A topic of JSON records."""
+
+    def __init__(self, broker: NodeProcess, cluster: Cluster, name: str, partitions: int = 2) -> None:
+        Admin(cluster).create_topic(name, partitions=partitions, replication_factor=1)
+        self.name = name
+        self._bootstrap = broker.bootstrap
+
+    def put(self, *values: Any, partition: int = 0, headers: list[tuple[str, bytes]] | None = None) -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 5})
+        for value in values:
+            raw = value if isinstance(value, bytes | None) else json.dumps(value).encode()
+            producer.produce(self.name, raw, b"k", partition=partition, headers=headers)
+        assert producer.flush(30) == 0
+
+    def records(self, count: int, partition: int = 0) -> list[Any]:
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "test", "enable.auto.commit": False})
+        consumer.assign([TopicPartition(self.name, partition, 0)])
+        try:
+            return consumer.consume(count, timeout=20)
+        finally:
+            consumer.close()
+
+
+class Ingest:
+    """The same command, again and again."""
+
+    def __init__(self, spark: SparkSession, broker: NodeProcess, cluster: Cluster, **settings: Any) -> None:
+        self._spark = spark
+        self._cluster = cluster
+        self.settings = IngestSettings(bootstrap=broker.bootstrap, **{"name": settings["topic"], **settings})
+
+    def run(self) -> Progress:
+        state = JobState(self.settings.table, self.settings.name)
+        with state.held():
+            return IngestJob(self._cluster, self.settings, state).run(self._spark)
+
+    def rows(self) -> list[Row]:
+        found = self._table().collect()
+        return sorted(found, key=lambda row: (row["_partition"], row["_offset"]))
+
+    def offsets(self) -> list[tuple[int, int]]:
+        return [(row["_partition"], row["_offset"]) for row in self.rows()]
+
+    def _table(self) -> DataFrame:
+        if self.settings.format is TableFormat.PARQUET:
+            return self._spark.read.option("mergeSchema", "true").parquet(str(self.settings.table))
+        files = open_table(self.settings.format, self.settings.table).files()
+        return self._spark.read.option("mergeSchema", "true").parquet(*files)
+
+
+class Crash(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("format", list(TableFormat))
+def test_each_record_is_a_row_once_whenever_the_driver_dies(
+    spark: SparkSession,
+    broker: NodeProcess,
+    cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    format: TableFormat,
+) -> None:
+    orders = Topic(broker, cluster, f"orders-{format}")
+    letters = Topic(broker, cluster, f"letters-{format}", partitions=1)
+    table = tmp_path / "table"
+    job = Ingest(
+        spark, broker, cluster, topic=orders.name, table=table, format=format, dead_letters=letters.name, group="seen"
+    )
+    orders.put(*({"id": number, "name": f"n{number}"} for number in range(300)))
+    orders.put({"id": 1.5}, None, partition=1)
+
+    # After the files are written, the table is committed or not: in both cases the batch was not reported as done.
+    commit = ingest_module.open_table(format, table).__class__.commit
+    for crashes_after_the_commit in (False, True):
+
+        def crash(self: Any, *arguments: Any, after: bool = crashes_after_the_commit) -> None:
+            if after:
+                commit(self, *arguments)
+            raise Crash
+
+        with monkeypatch.context() as planted:
+            planted.setattr(type(ingest_module.open_table(format, table)), "commit", crash)
+            with pytest.raises(Crash):
+                job.run()
+
+    assert job.run().batches == 0, "the batch counted though its driver had died"
+    rows = job.rows()
+    assert [row.id for row in rows] == [*range(300), 1.5, None]
+    assert [row.name for row in rows][:2] == ["n0", "n1"]
+    data_files = list(table.glob("*.parquet"))
+    assert len(data_files) >= 2
+
+    # A new field, one that does not fit, one that is no JSON; batches smaller than what is there.
+    orders.put({"id": 300, "extra": True}, {"id": "x"}, b"{", headers=[("h", b"1")])
+    job.settings = replace(job.settings, batch_records=2)
+    progress = job.run()
+    assert (progress.rows, progress.dead_letters, progress.lag) == (1, 2, 0)
+    assert progress.batches == 2
+    rows = job.rows()
+    assert rows[300].extra is True and rows[0].extra is None
+    assert len(rows) == 303
+    dead = letters.records(2)
+    assert [record.value() for record in dead] == [b'{"id": "x"}', b"{"]
+    headers = dict(dead[1].headers())
+    assert headers["h"] == b"1"
+    assert headers["odradek.origin.topic"].decode() == orders.name
+    assert (headers["odradek.origin.partition"], headers["odradek.origin.offset"]) == (b"0", b"302")
+    assert b"no JSON" in headers["odradek.error"]
