@@ -1,4 +1,4 @@
-"""The exactly-once sink of Spark on a real broker, without Spark: drivers die before and after each of their requests."""
+"""Spark's exactly-once sink on a real broker, without Spark: drivers die before and after each of their requests."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

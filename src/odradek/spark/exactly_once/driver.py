@@ -13,6 +13,7 @@ from odradek.spark.exactly_once.requests import (
     InitProducer,
     ListOpen,
     NextTicket,
+    NotDecided,
     NotMyTurn,
     ReadState,
     Steps,
@@ -72,7 +73,7 @@ def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
 def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reuse_ids: bool = True) -> Steps[None]:
     """Steps 7 to 9, with a report for each partition, in their order.
 
-    Raises Fenced, NotMyTurn or OutcomeUnknown: the next driver knows what was done. Raises BatchLost.
+    Raises Fenced, NotMyTurn, NotDecided or OutcomeUnknown: the next driver knows what was done. Raises BatchLost.
     """
     sink = generation.sink
     state: State | None = yield from until_known(ReadState(sink))
@@ -89,6 +90,7 @@ def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reu
             winners=tuple(report.prepared for report in reports if report.prepared is not None),
             pool=generation.pool,
         )
+        yield from _check_open(sink, state)
         producer = yield WriteState(sink, producer, state)
     assert isinstance(state, Decided)
     yield from _finish(sink, producer, state, reuse_ids=reuse_ids)
@@ -106,6 +108,14 @@ def abort(generation: Generation, batch: int, reports: Sequence[Report]) -> Step
     for report in reports:
         if report.prepared is not None:
             yield from _abort_one(report.prepared)
+
+
+def _check_open(sink: str, decided: Decided) -> Steps[None]:
+    """Where transactions have timeouts this is the last moment at which one that has passed does no harm."""
+    found = yield from until_known(ListOpen(names_of(sink)))
+    for winner in decided.winners:
+        if winner not in found:
+            raise NotDecided(decided.batch, winner.transactional_id)
 
 
 def _is_begun(state: State | None, generation: Generation) -> bool:

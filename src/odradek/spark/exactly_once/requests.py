@@ -97,6 +97,17 @@ class BatchLost(Exception):
         )
 
 
+class NotDecided(Exception):
+    """A prepared transaction timed out before its batch was decided: nothing is visible, the batch is written again."""
+
+    def __init__(self, batch: int, transactional_id: str) -> None:
+        super().__init__(
+            f"transaction {transactional_id} of batch {batch} timed out before the batch was decided: nothing of it is "
+            "visible; the query may be started again. Give brokers a longer transaction.max.timeout.ms or two-phase "
+            "commit, or the query smaller batches"
+        )
+
+
 class NotMyTurn(Exception):
     """Another driver has taken over, or another query has the sink's name."""
 

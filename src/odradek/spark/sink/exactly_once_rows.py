@@ -15,7 +15,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from odradek.client.cluster import Cluster
 from odradek.client.producer_transactions import Membership, TransactionTerms, transaction_terms
 from odradek.spark.exactly_once.driver import Generation, Report, abort, begin, commit
-from odradek.spark.exactly_once.requests import Steps
+from odradek.spark.exactly_once.requests import Request, Steps
 from odradek.spark.exactly_once.task import write_batch
 from odradek.spark.options import ExactlyOnceOptions
 from odradek.spark.sink.brokers import Brokers, drive
@@ -113,8 +113,13 @@ class ExactlyOnceRows:
         steps: Steps[Any],
         write_rows: Callable[[Membership], None] | None = None,
     ) -> Any:
+        return drive(steps, self._handler(cluster, terms, write_rows))
+
+    def _handler(
+        self, cluster: Cluster, terms: TransactionTerms, write_rows: Callable[[Membership], None] | None
+    ) -> Callable[[Request], Any]:
         log = self._decision_log(cluster)
-        return drive(steps, Brokers(cluster, self._options.sink, terms, log, write_rows=write_rows).handle)
+        return Brokers(cluster, self._options.sink, terms, log, write_rows=write_rows).handle
 
     def _decision_log(self, cluster: Cluster) -> DecisionLog:
         return DecisionLog(cluster, self._options.decision_topic, self._options.sink)
