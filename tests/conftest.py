@@ -26,10 +26,11 @@ _MARKER_OF_FIXTURE = {
 }
 
 # Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
-# leave of the machine. Of the others two run at a time, one of these directories and one of the rest: both take as
-# long.
+# leave of the machine. Of the others two run at a time, one of the first lane's directories and one of the rest. Those
+# of one broker come last, file by file, and whoever is done takes the next.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
-_FIRST_LANE = {"wire", "console", "spark", "testing", "arrow"}
+_FIRST_LANE = {"console", "spark", "testing", "arrow"}
+_FILE_BY_FILE = {"wire"}
 _POLITE = 5
 _MISSING = "missing components"
 _MEASURED = "measured"
@@ -91,6 +92,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             """What has the same scope runs one after the other."""
             if _only_computes(nodeid):
                 return nodeid
+            if _directory(nodeid) in _FILE_BY_FILE:
+                return nodeid.split("::")[0]
             return "first lane" if _directory(nodeid) in _FIRST_LANE else "second lane"
 
     return Lanes(config, log)
