@@ -1,0 +1,82 @@
+"""A Spark driver as a process of its own, to be killed: a stream from one topic into another, exactly once.
+
+    python -m tests.spark.sink_driver BOOTSTRAP SOURCE TARGET DIRECTORY [crash]
+
+Says on its output what it has come to. With `crash` its query dies at each crash point first, and is started again.
+"""
+
+import sys
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from pipelines.runtime.session import spark_session
+from tests.spark.crashing_source import CRASH_POINTS, CrashingSource, arm
+
+QUERY_TIMEOUT_S = 300
+ROWS_PER_BATCH = 40
+STARTS_MAX = 5
+
+
+def say(what: str) -> None:
+    print(what, flush=True)
+
+
+class Stream:
+    def __init__(self, spark: SparkSession, bootstrap: str, source: str, target: str, directory: Path) -> None:
+        self._spark = spark
+        self._rows = (
+            spark.readStream.format("odradek")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .options(subscribe=source, startingOffsets="earliest", columns="value", maxOffsetsPerTrigger=ROWS_PER_BATCH)
+            .load()
+        )
+        self._options = {
+            "kafka.bootstrap.servers": bootstrap,
+            "topic": target,
+            "kafka.transactional.id": target,
+            "checkpointLocation": str(directory / "checkpoint"),
+        }
+
+    def writing(self, sink: str, **options: str) -> DataStreamWriter:
+        return self._rows.writeStream.format(sink).options(**self._options, **options)
+
+    def crash_everywhere(self, crash_file: Path) -> None:
+        self._spark.dataSource.register(CrashingSource)
+        for name, (where, count) in CRASH_POINTS.items():
+            arm(crash_file, where, count)
+            query = self.writing("crashing", crashfile=str(crash_file)).start()
+            try:
+                query.awaitTermination(QUERY_TIMEOUT_S)
+            except StreamingQueryException as error:
+                if crash_file.exists():
+                    raise
+                say(f"died: {name}: {str(error).splitlines()[0][:100]}")
+
+    def to_the_end(self) -> None:
+        for attempt in range(1, STARTS_MAX + 1):
+            try:
+                self.writing("odradek").trigger(availableNow=True).start().awaitTermination(QUERY_TIMEOUT_S)
+                return
+            except StreamingQueryException as error:
+                # Spark gives a new process ten seconds to report back, which a busy machine may need for its imports.
+                if "failed to connect back" not in str(error) or attempt == STARTS_MAX:
+                    raise
+
+
+def main() -> None:
+    bootstrap, source, target, given, *crash = sys.argv[1:]
+    directory = Path(given)
+    with spark_session("sink", (), directory / "work", directory / "spark.log") as spark:
+        stream = Stream(spark, bootstrap, source, target, directory)
+        if crash:
+            stream.crash_everywhere(directory / "crash")
+        say("running")
+        stream.to_the_end()
+        say("done")
+
+
+if __name__ == "__main__":
+    main()

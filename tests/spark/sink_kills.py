@@ -1,0 +1,210 @@
+"""Drivers, their workers and the broker are killed at seeded moments while a stream writes exactly once; then every row
+is counted.
+
+    python -m tests.spark.sink_kills --kills 50 --seed 1 [--kind driver --kind worker --kind broker]
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+from odradek.base.ids import TopicPartition
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import EARLIEST, LATEST, Admin
+from odradek.client.cluster import Cluster
+from odradek.client.consume import Consumer
+from odradek.client.produce import Producer
+from odradek.records.record import Record
+from tests.odradek_process import OdradekProcess
+
+ROOT = Path(__file__).parents[2]
+SOURCE, TARGET = "source", "target"
+PARTITIONS = 2
+KINDS = ("driver", "worker", "broker")
+# What is prepared must wait for the next driver, however long it stays away.
+PROPERTIES = {
+    "transaction.two.phase.commit.enable": "true",
+    "transaction.max.timeout.ms": "10000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+ROWS_PER_KILL = 400
+LATEST_KILL_S = 4.0
+START_TIMEOUT_S = 240.0
+
+
+class DriverProcess:
+    """Spark with all its processes, in a session of its own."""
+
+    def __init__(self, bootstrap: str, directory: Path, *arguments: str) -> None:
+        directory.mkdir(exist_ok=True)
+        self._log = (directory / "driver.log").open("ab")
+        command = (sys.executable, "-m", "tests.spark.sink_driver", bootstrap, SOURCE, TARGET, str(directory))
+        self.process = subprocess.Popen(
+            (*command, *arguments),
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+        )
+        self.said: list[str] = []
+
+    def wait_for(self, word: str) -> bool:
+        """False: it ended before it said so."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said.append(line.rstrip())
+            if self.said[-1] == word:
+                return True
+        return False
+
+    def kill(self) -> None:
+        """The driver and Java. Workers go on until they notice, as they would."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def kill_worker(self, chance: random.Random) -> bool:
+        workers = [pid for pid, parent in self._members().items() if parent in self._daemons()]
+        if workers:
+            with suppress(ProcessLookupError):
+                os.kill(chance.choice(workers), signal.SIGKILL)
+        return bool(workers)
+
+    def remove(self) -> None:
+        self.kill()
+        for pid in self._members():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._log.close()
+
+    def _members(self) -> dict[int, int]:
+        """Of the session, with their parents."""
+        found = {}
+        for entry in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+                if int(fields[3]) == self.process.pid:
+                    found[int(entry.name)] = int(fields[1])
+        return found
+
+    def _daemons(self) -> list[int]:
+        found = []
+        for pid in self._members():
+            with suppress(OSError):
+                if b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
+        return found
+
+
+class SinkUnderFire:
+    def __init__(self, directory: Path, rows: int) -> None:
+        self._directory = directory
+        self.broker = OdradekProcess(directory / "node", properties=PROPERTIES)
+        self.rows = rows
+
+    def __enter__(self) -> Self:
+        self.broker.start()
+        with self._cluster() as cluster:
+            for topic in (SOURCE, TARGET):
+                Admin(cluster).create_topic(topic, partitions=PARTITIONS, replication_factor=1)
+            producer = Producer(cluster)
+            for number in range(self.rows):
+                producer.add(SOURCE, Record(None, b"%d" % number), number % PARTITIONS)
+            producer.flush()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.broker.remove()
+
+    def _cluster(self) -> Cluster:
+        return Cluster(parse_bootstrap(self.broker.bootstrap), timeout_s=60)
+
+    @contextmanager
+    def driver(self, *arguments: str) -> Iterator[DriverProcess]:
+        started = DriverProcess(self.broker.bootstrap, self._directory / "driver", *arguments)
+        try:
+            yield started
+        finally:
+            started.remove()
+
+    def finish(self) -> None:
+        with self.driver() as driver:
+            assert driver.wait_for("done"), f"the driver ended before its work, see its log: {driver.said}"
+            driver.process.wait()
+
+    def visible(self) -> Counter[bytes]:
+        """What a reader of committed records finds."""
+        partitions = [TopicPartition(TARGET, number) for number in range(PARTITIONS)]
+        with self._cluster() as cluster:
+            admin = Admin(cluster)
+            ends = admin.offsets(dict.fromkeys(partitions, LATEST))
+            stable = admin.offsets(dict.fromkeys(partitions, LATEST), read_committed=True)
+            assert stable == ends, f"a transaction is still open: {stable}, {ends}"
+            consumer = Consumer(cluster, admin.offsets(dict.fromkeys(partitions, EARLIEST)), read_committed=True)
+            found: Counter[bytes] = Counter()
+            while any(consumer.positions[one] < ends[one] for one in partitions):
+                found.update(consumed.record.value or b"" for consumed in consumer.poll(wait_ms=1000))
+            return found
+
+    def check(self) -> None:
+        found = self.visible()
+        missing = [number for number in range(self.rows) if b"%d" % number not in found]
+        double = [value for value, times in found.items() if times > 1]
+        assert not missing and not double, f"missing: {missing[:9]}, double: {double[:9]}"
+        assert found.total() == self.rows
+
+    def kill(self, kind: str, chance: random.Random) -> str:
+        """One life of a driver, which may end by this or not; what became of it."""
+        with self.driver() as driver:
+            assert driver.wait_for("running"), "the driver did not start, see its log"
+            after_s = chance.uniform(0.0, LATEST_KILL_S)
+            time.sleep(after_s)
+            if kind == "driver":
+                driver.kill()
+            elif kind == "broker":
+                self.broker.kill()
+                self.broker.start()
+            else:
+                driver.kill_worker(chance)
+            if kind == "driver":
+                return f"killed after {after_s:.2f} s"
+            # It goes on, or fails and has to be started again: both are right.
+            time.sleep(chance.uniform(0.0, LATEST_KILL_S))
+            ended = driver.process.poll()
+            return f"{kind} killed after {after_s:.2f} s, the driver " + ("goes on" if ended is None else "has ended")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=5, help="of each kind")
+    parser.add_argument("--kind", action="append", choices=KINDS)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args(arguments)
+    chance = random.Random(given.seed)
+    kinds = [kind for kind in given.kind or KINDS for _ in range(given.kills)]
+    chance.shuffle(kinds)
+    with (
+        tempfile.TemporaryDirectory(prefix="odradek-sink-") as directory,
+        SinkUnderFire(Path(directory), ROWS_PER_KILL * (len(kinds) + 1)) as sink,
+    ):
+        for number, kind in enumerate(kinds, 1):
+            print(f"{number}/{len(kinds)} {kind}: {sink.kill(kind, chance)}; {sink.visible().total()} rows", flush=True)
+        sink.finish()
+        sink.check()
+        print(f"{len(kinds)} kills, {sink.rows} rows: none missing, none double (seed {given.seed})")
+
+
+if __name__ == "__main__":
+    main()
