@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.jobs import ingest as ingest_module
+from odradek.jobs.audit import TableAudit, TableAuditSettings
+from odradek.jobs.audit_topics import TopicAudit
 from odradek.jobs.ingest import IngestJob, IngestSettings
 from odradek.jobs.progress import Progress
 from odradek.jobs.session import spark_session
@@ -163,3 +166,45 @@ def test_each_record_is_a_row_once_whenever_the_driver_dies(
     assert headers["odradek.origin.topic"].decode() == orders.name
     assert (headers["odradek.origin.partition"], headers["odradek.origin.offset"]) == (b"0", b"302")
     assert b"no JSON" in headers["odradek.error"]
+
+    audit = TableAuditSettings(
+        bootstrap=broker.bootstrap, topic=orders.name, table=table, name=orders.name, dead_letters=letters.name
+    )
+    found = TableAudit(cluster, audit).run(spark)
+    assert found.is_exact, found.to_json()
+    assert [(one.records, one.rows, one.dead_letters) for one in found.partitions] == [(303, 301, 2), (2, 2, 0)]
+    if format is TableFormat.DELTA:
+        damage(table)
+        found = TableAudit(cluster, replace(audit, dead_letters=None)).run(spark)
+        assert list(found.sentences()) == [
+            f"double in {orders.name}-0: 5-6",
+            f"missing in {orders.name}-0: 7, 301-302",
+            f"different in {orders.name}-0: 9",
+        ]
+        assert [one.is_exact for one in found.partitions] == [False, True]
+
+
+def damage(table: Path) -> None:
+    delta = DeltaTable(str(table))
+    delta.delete("_partition = 0 AND _offset = 7")
+    delta.update(predicate="_partition = 0 AND _offset = 9", updates={"name": "'changed'"})
+    rows = delta.to_pyarrow_table(filters=[("_partition", "=", 0), ("_offset", "in", [5, 6])])
+    write_deltalake(str(table), rows, mode="append")
+
+
+def test_a_topic_against_another(spark: SparkSession, broker: NodeProcess, cluster: Cluster) -> None:
+    source, copy = Topic(broker, cluster, "source"), Topic(broker, cluster, "copy", partitions=3)
+    source.put(*({"id": number} for number in range(100)))
+    copy.put(*({"id": number} for number in range(50)), partition=1)
+    copy.put(*({"id": number} for number in range(50, 100)), partition=2)
+    assert TopicAudit(cluster, broker.bootstrap, "source", "copy", "beginning", None).run(spark).is_exact
+
+    copy.put({"id": 7}, {"id": 1000})
+    source.put({"id": 8})
+    found = TopicAudit(cluster, broker.bootstrap, "source", "copy", "beginning", None).run(spark)
+    assert (found.missing, found.double) == (1, 2)
+    assert list(found.sentences()) == [
+        "source-0 offset 7: 1 in source, 2 in copy",
+        "source-0 offset 8: 2 in source, 1 in copy",
+        "the record of copy-0 offset 1: 0 in source, 1 in copy",
+    ]

@@ -116,5 +116,46 @@ def ingest(
         raise typer.Exit(jobs_module("commands").run_ingest(cluster, settings, spark, format))
 
 
+@app.command()
+def audit(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    table: Annotated[
+        Path | None, typer.Argument(metavar="[TABLE]", show_default=False, help="One that `ingest` has filled.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="TOPIC", help="Instead of a table: a topic with the same records."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of the job that filled the table; the topic's.")] = None,
+    dead_letters: Annotated[
+        str | None, typer.Option("--dead-letters", metavar="TOPIC", help="Where records lie that are no rows.")
+    ] = None,
+    start: Annotated[
+        str, typer.Option("--from", "-f", metavar="WHERE", help="With --against: beginning, an offset, -N, or a time.")
+    ] = "beginning",
+    end: Annotated[
+        str | None, typer.Option("--to", "-t", metavar="WHERE", help="With --against: end, an offset, or a time.")
+    ] = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 30.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Compare a topic with its table or with another topic. Exit code 1: records are missing, double or different."""
+    if (table is None) == (against is None):
+        raise UserError("name either a table, or a topic with --against")
+    spark = _spark(master, conf)
+    commands = jobs_module("commands")
+    with open_cluster(bootstrap, timeout) as cluster:
+        if against is not None:
+            comparison = jobs_module("audit_topics").TopicAudit(cluster, bootstrap, topic, against, start, end)
+            raise typer.Exit(commands.audit_topics(comparison, spark, format))
+        settings = jobs_module("audit").TableAuditSettings(
+            bootstrap=bootstrap, topic=topic, table=table, name=name or topic, dead_letters=dead_letters
+        )
+        raise typer.Exit(commands.audit_table(cluster, settings, spark, format))
+
+
 def _spark(master: str, conf: list[str] | None) -> Any:
     return jobs_module("commands").SparkSettings(master=master, conf=parse_assignments(conf, "--conf"))

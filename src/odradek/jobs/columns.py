@@ -12,6 +12,7 @@ import pyarrow as pa
 # Where a row came from; with them every row can be traced to its record, and audited.
 ORIGIN: Final = pa.schema(
     [
+        ("_topic", pa.string()),
         ("_partition", pa.int32()),
         ("_offset", pa.int64()),
         ("_timestamp", pa.timestamp("us", "UTC")),

@@ -1,17 +1,28 @@
 """What the command line calls: a job from its settings to its exit code."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from tempfile import mkstemp
+from typing import TYPE_CHECKING, Final
 
 from odradek.cli.output import OutputFormat
 from odradek.client.cluster import Cluster
+from odradek.jobs.audit import TableAudit, TableAuditSettings
+from odradek.jobs.audit_report import report_table, report_topics
+from odradek.jobs.audit_topics import TopicAudit
 from odradek.jobs.display import finish, progress_display
 from odradek.jobs.ingest import IngestJob, IngestSettings
 from odradek.jobs.interruption import stop_requests
 from odradek.jobs.session import spark_session
 from odradek.jobs.state import JobState
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOT_EXACT: Final = 1
 INTERRUPTED: Final = 130
 
 
@@ -39,3 +50,29 @@ def run_ingest(cluster: Cluster, settings: IngestSettings, spark: SparkSettings,
         interrupted = should_stop()
     finish(what, progress, format, interrupted=interrupted)
     return INTERRUPTED if interrupted else 0
+
+
+def audit_table(cluster: Cluster, settings: TableAuditSettings, spark: SparkSettings, format: OutputFormat) -> int:
+    audit = TableAudit(cluster, settings)
+    with _session(f"audit {settings.name}", spark) as session:
+        findings = audit.run(session)
+    report_table(findings, format)
+    return 0 if findings.is_exact else NOT_EXACT
+
+
+def audit_topics(audit: TopicAudit, spark: SparkSettings, format: OutputFormat) -> int:
+    with _session("audit", spark) as session:
+        findings = audit.run(session)
+    report_topics(findings, format)
+    return 0 if findings.is_exact else NOT_EXACT
+
+
+@contextmanager
+def _session(name: str, spark: SparkSettings) -> "Iterator[SparkSession]":
+    """For jobs that leave nothing behind. Spark's log stays only if something failed."""
+    handle, path = mkstemp(prefix="odradek-spark-", suffix=".log")
+    os.close(handle)
+    log_file = Path(path)
+    with spark_session(name, master=spark.master, log_file=log_file, conf=spark.conf) as session:
+        yield session
+    log_file.unlink(missing_ok=True)

@@ -211,6 +211,7 @@ class IngestJob:
         columns = (*SOURCE_COLUMNS, "headers") if settings.dead_letters else SOURCE_COLUMNS
         settings.table.mkdir(parents=True, exist_ok=True)
         task = make_task(
+            topic=settings.topic,
             directory=settings.table,
             job=settings.name,
             batch=plan.batch,

@@ -64,6 +64,7 @@ def new_columns(reports: list[TaskReport]) -> dict[str, Any]:
 class IngestTask:
     """Given to Spark's mapInArrow; travels to every task."""
 
+    topic: str
     directory: str
     file_suffix: str
     """`part-<batch>-` and a number of its own come before it."""
@@ -89,9 +90,9 @@ class IngestTask:
             for field_name, found in decoded.new.items():
                 new[field_name] = merge(new.get(field_name), found)
             if decoded.good:
-                origin = batch.select(["partition", "offset", "timestamp", "key"]).take(pa.array(decoded.good))
-                arrays = [array.cast(one.type) for array, one in zip(origin.columns, ORIGIN, strict=True)]
-                rows.write(pa.RecordBatch.from_arrays([*arrays, *decoded.arrays], schema=schema))
+                rows.write(
+                    pa.RecordBatch.from_arrays([*self._origin(batch, decoded.good), *decoded.arrays], schema=schema)
+                )
                 report.rows += len(decoded.good)
             if decoded.bad:
                 self._set_aside(batch, decoded.bad, letters, report)
@@ -103,6 +104,11 @@ class IngestTask:
         if letters is not None and letters.close():
             report.letters = letters.path.name
         yield pa.RecordBatch.from_arrays([pa.array([report.to_json()])], schema=_REPORT)
+
+    def _origin(self, batch: Any, good: list[int]) -> list[Any]:
+        taken = batch.select(["partition", "offset", "timestamp", "key"]).take(pa.array(good))
+        arrays = [pa.repeat(self.topic, len(good)), *taken.columns]
+        return [array.cast(one.type) for array, one in zip(arrays, ORIGIN, strict=True)]
 
     def _set_aside(self, batch: Any, bad: list[tuple[int, str]], letters: "_File | None", report: TaskReport) -> None:
         if report.first_bad is None:
@@ -148,6 +154,7 @@ def check_version(drivers: str) -> None:
 
 def make_task(
     *,
+    topic: str,
     directory: Path,
     job: str,
     batch: int,
@@ -156,6 +163,7 @@ def make_task(
     letters: Path | None,
 ) -> IngestTask:
     return IngestTask(
+        topic=topic,
         directory=str(directory.absolute()),
         file_suffix=job,
         batch=batch,
