@@ -222,10 +222,12 @@ def _write(
     valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
     if not partition.may_append_now:
         return _append_in_turn(partition, valid, request, broker, asked)
+    # As it is now: readers are woken by the append, and if the disk fails them the replicas are not known any more.
+    leader_epoch, is_replicated = partition.leader_epoch, partition.replication is not None
     appended = partition.append(valid.data, valid.batches, now_ms, verification=asked)
     needs_sync = partition.needs_sync()
-    if needs_sync or (partition.replication is not None and request.acks == ALL_ACKS):
-        written = Unacknowledged(partition, partition.leader_epoch, appended, valid.batches[0])
+    if needs_sync or (is_replicated and request.acks == ALL_ACKS):
+        written = Unacknowledged(partition, leader_epoch, appended, valid.batches[0])
         return when_safe(written, request, broker) if needs_sync else written
     return appended_result(partition, appended, valid.batches[0])
 
