@@ -15,7 +15,7 @@ from tests.spark.sink_kills import SinkUnderFire
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-ROWS = ROWS_PER_BATCH * 20
+ROWS = ROWS_PER_BATCH * 12
 SEED = 7
 
 

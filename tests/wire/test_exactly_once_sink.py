@@ -1,6 +1,9 @@
 """Spark's exactly-once sink on a real broker, without Spark: drivers die before and after each of their requests."""
 
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +18,12 @@ from odradek.client.producer_transactions import Membership, transaction_terms
 from odradek.client.transactions import Transactions
 from odradek.records.record import Record
 from odradek.spark.exactly_once import driver
-from odradek.spark.exactly_once.requests import BatchLost, Fenced, NotMyTurn, Request
+from odradek.spark.exactly_once.requests import BatchLost, Fenced, NotDecided, NotMyTurn, Request
 from odradek.spark.exactly_once.task import write_batch
 from odradek.spark.sink.brokers import Brokers, drive
 from odradek.spark.sink.decision_log import DecisionLog
 from tests.node_process import NodeProcess
+from tests.odradek_process import OdradekProcess
 
 TASKS = 2
 PARTITIONS = 2
@@ -35,7 +39,7 @@ class Died(Exception):
 class Query:
     """What Spark does around the sink, with a driver that may die at any request."""
 
-    def __init__(self, broker: NodeProcess, topic: str, *, timeout_ms: int | None = None) -> None:
+    def __init__(self, broker: NodeProcess, topic: str) -> None:
         self.cluster = Cluster(parse_bootstrap(broker.bootstrap), timeout_s=30)
         self.topic = self.sink = topic
         Admin(self.cluster).create_topic(topic, partitions=PARTITIONS, replication_factor=1)
@@ -93,9 +97,11 @@ class Query:
         return [one.transactional_id for one in Transactions(self.cluster).listings(pattern=f"{self.sink}[.]task.*")]
 
 
-@pytest.fixture
-def query(broker: NodeProcess, topic: str) -> Iterator[Query]:
+@pytest.fixture(params=[True, False], ids=["epochs-rise", "older-requests"])
+def query(request: pytest.FixtureRequest, broker: NodeProcess, topic: str) -> Iterator[Query]:
+    """Also with the requests of clients that know nothing of transaction.version 2."""
     made = Query(broker, topic)
+    made.terms = replace(made.terms, epochs_rise=request.param)
     with made.cluster:
         yield made
 
@@ -105,7 +111,7 @@ def test_batches_follow_each_other_with_the_same_ids(query: Query) -> None:
         query.run(batch)
 
     assert query.committed() == query.expected(4)
-    assert len(query.names()) == TASKS
+    assert len(query.names()) == (TASKS if query.terms.epochs_rise else TASKS * 4)
 
 
 def test_a_driver_that_dies_at_any_request(query: Query) -> None:
@@ -174,3 +180,40 @@ def test_a_decided_transaction_that_is_gone_stops_the_sink(query: Query) -> None
     query.around = lambda handle, request: handle(request)
     with pytest.raises(BatchLost, match="batch 0"):
         query.begin()
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[OdradekProcess]:
+    """A node with two-phase commit; transactions without it are over soon."""
+    properties = {
+        "transaction.two.phase.commit.enable": "true",
+        "transaction.max.timeout.ms": "500",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+    }
+    node = OdradekProcess(tmp_path, properties=properties)
+    try:
+        yield node.start()
+    finally:
+        node.remove()
+
+
+def test_what_is_prepared_waits_in_two_phases_only(impatient: OdradekProcess) -> None:
+    query = Query(impatient, "target")
+    with query.cluster:
+        first = query.begin()
+        reports = query.write(first, 0)
+        time.sleep(1.0)
+        query.commit(first, 0, reports)
+        assert query.committed() == query.expected(1)
+
+        query.sink = "another"
+        query.log = DecisionLog(query.cluster, "odradek-decisions", query.sink)
+        query.terms = replace(query.terms, in_two_phases=False)
+        second = query.begin()
+        reports = query.write(second, 1)
+        time.sleep(1.0)
+        with pytest.raises(NotDecided, match=r"of batch 1 timed out before the batch was decided"):
+            query.commit(second, 1, reports)
+        query.drive(driver.abort(second, 1, reports))
+        query.run(1)
+        assert query.committed() == query.expected(2)

@@ -65,7 +65,7 @@ class Producer:
         is_idempotent: bool = True,
         transaction: Membership | None = None,
     ) -> None:
-        """`transaction`: nothing was written to it yet."""
+        """Of a `transaction` this is the only writer."""
         self._cluster: Final = cluster
         self._transaction: Final = transaction
         self._added: set[TopicPartition] = set()
@@ -79,6 +79,7 @@ class Producer:
         self._unkeyed: dict[str, int] = {}
         self._producer_id = NO_PRODUCER_ID
         self._producer_epoch = NO_PRODUCER_EPOCH
+        self._first_sequence: Final = 0 if transaction is None else transaction.first_sequence
         self._sequences: dict[TopicPartition, int] = {}
         self._is_initialised = False
 
@@ -131,7 +132,7 @@ class Producer:
             del self._unkeyed[target.topic]
         sequence = NO_SEQUENCE
         if self._producer_id != NO_PRODUCER_ID:
-            sequence = self._sequences.get(target, 0)
+            sequence = self._sequences.get(target, self._first_sequence)
             self._sequences[target] = (sequence + len(records)) & 0x7FFFFFFF
         data = build_batch(
             records,

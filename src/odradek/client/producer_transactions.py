@@ -46,6 +46,8 @@ class TransactionTerms:
     epochs_rise: bool
     """With every end of a transaction (transaction.version 2); a partition is then added by its first batch."""
     timeout_ms_max: int
+    in_two_phases: bool = True
+    """To be asked for: without a timeout, where a coordinator has that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,8 @@ class Membership:
     transactional_id: str
     producer: ProducerIdentity
     epochs_rise: bool
+    first_sequence: int = 0
+    """Higher if this producer has written to the partition before, in transactions that have ended."""
 
 
 def transaction_terms(cluster: Cluster) -> TransactionTerms:

@@ -83,6 +83,8 @@ class ExactlyOnceOptions:
     decision_topic: str = DEFAULT_DECISION_TOPIC
     timeout_ms: int | None = None
     """None: the longest that brokers allow."""
+    in_two_phases: bool = True
+    """Transactions have no timeout then, where brokers allow that."""
 
 
 def client_options(options: Mapping[str, str]) -> ClientOptions:
@@ -146,6 +148,7 @@ def exactly_once_options(options: Mapping[str, str]) -> ExactlyOnceOptions | Non
         sink=sink,
         decision_topic=options.get("decisiontopic", DEFAULT_DECISION_TOPIC),
         timeout_ms=_whole(options, "kafka.transaction.timeout.ms"),
+        in_two_phases=_flag(options, "kafka.transaction.two.phase.commit.enable", True),
     )
 
 

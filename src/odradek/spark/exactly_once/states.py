@@ -11,6 +11,8 @@ NO_BATCH = -1
 class Producer(NamedTuple):
     producer_id: int
     epoch: int
+    written: int = 0
+    """Records of a driver in this epoch: where ends do not raise it, the next one needs the next sequence number."""
 
 
 class Prepared(NamedTuple):

@@ -117,7 +117,8 @@ class Brokers:
                 member = self._member(sink, producer)
                 with _fenced(_REPLACED | _ENDED | _FORGOTTEN):
                     self._log.write(member, state)
-                    return Producer(*end_transaction(self._cluster, member, commits=True))
+                    following = end_transaction(self._cluster, member, commits=True)
+                return Producer(*following, written=0 if self._terms.epochs_rise else producer.written + 1)
             case ListOpen(prefix):
                 return self._open(prefix)
             case EndTransaction(name, producer, committed):
@@ -141,7 +142,7 @@ class Brokers:
                 self._cluster,
                 name,
                 timeout_ms=min(_DRIVER_TIMEOUT_MS, timeout_ms) if is_driver else timeout_ms,
-                in_two_phases=not is_driver,
+                in_two_phases=self._terms.in_two_phases and not is_driver,
             )
         except KafkaError as error:
             if error.code.retriable:
@@ -162,7 +163,10 @@ class Brokers:
 
     def _member(self, name: str, producer: Producer) -> Membership:
         return Membership(
-            transactional_id=name, producer=ProducerIdentity(*producer), epochs_rise=self._terms.epochs_rise
+            transactional_id=name,
+            producer=ProducerIdentity(producer.producer_id, producer.epoch),
+            epochs_rise=self._terms.epochs_rise,
+            first_sequence=producer.written,
         )
 
 

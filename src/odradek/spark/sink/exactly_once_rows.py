@@ -60,7 +60,7 @@ class ExactlyOnceRows:
 
     def _begin(self) -> BegunBatch:
         with open_cluster(self._options.client) as cluster:
-            terms = transaction_terms(cluster)
+            terms = replace(transaction_terms(cluster), in_two_phases=self._options.in_two_phases)
             if self._options.timeout_ms is not None:
                 terms = replace(terms, timeout_ms_max=self._options.timeout_ms)
             self._decision_log(cluster).ensure()
