@@ -10,6 +10,7 @@ import typer
 from odradek.cli.errors import UserError
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_assignments
 from odradek.cli.output import OutputFormat
+from odradek.cli.produce import Codec
 
 app = typer.Typer(no_args_is_help=True, help="Topics into tables and back, on Spark: each record once.")
 
@@ -155,6 +156,50 @@ def audit(
             bootstrap=bootstrap, topic=topic, table=table, name=name or topic, dead_letters=dead_letters
         )
         raise typer.Exit(commands.audit_table(cluster, settings, spark, format))
+
+
+@app.command()
+def load(
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", show_default=False, help="A Delta table, or Parquet or JSON files.")
+    ],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    key: Annotated[str | None, typer.Option("--key", "-k", metavar="COLUMN", help="The records' keys.")] = None,
+    value: Annotated[
+        str | None, typer.Option("--value", metavar="COLUMN", help="The records' values; else whole rows, as JSON.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Of the job; the topic's.")] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="DIRECTORY", help="What is kept between runs; the source's directory."),
+    ] = None,
+    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of the batches.")] = Codec.NONE,
+    batch_megabytes: Annotated[
+        int, typer.Option("--batch-megabytes", min=1, help="The files of one batch together.")
+    ] = 256,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 30.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Put the rows of a table or of files into a topic, each once. The same command again goes on where it stopped."""
+    spark = _spark(master, conf)
+    settings = jobs_module("load").LoadSettings(
+        bootstrap=bootstrap,
+        source=source,
+        topic=topic,
+        state=state or (source if source.is_dir() else source.absolute().parent),
+        name=name or f"load-{topic}",
+        key=key,
+        value=value,
+        compression=str(compression),
+        batch_bytes=batch_megabytes * 1024 * 1024,
+    )
+    if state is None and not source.exists():
+        raise UserError(f"there is no {str(source)!r}: name a table's directory, or files of Parquet or JSON")
+    with open_cluster(bootstrap, timeout) as cluster:
+        raise typer.Exit(jobs_module("commands").run_load(cluster, settings, spark, format))
 
 
 def _spark(master: str, conf: list[str] | None) -> Any:

@@ -1,7 +1,7 @@
 """What the command line calls: a job from its settings to its exit code."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from odradek.jobs.audit_topics import TopicAudit
 from odradek.jobs.display import finish, progress_display
 from odradek.jobs.ingest import IngestJob, IngestSettings
 from odradek.jobs.interruption import stop_requests
+from odradek.jobs.load import LoadJob, LoadSettings
 from odradek.jobs.session import spark_session
 from odradek.jobs.state import JobState
 
@@ -35,15 +36,30 @@ class SparkSettings:
 def run_ingest(cluster: Cluster, settings: IngestSettings, spark: SparkSettings, format: OutputFormat) -> int:
     state = JobState(settings.table, settings.name)
     what = f"{settings.topic} → {settings.table}"
+    return _run(f"ingest {settings.name}", what, state, lambda: IngestJob(cluster, settings, state), spark, format)
+
+
+def run_load(cluster: Cluster, settings: LoadSettings, spark: SparkSettings, format: OutputFormat) -> int:
+    state = JobState(settings.state, settings.name)
+    what = f"{settings.source} → {settings.topic}"
+    return _run(f"load {settings.name}", what, state, lambda: LoadJob(cluster, settings, state), spark, format)
+
+
+def _run(
+    name: str,
+    what: str,
+    state: JobState,
+    make: Callable[[], IngestJob | LoadJob],
+    spark: SparkSettings,
+    format: OutputFormat,
+) -> int:
     with state.held(), stop_requests() as should_stop:
-        job = IngestJob(cluster, settings, state)
+        job = make()
         progress = job.progress()
         if job.has_work():
             log_file = state.directory / "spark.log"
             with (
-                spark_session(
-                    f"ingest {settings.name}", master=spark.master, log_file=log_file, conf=spark.conf
-                ) as session,
+                spark_session(name, master=spark.master, log_file=log_file, conf=spark.conf) as session,
                 progress_display(what, format) as show,
             ):
                 progress = job.run(session, on_progress=show, should_stop=should_stop)

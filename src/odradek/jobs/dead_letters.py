@@ -1,18 +1,12 @@
-"""Records that no table could take, sent on to a topic of their own: as they were, with where they came from and why.
+"""Records that no table could take, sent on to a topic of their own: as they were, with their origin and the reason."""
 
-At least once: a driver that dies between sending and committing sends again. The origin tells such copies apart.
-"""
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-import time
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any, Final
+from odradek.jobs.once import SinkBatch, write_once
 
-import pyarrow.parquet as pq
-
-from odradek.client.cluster import Cluster
-from odradek.client.produce import Producer
-from odradek.records.record import Record
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 JOB: Final = "odradek.job"
 TOPIC: Final = "odradek.origin.topic"
@@ -21,35 +15,39 @@ OFFSET: Final = "odradek.origin.offset"
 TIMESTAMP: Final = "odradek.origin.timestamp"
 ERROR: Final = "odradek.error"
 
-_ROWS: Final = 1000
+# What tasks set aside: the source's columns, and why.
+STAGED: Final = (
+    "key binary, value binary, partition int, offset bigint, timestamp timestamp, "
+    "headers array<struct<key: string, value: binary>>, error string"
+)
 
 
-def send_letters(cluster: Cluster, files: Iterable[Path], *, to: str, job: str, topic: str) -> int:
-    """Returns when all are acknowledged; says how many there were."""
-    producer = Producer(cluster)
-    sent = 0
-    for file in files:
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=_ROWS):
-            for record in _records(batch, job, topic):
-                producer.add(to, record)
-                sent += 1
-            producer.flush()
-    return sent
+def send_letters(
+    spark: "SparkSession",
+    files: Sequence[str],
+    options: Mapping[str, str],
+    *,
+    sink: SinkBatch,
+    origin: Mapping[str, str],
+) -> None:
+    """The records that tasks have set aside in files, once for this batch."""
+    staged = spark.read.schema(STAGED).parquet(*files)
+    write_once(as_letters(staged, origin), options, sink)
 
 
-def _records(batch: Any, job: str, topic: str) -> Iterator[Record]:
-    now_ms = time.time_ns() // 1_000_000
-    for row in batch.to_pylist():
-        headers = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
-        origin = {
-            JOB: job,
-            TOPIC: topic,
-            PARTITION: str(row["partition"]),
-            OFFSET: str(row["offset"]),
-            TIMESTAMP: str(int(row["timestamp"].timestamp() * 1000)),
-            ERROR: row["error"],
-        }
-        # Not the record's own time: retention would count from then.
-        yield Record(
-            row["key"], row["value"], now_ms, (*headers, *((name, text.encode()) for name, text in origin.items()))
-        )
+def as_letters(staged: "DataFrame", origin: Mapping[str, str]) -> "DataFrame":
+    """Records with headers of their own first. They get a new timestamp: retention would count from the old one."""
+    from pyspark.sql import functions as F
+
+    def header(name: str, value: "Column") -> "Column":
+        return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
+
+    headers = [
+        *(header(name, F.lit(text)) for name, text in origin.items()),
+        header(PARTITION, F.col("partition")),
+        header(OFFSET, F.col("offset")),
+        header(TIMESTAMP, F.unix_millis("timestamp")),
+        header(ERROR, F.col("error")),
+    ]
+    own = F.coalesce(F.col("headers"), F.array().cast("array<struct<key: string, value: binary>>"))
+    return staged.select("key", "value", F.concat(own, F.array(*headers)).alias("headers"))

@@ -21,9 +21,10 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.groups import Groups
 from odradek.jobs.columns import ORIGIN, SchemaProblem, add_columns, columns_text, parse_columns
-from odradek.jobs.dead_letters import send_letters
+from odradek.jobs.dead_letters import JOB, TOPIC, send_letters
 from odradek.jobs.ingest_task import REPORT_SCHEMA, SOURCE_COLUMNS, TaskReport, make_task, new_columns, origin_of
 from odradek.jobs.json_rows import NewFields
+from odradek.jobs.once import SinkBatch
 from odradek.jobs.progress import Pace, Progress
 from odradek.jobs.state import JobState, Plan
 from odradek.jobs.tables.table import NO_BATCH, DataFile, Table, TableFormat, open_table
@@ -69,11 +70,11 @@ class IngestJob:
         self._range.layout()
         if settings.dead_letters is not None:
             TopicRange(cluster, settings.dead_letters, skip_lost=False).layout()
+        self._target = self._range.last(settings.end)
         self._identify()
         self._columns = self._known_columns()
         self._reached = Positions()
         self._interrupted = self._find_interrupted()
-        self._target = self._range.last(settings.end)
         self._pace = Pace(time.monotonic)
 
     def progress(self) -> Progress:
@@ -107,30 +108,36 @@ class IngestJob:
     # ---- what was before
 
     def _identify(self) -> None:
+        """What a first run takes down has been checked before."""
         settings = self._settings
-        if not self._state.exists:
-            self._table.check_new()
-        if not self._state.exists and self._table.last_batch(settings.name) != NO_BATCH:
+        identity = {"job": "ingest", "topic": settings.topic, "format": settings.format}
+        if self._state.exists:
+            self._state.identify(identity | {"from": settings.start or ""})
+            return
+        self._table.check_new()
+        if self._table.last_batch(settings.name) != NO_BATCH:
             raise UserError(
                 f"the table has batches of job {settings.name!r}, whose state in {str(self._state.directory)!r} is "
                 "gone: restore it, or begin a new job in a new table"
             )
-        identity = {
-            "job": "ingest",
-            "topic": settings.topic,
-            "format": settings.format,
-            "from": settings.start or ("" if self._state.exists else "beginning"),
-        }
-        self._state.identify(identity)
+        self._given_columns()
+        start = settings.start or "beginning"
+        # As offsets: the end of a topic is elsewhere the next time.
+        self._state.keep_first(self._range.first(start))
+        self._state.identify(identity | {"from": start})
 
-    def _known_columns(self) -> Any:
-        stored = self._state.columns()
+    def _given_columns(self) -> Any | None:
         if self._settings.schema is None:
-            return pa.schema([]) if stored is None else stored
+            return None
         try:
-            given = parse_columns(self._settings.schema)
+            return parse_columns(self._settings.schema)
         except SchemaProblem as error:
             raise UserError(f"--schema: {error}") from None
+
+    def _known_columns(self) -> Any:
+        stored, given = self._state.columns(), self._given_columns()
+        if given is None:
+            return pa.schema([]) if stored is None else stored
         if stored is None:
             self._state.keep_columns(given)
             return given
@@ -148,7 +155,7 @@ class IngestJob:
         last = self._state.last_plan()
         planned = NO_BATCH if last is None else last.batch
         if planned == done:
-            self._reached = self._first() if last is None else last.end
+            self._reached = self._state.first() or Positions() if last is None else last.end
             return None
         if last is None or planned != done + 1:
             raise UserError(
@@ -157,14 +164,6 @@ class IngestJob:
             )
         self._reached = last.start
         return last
-
-    def _first(self) -> Positions:
-        """Taken down, since the end of a topic is elsewhere the next time."""
-        start = self._state.first()
-        if start is None:
-            start = self._range.first(self._state.identity()["from"])
-            self._state.keep_first(start)
-        return start
 
     # ---- a batch
 
@@ -176,7 +175,7 @@ class IngestJob:
         end = limited(start, self._target, settings.batch_records)
         if end is None:
             return None
-        plan = Plan(self._table.last_batch(settings.name) + 1, start, end)
+        plan = Plan(self._table.last_batch(settings.name) + 1, start, end, settings.new_fields)
         if keep:
             self._state.keep_plan(plan)
         return plan
@@ -193,7 +192,7 @@ class IngestJob:
             self._state.keep_columns(columns)
         else:
             raise UserError(f"batch {plan.batch} keeps finding new fields: give a --schema")
-        self._refuse_or_send(reports)
+        self._refuse_or_send(spark, plan.batch, reports)
         # Offsets mean other records in a topic of the same name.
         self._range.check_same(plan.end)
         self._table.shape(pa.schema([*ORIGIN, *self._columns]))
@@ -216,7 +215,7 @@ class IngestJob:
             job=settings.name,
             batch=plan.batch,
             columns=self._columns,
-            new_fields=settings.new_fields,
+            new_fields=plan.new_fields,
             letters=self._state.letters if settings.dead_letters else None,
         )
         records = (
@@ -228,7 +227,7 @@ class IngestJob:
         rows = records.mapInArrow(lambda batches: task(batches), REPORT_SCHEMA).collect()
         return [TaskReport.from_json(row.report) for row in rows]
 
-    def _refuse_or_send(self, reports: list[TaskReport]) -> None:
+    def _refuse_or_send(self, spark: "SparkSession", batch: int, reports: list[TaskReport]) -> None:
         settings = self._settings
         bad = [one for one in reports if one.bad]
         if not bad:
@@ -238,8 +237,14 @@ class IngestJob:
                 f"{sum(one.bad for one in bad)} records are no rows, the first at {origin_of(bad[0], settings.topic)}: "
                 "name a topic for them with --dead-letters; nothing of this batch was written"
             )
-        files = [self._state.letters / one.letters for one in bad if one.letters is not None]
-        send_letters(self._cluster, files, to=settings.dead_letters, job=settings.name, topic=settings.topic)
+        identity = self._state.identity()["id"]
+        send_letters(
+            spark,
+            [str((self._state.letters / one.letters).absolute()) for one in bad if one.letters is not None],
+            {"kafka.bootstrap.servers": settings.bootstrap, "topic": settings.dead_letters},
+            sink=SinkBatch(f"odradek.{settings.name}.{identity}.dead-letters", identity, batch),
+            origin={JOB: settings.name, TOPIC: settings.topic},
+        )
 
     def _tidy(self, batch: int, counted: set[str]) -> None:
         """Removes what attempts at this batch have left that do not count."""

@@ -4,7 +4,6 @@ Nothing it writes counts before the driver commits it: a task may run twice, or 
 """
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -13,11 +12,10 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import odradek
 from odradek.jobs.columns import ORIGIN, columns_text, merge, parse_columns, type_text
-from odradek.jobs.durable import fsync_directory
+from odradek.jobs.data_file import DataFileWriter, data_file_name
 from odradek.jobs.json_rows import JsonDecoder, NewFields
 
 # Of the source, for rows; headers besides where bad records are to be kept.
@@ -66,8 +64,7 @@ class IngestTask:
 
     topic: str
     directory: str
-    file_suffix: str
-    """`part-<batch>-` and a number of its own come before it."""
+    job: str
     batch: int
     columns: str
     new_fields: str
@@ -81,9 +78,9 @@ class IngestTask:
         columns = parse_columns(self.columns) if self.columns else pa.schema([])
         decoder = JsonDecoder(columns, NewFields(self.new_fields))
         schema = pa.schema([*ORIGIN, *columns])
-        name = f"part-{self.batch:010d}-{uuid4().hex}"
-        rows = _File(Path(self.directory) / f"{name}-{self.file_suffix}.parquet", schema)
-        letters = None if self.letters is None else _File(Path(self.letters) / f"{name}.parquet", None)
+        name = data_file_name(self.batch, uuid4().hex, self.job)
+        rows = DataFileWriter(Path(self.directory) / name, schema)
+        letters = None if self.letters is None else DataFileWriter(Path(self.letters) / name)
         new: dict[str, Any] = {}
         for batch in batches:
             decoded = decoder.decode(batch.column("value").to_pylist())
@@ -110,7 +107,9 @@ class IngestTask:
         arrays = [pa.repeat(self.topic, len(good)), *taken.columns]
         return [array.cast(one.type) for array, one in zip(arrays, ORIGIN, strict=True)]
 
-    def _set_aside(self, batch: Any, bad: list[tuple[int, str]], letters: "_File | None", report: TaskReport) -> None:
+    def _set_aside(
+        self, batch: Any, bad: list[tuple[int, str]], letters: DataFileWriter | None, report: TaskReport
+    ) -> None:
         if report.first_bad is None:
             index, reason = bad[0]
             report.first_bad = (batch.column("partition")[index].as_py(), batch.column("offset")[index].as_py(), reason)
@@ -119,30 +118,6 @@ class IngestTask:
             taken = batch.take(pa.array([index for index, _ in bad]))
             reasons = pa.array([reason.encode(errors="replace").decode() for _, reason in bad])
             letters.write(pa.RecordBatch.from_arrays([*taken.columns, reasons], [*taken.schema.names, "error"]))
-
-
-class _File:
-    """A Parquet file that is made when there is something to put in."""
-
-    def __init__(self, path: Path, schema: Any | None) -> None:
-        self.path: Final = path
-        self._schema = schema
-        self._writer: pq.ParquetWriter | None = None
-
-    def write(self, batch: Any) -> None:
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self.path, self._schema or batch.schema, compression="zstd")
-        self._writer.write_batch(batch)
-
-    def close(self) -> bool:
-        """On the disk when it returns. False: there is no file."""
-        if self._writer is None:
-            return False
-        self._writer.close()
-        with self.path.open("rb") as written:
-            os.fsync(written.fileno())
-        fsync_directory(self.path.parent)
-        return True
 
 
 def check_version(drivers: str) -> None:
@@ -165,7 +140,7 @@ def make_task(
     return IngestTask(
         topic=topic,
         directory=str(directory.absolute()),
-        file_suffix=job,
+        job=job,
         batch=batch,
         columns=columns_text(columns),
         new_fields=str(new_fields),

@@ -4,20 +4,21 @@ A batch's offsets are written before it runs, and whether it counts says the tab
 the same records.
 """
 
-import fcntl
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
 
 from odradek.cli.errors import UserError
 from odradek.jobs.columns import columns_text, parse_columns
 from odradek.jobs.durable import write_whole
+from odradek.jobs.json_rows import NewFields
+from odradek.jobs.lock import held
 from odradek.spark.topic_offsets import Positions
 
 DIRECTORY: Final = "_odradek"
@@ -30,6 +31,8 @@ class Plan(NamedTuple):
     batch: int
     start: Positions
     end: Positions
+    new_fields: NewFields
+    """As they were: repeated, a batch has the same rows and the same dead letters."""
 
 
 def check_name(name: str) -> str:
@@ -51,26 +54,19 @@ class JobState:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """One run at a time. The system lets go of it whatever becomes of the process."""
+        """One run at a time."""
         self._plans.mkdir(parents=True, exist_ok=True)
         self.letters.mkdir(exist_ok=True)
-        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(
-                    f"job {self._name!r} runs already on this table: stop that run first, or give this one a --name"
-                ) from None
+        refusal = f"job {self._name!r} runs already on this table: stop that run first, or give this one a --name"
+        with held(self.directory / "lock", refusal):
             yield
-        finally:
-            os.close(descriptor)
 
     def identify(self, identity: Mapping[str, str]) -> None:
         """Takes the identity down at the first run; later it must be the same, as far as it is given."""
         file = self.directory / "job.json"
         if not self.exists:
-            write_whole(file, json.dumps(dict(identity), indent=2, sort_keys=True) + "\n")
+            known = {"id": uuid4().hex, **identity}
+            write_whole(file, json.dumps(known, indent=2, sort_keys=True) + "\n")
             return
         known = self.identity()
         for key, value in identity.items():
@@ -109,14 +105,18 @@ class JobState:
         file = self._file(batch)
         try:
             found = json.loads(file.read_text())
-            return Plan(batch, Positions.from_json(found["start"]), Positions.from_json(found["end"]))
+            return Plan(
+                batch,
+                Positions.from_json(found["start"]),
+                Positions.from_json(found["end"]),
+                NewFields(found["new_fields"]),
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(f"{str(file)!r} is no plan of a batch ({error}): restore it") from None
 
     def keep_plan(self, plan: Plan) -> None:
-        write_whole(
-            self._file(plan.batch), json.dumps({"start": plan.start.to_json(), "end": plan.end.to_json()}) + "\n"
-        )
+        form = {"start": plan.start.to_json(), "end": plan.end.to_json(), "new_fields": plan.new_fields}
+        write_whole(self._file(plan.batch), json.dumps(form) + "\n")
         for number in self._numbers():
             if number <= plan.batch - _PLANS_KEPT:
                 self._file(number).unlink(missing_ok=True)

@@ -1,0 +1,144 @@
+"""A pipeline's views and queries in Spark."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from odradek.cli.errors import UserError, nearest
+from odradek.jobs.dead_letters import JOB, TOPIC, as_letters
+from odradek.jobs.pipeline.decoding import LETTER_COLUMNS, SOURCE_COLUMNS, decode_task, decoded_schema
+from odradek.jobs.pipeline.definition import Pipeline, Sink, Source
+from odradek.jobs.pipeline.table_sink import TableSink
+from odradek.jobs.session import spark_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+# Views of records as they are have these; a view that has some of them, and no others, is written as it is.
+_RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "headers")
+
+
+class PipelineQueries:
+    def __init__(self, spark: "SparkSession", pipeline: Pipeline) -> None:
+        self._spark: Final = spark
+        self._pipeline: Final = pipeline
+
+    def check(self) -> dict[str, str]:
+        """Every transformation by Spark's own reading, without any records. Returns the columns of each view."""
+        from pyspark.errors import PySparkException
+
+        for source in self._pipeline.sources:
+            self._empty(source).createOrReplaceTempView(source.name)
+        columns = {}
+        for name, sql in self._pipeline.transformations.items():
+            try:
+                view = self._spark.sql(sql)
+            except PySparkException as error:
+                raise UserError(f"transformations.{name}: {spark_line(error)}") from None
+            view.createOrReplaceTempView(name)
+            columns[name] = view.schema.simpleString()
+        for sink in self._pipeline.sinks:
+            if sink.topic is not None:
+                _records(self._spark.table(sink.view), sink)
+        return columns
+
+    def start(self) -> "Iterator[tuple[str, StreamingQuery]]":
+        """Each by the name of its sink; that of a source's dead letters by the source's."""
+        streams = {source.name: self._stream(source) for source in self._pipeline.sources}
+        for source in self._pipeline.sources:
+            view = streams[source.name]
+            if source.schema is not None:
+                view = view.where("_error IS NULL").drop(*LETTER_COLUMNS)
+            if source.watermark is not None:
+                view = view.withWatermark(*source.watermark)
+            view.createOrReplaceTempView(source.name)
+        for name, sql in self._pipeline.transformations.items():
+            self._spark.sql(sql).createOrReplaceTempView(name)
+        for sink in self._pipeline.sinks:
+            yield sink.name, self._start_sink(sink)
+        for source in self._pipeline.sources:
+            if source.schema is not None and self._pipeline.dead_letters is not None:
+                yield f"{source.name}.dead_letters", self._start_letters(source, streams[source.name])
+
+    def _stream(self, source: Source) -> "DataFrame":
+        pipeline = self._pipeline
+        options = {
+            "kafka.bootstrap.servers": pipeline.bootstrap,
+            "kafka.isolation.level": "read_committed",
+            "subscribe": source.topic,
+            "startingOffsets": "earliest" if source.start == "beginning" else "latest",
+        }
+        if source.max_records is not None:
+            options["maxOffsetsPerTrigger"] = str(source.max_records)
+        if source.schema is None:
+            return self._spark.readStream.format("odradek").options(**options, includeHeaders="true").load()
+        records = self._spark.readStream.format("odradek").options(**options, columns=SOURCE_COLUMNS).load()
+        task = decode_task(source.schema, keep_bad=pipeline.dead_letters is not None)
+        return records.mapInArrow(task, decoded_schema(source.schema))
+
+    def _empty(self, source: Source) -> "DataFrame":
+        if source.schema is not None:
+            return self._spark.createDataFrame([], decoded_schema(source.schema)).drop(*LETTER_COLUMNS)
+        from odradek.spark.row_schema import row_schema
+
+        return self._spark.createDataFrame([], row_schema({"includeheaders": "true"}))
+
+    def _start_sink(self, sink: Sink) -> "StreamingQuery":
+        rows = self._spark.table(sink.view)
+        if sink.table is not None:
+            table = TableSink(
+                sink.table, sink.format, job=self._job(sink.name), checkpoint=self._pipeline.state / sink.name
+            )
+            return self._run(rows.writeStream.foreachBatch(table).outputMode(sink.mode), sink.name)
+        assert sink.topic is not None
+        return self._into_topic(_records(rows, sink), sink.topic, sink.name, sink.mode)
+
+    def _start_letters(self, source: Source, stream: "DataFrame") -> "StreamingQuery":
+        assert self._pipeline.dead_letters is not None
+        staged = stream.where("_error IS NOT NULL").selectExpr(
+            "_key AS key",
+            "_value AS value",
+            "_partition AS partition",
+            "_offset AS offset",
+            "_timestamp AS timestamp",
+            "_headers AS headers",
+            "_error AS error",
+        )
+        letters = as_letters(staged, {JOB: self._pipeline.name, TOPIC: source.topic})
+        return self._into_topic(letters, self._pipeline.dead_letters, f"{source.name}.dead_letters", "append")
+
+    def _into_topic(self, records: "DataFrame", topic: str, name: str, mode: str) -> "StreamingQuery":
+        options = {
+            "kafka.bootstrap.servers": self._pipeline.bootstrap,
+            "topic": topic,
+            "kafka.transactional.id": f"odradek.{self._job(name)}",
+        }
+        return self._run(records.writeStream.format("odradek").options(**options).outputMode(mode), name)
+
+    def _run(self, writer: "DataStreamWriter", name: str) -> "StreamingQuery":
+        writer = writer.option("checkpointLocation", str(self._pipeline.state / name)).queryName(self._job(name))
+        if self._pipeline.interval is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=self._pipeline.interval).start()
+
+    def _job(self, name: str) -> str:
+        return f"{self._pipeline.name}.{name}"
+
+
+def _records(rows: "DataFrame", sink: Sink) -> "DataFrame":
+    """Rows as records: as they are if they look like records, else as JSON."""
+    from pyspark.sql import functions as F
+
+    if sink.key is not None and sink.key not in rows.columns:
+        meant = nearest(sink.key, rows.columns)
+        raise UserError(
+            f"sinks.{sink.name}.key: there is no column {sink.key!r} in {sink.view!r}"
+            + (f"; did you mean {meant!r}?" if meant else "")
+        )
+    if sink.key is None and "value" in rows.columns and set(rows.columns) <= set(_RECORD_COLUMNS):
+        return rows.drop("topic")
+    value = F.to_json(F.struct(*(F.col(f"`{name}`") for name in rows.columns))).alias("value")
+    if sink.key is None:
+        return rows.select(value)
+    return rows.select(F.col(f"`{sink.key}`").cast("string").alias("key"), value)

@@ -1,0 +1,104 @@
+"""`odradek job` before Spark starts: what is wrong is said in one line, and nothing is written."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.base.ids import TopicPartition
+from odradek.client.address import parse_bootstrap
+from odradek.client.cluster import Cluster
+from odradek.client.delete_records import delete_records
+from odradek.jobs.state import JobState
+from tests.node_process import NodeProcess
+from tests.wire.cli_call import Cli
+
+
+@pytest.fixture
+def cli(broker: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Cli:
+    return Cli(monkeypatch, capfdbinary, broker.bootstrap)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "table"
+
+
+def test_topics_that_are_not_there(cli: Cli, topic: str, table: Path) -> None:
+    assert f"there is no topic '{topic}'" in cli.mistake("job", "ingest", topic, str(table))
+    cli.ok("topic", "create", topic)
+    assert "there is no topic 'dead'" in cli.mistake("job", "ingest", topic, str(table), "--dead-letters", "dead")
+    assert "no job has filled this table" in cli.mistake("job", "audit", topic, str(table))
+    assert "there is no topic 'other'" in cli.mistake("job", "audit", topic, "--against", "other")
+    assert "either a table, or a topic" in cli.mistake("job", "audit", topic)
+
+
+def test_options_that_do_not_work(cli: Cli, topic: str, table: Path) -> None:
+    cli.ok("topic", "create", topic)
+    said = cli.mistake("job", "ingest", topic, str(table), "--schema", "id number")
+    assert "no type 'number'" in said
+    assert "--to 'soon'" in cli.mistake("job", "ingest", topic, str(table), "--to", "soon")
+    assert "--from 'soon'" in cli.mistake("job", "ingest", topic, str(table), "--name", "b", "--from", "soon")
+    assert "--name 'a/b'" in cli.mistake("job", "ingest", topic, str(table), "--name", "a/b")
+    assert "exclude each other" in cli.mistake("job", "ingest", topic, str(table), "--follow", "--to", "end")
+
+
+def test_without_records_no_spark(cli: Cli, topic: str, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "nowhere")
+    cli.ok("topic", "create", topic)
+    done = cli.ok("job", "ingest", topic, str(table), "--format", "json").json
+    assert (done["event"], done["rows"], done["lag"]) == ("done", 0, 0)
+
+
+def test_a_job_is_not_taken_for_another(cli: Cli, topic: str, table: Path, tmp_path: Path) -> None:
+    for name in (topic, f"{topic}-2"):
+        cli.ok("topic", "create", name)
+    cli.ok("job", "ingest", topic, str(table))
+    assert "is another job's: its topic is" in cli.mistake("job", "ingest", f"{topic}-2", str(table), "--name", topic)
+    assert "its format is 'delta'" in cli.mistake("job", "ingest", topic, str(table), "--as", "parquet")
+    assert "its from is 'beginning'" in cli.mistake("job", "ingest", topic, str(table), "--from", "end")
+    with JobState(table, topic).held():
+        assert "runs already" in cli.mistake("job", "ingest", topic, str(table))
+
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "rows.parquet").write_bytes(b"")
+    assert "is no Delta table" in cli.mistake("job", "ingest", topic, str(foreign))
+    assert "without Spark's log" in cli.mistake("job", "ingest", topic, str(foreign), "--as", "parquet")
+
+
+def test_records_and_topics_that_are_gone(broker: NodeProcess, cli: Cli, topic: str, table: Path) -> None:
+    cli.ok("topic", "create", topic)
+    cli.ok("job", "ingest", topic, str(table))
+    cli.ok("produce", topic, "{}", "{}", "{}")
+    with Cluster(parse_bootstrap(broker.bootstrap)) as cluster:
+        delete_records(cluster, {TopicPartition(topic, 0): 2})
+    said = cli.mistake("job", "ingest", topic, str(table))
+    assert f"offset 0 of {topic}-0 is gone" in said and "--skip-lost" in said
+
+    cli.ok("topic", "delete", topic, "--yes")
+    cli.ok("topic", "create", topic)
+    assert "deleted and created again" in cli.mistake("job", "ingest", topic, str(table))
+
+
+def test_what_spark_needs(cli: Cli, topic: str, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.ok("topic", "create", topic)
+    cli.ok("produce", topic, "{}")
+    monkeypatch.setenv("JAVA_HOME", "nowhere")
+    assert "no bin/java" in cli.mistake("job", "ingest", topic, str(table))
+
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(old.parent.parent))
+    assert "is Java 8: install a JDK 17" in cli.mistake("job", "ingest", topic, str(table))
+
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "Spark needs Java 17, and there is none" in cli.mistake("job", "ingest", topic, str(table))
+
+    monkeypatch.setitem(sys.modules, "py4j.protocol", None)
+    assert "pip install 'odradek[jobs]'" in cli.mistake("job", "ingest", topic, str(table))
+    assert json.loads((table / "_odradek" / topic / "job.json").read_text())["topic"] == topic
