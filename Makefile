@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-reference check sim chaos exactly-once bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark pipeline clean
+.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-console pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ endif
 exactly-once: $(VENV)/.installed-test ## copy records in transactions while brokers and copiers are killed, as Kafka's system tests do (RECORDS=100000); needs Java 17 and Maven
 	@$(BIN)/python -m tests.exactly_once --records $(or $(RECORDS),100000) $(ARGS)
 
+spark-kills: $(VENV)/.installed-test ## a Spark stream writes exactly once while its driver, workers and broker are killed (KILLS=5 of each kind, SEED=1); needs Java 17
+	@$(BIN)/python -m tests.spark.sink_kills --kills $(or $(KILLS),5) --seed $(or $(SEED),1) $(ARGS)
+
 bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)
 
@@ -62,6 +65,9 @@ bench-spark: $(VENV)/.installed-pipeline ## Spark reading a topic by format("odr
 
 bench-groups: $(VENV)/.installed-bench ## what a thousand groups cost three brokers, and groups whose brokers go (MINUTES=10, ARGS=--quick)
 	@$(BIN)/python -m bench.groups $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
+bench-console: $(VENV)/.installed-test ## the console before ten thousand topics and groups (TOPICS=10000); needs Chromium and Node.js
+	@ODRADEK_CONSOLE_TOPICS=$(or $(TOPICS),10000) $(BIN)/python -m pytest tests/console/test_large.py $(ARGS)
 
 # Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
 pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven

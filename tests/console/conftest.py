@@ -15,6 +15,7 @@ from odradek.records.record import Record
 from odradek.testing import Cluster
 from tests.console.browser import DESKTOP, PHONE, Visitor, chromium, installed_axe
 from tests.console.console_process import ConsoleProcess
+from tests.schema_registry import FakeRegistry, fake_registry
 
 
 @pytest.fixture(scope="package")
@@ -42,8 +43,17 @@ def client(cluster: Cluster) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="package")
-def console(browser: Any, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleProcess]:
-    process = ConsoleProcess(cluster.bootstrap_servers, tmp_path_factory.mktemp("console"))
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def console(
+    browser: Any, cluster: Cluster, registry: FakeRegistry, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ConsoleProcess]:
+    options = ("--schema-registry", f"http://{registry.address}")
+    process = ConsoleProcess(cluster.bootstrap_servers, tmp_path_factory.mktemp("console"), *options)
     yield process
     process.stop()
     assert "Traceback" not in process.log, process.log

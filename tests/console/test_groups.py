@@ -67,6 +67,7 @@ def test_offsets_are_reset_and_the_consumer_goes_on_from_there(
     at_desk.expect(page.locator("main"), "It is 2 records behind.")
     at_desk.expect(page.locator("td[data-column=client]"), "reader-of-tests")
     at_desk.expect(at_desk.cell(f"{topic}-0", "committed"), "8")
+    page.get_by_role("img", name="Lag of the last").wait_for()
     at_desk.check_accessible()
     at_desk.press("Reset offsets")
     at_desk.answer("Preview")

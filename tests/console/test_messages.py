@@ -1,3 +1,4 @@
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from odradek.client.produce import Producer
 from odradek.records.record import Record
 from tests.console.browser import Visitor
 from tests.console.conftest import end_of
+from tests.schema_registry import FakeRegistry
 
 HOSTILE = b'<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>\x1b[2J\x00\xff'
 
@@ -124,3 +126,56 @@ def test_a_message_is_produced_and_seen_by_who_follows(
     (stored,) = Consumer(client, {TopicPartition(topic, 0): 1}).poll(wait_ms=1000)
     assert (stored.record.key, stored.record.value) == (b"who", b"written by hand")
     assert stored.record.headers == (("trace", b"1"),)
+
+
+def test_messages_are_chosen_by_an_expression_exported_and_sent_again(
+    at_desk: Visitor, client: Cluster, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = new_topic("amounts", *(b'{"amount": %d}' % number for number in range(20)))
+    page = at_desk.open(f"/topics/{topic}/messages")
+    at_desk.row("0:19").wait_for()
+    at_desk.fill("Where", "__import__('os').system('true')")
+    at_desk.press("Read")
+    assert "What is wanted is not understood. At " in at_desk.told()
+    at_desk.fill("Where", 'value.amount >= 7 and value.amount < 9 and key ~ "KEY"')
+    at_desk.press("Read")
+    at_desk.expect(page.locator("main"), "2 messages shown, 20 messages looked through")
+    at_desk.row("0:8").wait_for()
+    assert "where=value.amount" in page.url
+    at_desk.check_accessible()
+    for form, lines in (("jsonl", 2), ("csv", 3)):
+        at_desk.choose("Export as", form)
+        with page.expect_download() as downloading:
+            at_desk.press("Export")
+        assert downloading.value.suggested_filename == f"amounts.{form}"
+        downloading.value.save_as(tmp_path / form)
+        assert len((tmp_path / form).read_text().splitlines()) == lines
+    assert json.loads((tmp_path / "jsonl").read_text().splitlines()[0])["value"] == '{"amount": 7}'
+    at_desk.row("0:8").get_by_role("button").click()
+    at_desk.answer("Resend")
+    at_desk.answer("Preview")
+    at_desk.expect(page.get_by_role("dialog").locator("td[data-column=content]"), '{"amount": 8}')
+    at_desk.check_accessible()
+    at_desk.answer("Resend message")
+    at_desk.expect(page.locator(".o-told"), f"Stored in {topic}-0 at offset 20.")
+    (stored,) = Consumer(client, {TopicPartition(topic, 0): 20}).poll(wait_ms=1000)
+    assert (stored.record.key, stored.record.value) == (b"key-8", b'{"amount": 8}')
+
+
+def test_avro_is_shown_by_its_schema_and_what_has_none_as_text(
+    at_desk: Visitor, registry: FakeRegistry, new_topic: Callable[..., str]
+) -> None:
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "note", "type": "string"}]}
+    registry.answers["/schemas/ids/7"] = {"schema": json.dumps(schema)}
+    note = b"<script>document.title='owned'</script>\x1b"
+    framed = b"\x00\x00\x00\x00\x07" + bytes([2 * len(note)]) + note
+    topic = new_topic("by-schema", framed, b"plain", b"\x00\x00\x00\x00\x08x")
+    page = at_desk.open(f"/topics/{topic}/messages?view=schema")
+    at_desk.expect(at_desk.cell("0:0", "value"), '{"note": "<script>')
+    at_desk.expect(at_desk.cell("0:1", "value"), "plain")
+    at_desk.row("0:2").get_by_role("button").click()
+    at_desk.expect(
+        page.get_by_role("region", name="Value"), "(not decoded: schema 8: the registry: 127.0.0.1 answers 404)"
+    )
+    at_desk.answer("Close")
+    assert page.title() != "owned"

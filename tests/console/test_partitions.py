@@ -62,6 +62,15 @@ def test_a_reassignment_is_started_watched_and_finished_by_clicks(
     assert begun["details"]["moves"] == {key: {"from": [home], "to": [away]}}
 
 
+def test_the_hottest_partitions_come_first(at_desk: Visitor, new_topic: Callable[..., str]) -> None:
+    new_topic("warmed")
+    page = at_desk.open("/partitions?search=warmed")
+    at_desk.choose("Sorted by", "heat")
+    at_desk.expect(at_desk.cell("warmed-0", "written"), "not known")
+    page.wait_for_url("**/partitions?search=warmed&order=heat")
+    at_desk.check_accessible()
+
+
 def test_a_broker_is_drained_by_plan_and_leaders_go_home(
     at_desk: Visitor, client: Cluster, new_topic: Callable[..., str]
 ) -> None:

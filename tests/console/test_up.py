@@ -43,8 +43,12 @@ def test_up_opens_the_console_where_a_broker_is_drained_and_forgotten(browser: A
 
 
 def take_out_a_broker(visitor: Visitor, pid: int) -> None:
-    page = visitor.open("/topics")
+    page = visitor.open("/")
     visitor.expect(page.get_by_role("status"), "All is well: 2 brokers")
+    # Brokers that `up` starts tell how busy they are.
+    page.get_by_role("img", name="Throughput of the last").wait_for()
+    visitor.check_accessible()
+    visitor.open("/topics")
     visitor.press("Create topic")
     visitor.fill("Name", "spread")
     visitor.fill("Partitions", "4")

@@ -24,6 +24,23 @@ def command(
     password_file: Annotated[
         Path | None, typer.Option("--password-file", metavar="FILE", help="Its first line lets people in.")
     ] = None,
+    oidc_issuer: Annotated[
+        str | None,
+        typer.Option("--oidc-issuer", metavar="URL", help="A provider of OpenID Connect, instead of a password."),
+    ] = None,
+    oidc_client_id: Annotated[
+        str | None, typer.Option("--oidc-client-id", metavar="ID", help="As whom the provider knows the console.")
+    ] = None,
+    oidc_secret_file: Annotated[
+        Path | None, typer.Option("--oidc-secret-file", metavar="FILE", help="Its first line is the client's secret.")
+    ] = None,
+    oidc_allow: Annotated[
+        list[str] | None,
+        typer.Option("--oidc-allow", metavar="WHO", help="ann@example.org, @example.org, a subject, or *; repeatable."),
+    ] = None,
+    public_url: Annotated[
+        str | None, typer.Option("--public-url", metavar="URL", help="Where browsers reach the console, for OIDC.")
+    ] = None,
     tls_certificate: Annotated[
         Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM, with the chain.")
     ] = None,
@@ -31,6 +48,15 @@ def command(
     audit_log: Annotated[
         Path | None,
         typer.Option("--audit-log", metavar="FILE", help="Where changes are written down."),
+    ] = None,
+    schema_registry: Annotated[
+        str | None,
+        typer.Option(
+            "--schema-registry",
+            envvar="ODRADEK_SCHEMA_REGISTRY",
+            metavar="URL",
+            help="Where the schemas of Avro and Protobuf records are.",
+        ),
     ] = None,
     attached: Annotated[
         bool, typer.Option("--attached", hidden=True, help="Say `ready ADDRESS`, and end when standard input does.")
@@ -48,9 +74,21 @@ def command(
         addresses = parse_bootstrap(bootstrap)
     except ValueError as error:
         raise UserError(f"--bootstrap: {error}") from None
-    for option, file in (("--tls-certificate", tls_certificate), ("--tls-key", tls_key)):
+    named = {"--tls-certificate": tls_certificate, "--tls-key": tls_key, "--oidc-secret-file": oidc_secret_file}
+    for option, file in named.items():
         if file is not None and not file.is_file():
             raise UserError(f"{option}: there is no file {str(file)!r}")
+    oidc = None
+    if oidc_issuer is not None:
+        if oidc_client_id is None or oidc_secret_file is None or public_url is None:
+            raise UserError("--oidc-issuer wants --oidc-client-id, --oidc-secret-file and --public-url too")
+        oidc = settings.OidcSettings(
+            issuer=oidc_issuer,
+            client_id=oidc_client_id,
+            client_secret=settings.read_password(oidc_secret_file, "--oidc-secret-file"),
+            public_url=public_url.rstrip("/"),
+            allowed=tuple(one.strip().lower() if "@" in one else one.strip() for one in oidc_allow or ()),
+        )
     server.serve(
         settings.Settings(
             bootstrap=addresses,
@@ -59,8 +97,10 @@ def command(
             audit_log=audit_log or server.default_audit_log(dict(os.environ), Path.home()),
             is_read_only=read_only,
             password=None if password_file is None else settings.read_password(password_file),
+            oidc=oidc,
             certificate=tls_certificate,
             private_key=tls_key,
+            schema_registry=schema_registry,
             is_attached=attached,
         )
     )

@@ -11,19 +11,23 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from odradek.console.readings.table import inert
-from odradek.console.settings import Settings, is_loopback
+from odradek.console.settings import OidcSettings, Settings, is_loopback
+
+if TYPE_CHECKING:
+    from odradek.console.oidc import Oidc
 
 COOKIE: Final = "odradek-console"
 SESSION_S: Final = 12 * 3600
 SESSIONS_MAX: Final = 1000
 WHO: Final = "odradek.who"
 
+_LOGIN_COOKIE: Final = "odradek-console-login"
 _WRONG_PAUSE_S: Final = 0.5
 _WAITING_MAX: Final = 20
 _FORM_BYTES_MAX: Final = 4096
@@ -50,6 +54,7 @@ class Access:
         self._sessions: Final[dict[str, _Session]] = {}
         self._checking: Final = asyncio.Lock()
         self._waiting = 0
+        self._oidc: Final = None if settings.oidc is None else _oidc(settings.oidc)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -61,9 +66,9 @@ class Access:
             await _refuse(scope, send, 403, "This console is not served under this name: open it by its own address.")
             return
         who = address
-        if self._settings.password is not None:
-            if scope["type"] == "http" and scope["path"] == "/login":
-                await self._login(scope, receive, send)
+        if self._settings.password is not None or self._oidc is not None:
+            if scope["type"] == "http" and scope["path"] in ("/login", "/login/callback"):
+                await self._enter(scope, receive, send, headers.get("cookie", ""))
                 return
             session = self._session(headers.get("cookie", ""))
             if session is None:
@@ -82,13 +87,47 @@ class Access:
         return is_loopback(name) if is_loopback(self._settings.host) else True
 
     def _session(self, cookies: str) -> _Session | None:
-        for part in cookies.split(";"):
-            name, _, value = part.strip().partition("=")
-            if name == COOKIE and (found := self._sessions.get(value)) is not None:
+        for value in _cookies(cookies, COOKIE):
+            if (found := self._sessions.get(value)) is not None:
                 if found.until_s > time.monotonic():
                     return found
                 del self._sessions[value]
         return None
+
+    async def _enter(self, scope: Scope, receive: Receive, send: Send, cookies: str) -> None:
+        if self._oidc is None:
+            await self._login(scope, receive, send)
+        elif scope["path"] == "/login":
+            await self._begin_elsewhere(self._oidc, scope, send)
+        else:
+            await self._come_back(self._oidc, scope, send, cookies)
+
+    async def _begin_elsewhere(self, oidc: "Oidc", scope: Scope, send: Send) -> None:
+        from odradek.console.oidc import CALLBACK, NotLetIn
+
+        there = _path_within(_first(scope.get("query_string", b"").decode("latin-1"), "next"))
+        try:
+            location, binding = await oidc.begin(there)
+        except NotLetIn as error:
+            await _answer(send, 502, _not_let_in(str(error)))
+            return
+        secure = "; Secure" if self._settings.is_encrypted else ""
+        # Lax: the provider sends the browser back from another site.
+        cookie = f"{_LOGIN_COOKIE}={binding}; Path={CALLBACK}; HttpOnly; SameSite=Lax; Max-Age=600{secure}"
+        await _answer(send, 303, b"", location=location, cookie=cookie)
+
+    async def _come_back(self, oidc: "Oidc", scope: Scope, send: Send, cookies: str) -> None:
+        from odradek.console.oidc import NotLetIn
+
+        binding = next(iter(_cookies(cookies, _LOGIN_COOKIE)), "")
+        try:
+            name, there = await oidc.finish(scope.get("query_string", b"").decode("latin-1"), binding)
+        except NotLetIn as error:
+            await _answer(send, 403, _not_let_in(str(error)))
+            return
+        # A redirection from here would still be part of the way from another site, where the session's cookie is not
+        # sent along: our own page goes on.
+        await _answer(send, 200, _onward(there), cookie=self._begin_session(name))
 
     async def _ask_to_log_in(self, scope: Scope, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -136,6 +175,39 @@ class Access:
         self._sessions[token] = _Session(name, time.monotonic() + SESSION_S)
         secure = "; Secure" if self._settings.is_encrypted else ""
         return f"{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_S}{secure}"
+
+
+def _oidc(settings: OidcSettings) -> "Oidc":
+    """Imported by who wants it only: it brings cryptography along."""
+    from odradek.console.oidc import Oidc
+
+    return Oidc(settings)
+
+
+def _cookies(text: str, wanted: str) -> list[str]:
+    found = []
+    for part in text.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == wanted:
+            found.append(value)
+    return found
+
+
+def _onward(there: str) -> bytes:
+    return _bare_page("Logged in", f'<p>Logged in. <a href="{escape(there)}">Go on</a></p>', there)
+
+
+def _not_let_in(why: str) -> bytes:
+    return _bare_page("Not logged in", f'<p role="alert">{escape(why)}</p><p><a href="/login">Begin again</a></p>')
+
+
+def _bare_page(title: str, body: str, goes_to: str | None = None) -> bytes:
+    goes = "" if goes_to is None else f'<meta http-equiv="refresh" content="0;url={escape(goes_to)}">'
+    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title} · Odradek</title>{goes}
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>
+body {{ font: 16px system-ui, sans-serif; color-scheme: light dark; margin: 0 }}
+main {{ max-width: 22rem; margin: 15vh auto; padding: 1rem }}
+</style></head><body><main><h1>Odradek</h1>{body}</main></body></html>""".encode()
 
 
 def _path_within(text: str) -> str:

@@ -1,7 +1,7 @@
 """What all pages share: the way to the cluster, what was seen of it, and how changes are made."""
 
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
@@ -11,12 +11,16 @@ from odradek.client.reassignment_plan import CannotPlan
 from odradek.console.actions.action import Action, Preview, Refused
 from odradek.console.actions.audit import AuditLog
 from odradek.console.gateway import Gateway
+from odradek.console.history import Lags
+from odradek.console.inquiries.groups import list_groups
+from odradek.console.inquiries.schema_registry import SchemaRegistry
 from odradek.console.readings.health import ailing_of
 from odradek.console.readings.refusals import explain
 from odradek.console.settings import Settings
+from odradek.console.shared import Shared
 from odradek.console.watch import Watch
 
-T = TypeVar("T")
+_GROUPS_KEPT_S: Final = 1.5
 
 # What may happen to anybody who asks a cluster, and is told in a sentence; anything else is a defect.
 EXPECTED: Final = (KafkaError, ClientError, Refused, CannotPlan, CannotReset)
@@ -34,7 +38,11 @@ class Console:
         self.gateway: Final = Gateway(settings.bootstrap)
         self._eyes: Final = Gateway(settings.bootstrap, threads=1, timeout_s=2.0)
         self.watch: Final = Watch(self._eyes)
+        self.groups: Final = Shared(self.gateway, list_groups, kept_s=_GROUPS_KEPT_S)
+        """All of them, by name: asked for once, whoever wants them."""
+        self.lags: Final = Lags()
         self.audit: Final = AuditLog(settings.audit_log)
+        self.schemas: Final = SchemaRegistry(settings.schema_registry) if settings.schema_registry else None
 
     async def preview(self, action: Action) -> Preview:
         """Raises what is in EXPECTED."""

@@ -125,4 +125,5 @@ def _down_since(sight: Sight, before: Sight, now_ms: int) -> dict[int, int]:
     down = set(sight.down) | (before.members.keys() - sight.members.keys())
     still = {broker: since for broker, since in before.down_since_ms.items() if broker in down}
     serving = set(before.members) - set(before.down)
-    return still | {broker: now_ms for broker in down & serving if broker not in still}
+    went = down & serving - still.keys()
+    return still | {broker: before.lost_since_ms.get(broker, now_ms) for broker in went}

@@ -12,10 +12,12 @@ from fastapi import FastAPI
 from nicegui import app as pages
 from nicegui import ui
 
+from odradek.cli.errors import UserError
 from odradek.cli.terminal import say
 from odradek.client.address import Address
 from odradek.console.access import Access
 from odradek.console.console import Console
+from odradek.console.inquiries.schema_registry import NoRegistry
 from odradek.console.screens.all_screens import add_screens
 from odradek.console.settings import Settings, check_exposure
 
@@ -27,11 +29,11 @@ _AWAY_S: Final = 30.0
 def serve(settings: Settings) -> None:
     """Until it is told to end. Raises UserError for settings that are not safe, OSError if the port is taken."""
     check_exposure(settings)
+    console = _console(settings)
     listening = _listen(settings)
     scheme = "https" if settings.is_encrypted else "http"
     address = Address(settings.host, listening.getsockname()[1])
     _quieten()
-    console = Console(settings)
     add_screens(console)
     web = FastAPI(openapi_url=None)
     ui.run_with(
@@ -68,6 +70,13 @@ def _end_with_input(server: uvicorn.Server) -> None:
     while sys.stdin.buffer.read(1024):
         continue
     server.should_exit = True
+
+
+def _console(settings: Settings) -> Console:
+    try:
+        return Console(settings)
+    except NoRegistry as error:
+        raise UserError(f"--schema-registry: {error}") from None
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -3,9 +3,23 @@
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from odradek.cli.errors import UserError
 from odradek.client.address import Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcSettings:
+    """Of a provider of OpenID Connect, and who may come in from there."""
+
+    issuer: str
+    client_id: str
+    client_secret: str
+    public_url: str
+    """Where browsers reach the console, without a slash at the end."""
+    allowed: tuple[str, ...]
+    """Verified addresses, @domains, subjects; or * for all that the provider knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,8 +30,10 @@ class Settings:
     audit_log: Path
     is_read_only: bool = False
     password: str | None = None
+    oidc: OidcSettings | None = None
     certificate: Path | None = None
     private_key: Path | None = None
+    schema_registry: str | None = None
     is_attached: bool = False
     """Somebody started it who hears from it on standard output, and whose end is the end of standard input."""
 
@@ -37,12 +53,16 @@ def check_exposure(settings: Settings) -> None:
     """Raises UserError where others could reach the console and do with the cluster what they like."""
     if (settings.certificate is None) != (settings.private_key is None):
         raise UserError("--tls-certificate and --tls-key belong together: give both")
+    if settings.password is not None and settings.oidc is not None:
+        raise UserError("--password-file and --oidc-issuer exclude each other: give one of them")
+    if settings.oidc is not None:
+        _check_oidc(settings.oidc)
     if is_loopback(settings.host):
         return
     missing = [
         option
         for option, value in (
-            ("--password-file", settings.password),
+            ("--password-file or --oidc-issuer", settings.password or settings.oidc),
             ("--tls-certificate and --tls-key", settings.certificate),
         )
         if value is None
@@ -54,9 +74,23 @@ def check_exposure(settings: Settings) -> None:
         )
 
 
-def read_password(file: Path) -> str:
+def _check_oidc(oidc: OidcSettings) -> None:
+    for option, url in (("--oidc-issuer", oidc.issuer), ("--public-url", oidc.public_url)):
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UserError(f"{option} {url!r} is no address: write https://HOST")
+        if parts.scheme == "http" and not is_loopback(parts.hostname):
+            raise UserError(f"{option} {url!r} would send secrets in the open: write https://")
+    if not oidc.allowed:
+        raise UserError(
+            "--oidc-issuer lets in whom --oidc-allow names: an address (ann@example.org), a domain (@example.org),"
+            " or * for everybody whom the provider knows"
+        )
+
+
+def read_password(file: Path, option: str = "--password-file") -> str:
     """The first line of the file."""
     lines = file.read_text().splitlines()
     if not lines or len(lines[0]) < 8:
-        raise UserError(f"--password-file {str(file)!r}: its first line has to be a password of at least 8 characters")
+        raise UserError(f"{option} {str(file)!r}: its first line has to be a password of at least 8 characters")
     return lines[0]

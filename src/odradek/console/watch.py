@@ -4,16 +4,23 @@ asked once.
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Final
 
 from odradek.base.errors import KafkaError
 from odradek.client.errors import ClientError
+from odradek.client.traffic import Rates
 from odradek.console.gateway import Gateway
+from odradek.console.history import new_series
 from odradek.console.look import look, look_closer, with_details
+from odradek.console.pulse import Pulse
+from odradek.console.readings.charts import Sample
 from odradek.console.readings.refusals import explain
 from odradek.console.readings.sight import Sight
 
 INTERVAL_S: Final = 1.0
+# While a broker does not answer and the cluster has not noticed: it is about to.
+MISSING_INTERVAL_S: Final = 0.3
 DETAILS_INTERVAL_S: Final = 5.0
 # Nobody has looked for so long: pages ask every second or two.
 UNWATCHED_S: Final = 10.0
@@ -27,6 +34,9 @@ class Watch:
         self.sight: Sight | None = None
         self.failure: str | None = None
         """Why the last look failed; None while looks succeed."""
+        self.throughput: Final = new_series()
+        """Bytes per second that clients write and read, as long as somebody looks."""
+        self._pulse: Final = Pulse(self._feel)
         self._before: Sight | None = None
         self._looked_at_s = 0.0
         self._details_at_s = float("-inf")
@@ -61,6 +71,7 @@ class Watch:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._pulse.follow({})
 
     async def _run(self) -> None:
         while time.monotonic() - self._looked_at_s < UNWATCHED_S:
@@ -68,21 +79,36 @@ class Watch:
             began_s = time.monotonic()
             await self._look()
             self._renewed.set()
-            pause_s = max(INTERVAL_S, _SHARE * (time.monotonic() - began_s))
+            is_missing_one = self.sight is not None and self.sight.lost
+            pause_s = max(MISSING_INTERVAL_S if is_missing_one else INTERVAL_S, _SHARE * (time.monotonic() - began_s))
             try:
                 async with asyncio.timeout(pause_s):
                     await self._hurry.wait()
             except TimeoutError:
                 continue
+        self._pulse.follow({})
+
+    def _feel(self) -> None:
+        """A broker went, or came back: shown at once, and looked into."""
+        if self.sight is not None:
+            self.sight = replace(self.sight, lost_since_ms=dict(self._pulse.lost_since_ms))
+        self._hurry.set()
+
+    def _keep_rates(self, sight: Sight) -> None:
+        if sight.traffic.rates:
+            rates = sum((rate for held in sight.traffic.rates.values() for rate in held.values()), start=Rates())
+            self.throughput.append(Sample(sight.at_ms, (rates.bytes_in, rates.bytes_out)))
 
     async def _look(self) -> None:
         try:
             before = self.sight or self._before
             sight = await self._gateway.ask(lambda cluster: look(cluster, before))
-            self.sight, self.failure = sight, None
+            self._pulse.follow({one: sight.members[one].address for one in sight.reachable & sight.members.keys()})
+            self.sight, self.failure = replace(sight, lost_since_ms=dict(self._pulse.lost_since_ms)), None
             if time.monotonic() - self._details_at_s >= DETAILS_INTERVAL_S:
                 details = await self._gateway.ask(lambda cluster: look_closer(cluster, sight))
-                self.sight = with_details(sight, details)
+                self.sight = with_details(self.sight, details)
                 self._details_at_s = time.monotonic()
+                self._keep_rates(self.sight)
         except (KafkaError, ClientError) as error:
             self.failure = explain(error)

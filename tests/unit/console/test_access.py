@@ -63,9 +63,9 @@ def header(sent: list[dict[str, Any]], name: str) -> str:
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({}, "--password-file and --tls-certificate and --tls-key"),
+        ({}, "--password-file or --oidc-issuer and --tls-certificate and --tls-key"),
         ({"password": "secret12"}, "--tls-certificate and --tls-key"),
-        ({"certificate": Path("c"), "private_key": Path("k")}, "--password-file"),
+        ({"certificate": Path("c"), "private_key": Path("k")}, "--password-file or --oidc-issuer"),
     ],
 )
 def test_other_machines_are_served_only_with_password_and_tls(more: dict[str, Any], named: str) -> None:

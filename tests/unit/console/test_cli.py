@@ -19,7 +19,9 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_other_machines_are_not_served_without_password_and_tls(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("nicegui")
     told = refusal(capsys, "--host", "0.0.0.0")
-    assert told.startswith("error: --host 0.0.0.0 can be reached from other machines: give --password-file and --tls-")
+    assert told.startswith(
+        "error: --host 0.0.0.0 can be reached from other machines: give --password-file or --oidc-issuer and --tls-"
+    )
 
 
 def test_files_that_are_not_there_and_half_a_certificate_are_told(

@@ -3,12 +3,16 @@ from odradek.base.ids import TopicPartition
 from odradek.client.move_progress import MoveState, ProgressMeter
 from odradek.client.reassignment_plan import Move
 from odradek.client.reassignments import Reassignment
+from odradek.client.replica_state import Eligible
+from odradek.client.traffic import HotKey, Rates, Traffic
 from odradek.console.actions.action import Refused
 from odradek.console.actions.moves import _told
+from odradek.console.inquiries.partitions import ReplicaStates
 from odradek.console.readings.partitions import (
     CANCEL,
     ELECT,
     REASSIGN,
+    Order,
     cost_sentence,
     map_columns,
     map_page,
@@ -25,7 +29,14 @@ def test_the_map_tells_who_leads_who_follows_and_who_is_behind() -> None:
         topic("orders", partition(0, (1, 2, 3), isr=(1, 2)), partition(1, (2, 1), leader=1)),
         disks={1: (log_dir(orders_0=2000),)},
     )
-    assert [column.label for column in map_columns(seen)] == ["Partition", "State", "Broker 1", "Broker 2", "Broker 3"]
+    assert [column.label for column in map_columns(seen)] == [
+        "Partition",
+        "State",
+        "Broker 1",
+        "Broker 2",
+        "Broker 3",
+        "Written/s",
+    ]
     first, second = map_page(seen, search="", only_ailing=False, page=1).items
     assert [first.text(name) for name in ("state", "broker-1", "broker-2", "broker-3")] == [
         "2 of 3 in sync",
@@ -35,6 +46,34 @@ def test_the_map_tells_who_leads_who_follows_and_who_is_behind() -> None:
     ]
     assert (second.text("state"), second.text("broker-3")) == ("led by 1 instead of 2", "")
     assert (first.actions, second.actions) == ((REASSIGN,), (ELECT, REASSIGN))
+
+
+def test_who_is_behind_is_told_by_how_much_and_whether_it_may_lead() -> None:
+    seen = sight(topic("orders", partition(0, (1, 2, 3, 4), isr=(1, 4))), brokers=4, down=(3,))
+    near = ReplicaStates(
+        eligible={FIRST: Eligible(leaders=(2,), last_known=(3,))}, ends={1: {FIRST: 1000}, 2: {FIRST: 400}, 4: {}}
+    )
+    (row,) = map_page(seen, search="", only_ailing=False, page=1, near=near).items
+    assert [row.text(f"broker-{broker}") for broker in (1, 2, 3, 4)] == [
+        "leader",
+        "behind, lag 600, may lead (ELR)",
+        "down, last known ELR",
+        "in sync",
+    ]
+
+
+def test_a_hot_partition_explains_itself() -> None:
+    partitions = [partition(number, (1,)) for number in range(4)]
+    rates = {FIRST: Rates(bytes_in=9000.0), TopicPartition("orders", 1): Rates(bytes_in=1000.0)}
+    keys = {FIRST: (HotKey(b"<b>\x07", 0.8), HotKey(None, 0.3), HotKey(b"cold", 0.1))}
+    seen = sight(topic("orders", *partitions), traffic=Traffic(rates={1: rates}, hot_keys=keys, silent={}))
+    page = map_page(seen, search="", only_ailing=False, page=1, order=Order.HEAT)
+    assert [row.key for row in page.items] == ["orders-0", "orders-1", "orders-2", "orders-3"]
+    assert [row.text("written") for row in page.items[:3]] == [
+        "hot: 9.0 kB, 90% of all that is written; key <b>\\x07 is 80%, records without a key are 30% of it",
+        "1.0 kB",
+        "0 B",
+    ]
 
 
 def test_only_what_ails_is_shown_on_demand() -> None:

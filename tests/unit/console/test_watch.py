@@ -9,6 +9,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.errors import ConnectionFailed, Unreachable
 from odradek.console import watch as watching
 from odradek.console.gateway import Gateway
+from odradek.console.pulse import Pulse
 from odradek.console.readings.sight import Sight
 from odradek.console.watch import Watch
 from tests.unit.console.sights import partition, sight, topic
@@ -35,6 +36,7 @@ def way(monkeypatch: pytest.MonkeyPatch) -> Scripted:
         scripted.looks += 1
         return sight(topic("orders", partition(0, (1,))))
 
+    monkeypatch.setattr(Pulse, "follow", lambda pulse, brokers: None)
     monkeypatch.setattr(watching, "look", look)
     monkeypatch.setattr(watching, "look_closer", lambda cluster, seen: seen)
     monkeypatch.setattr(watching, "with_details", lambda seen, details: seen)

@@ -1,14 +1,16 @@
-"""One record sent to a topic."""
+"""One record sent to a topic, new or once more."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownPartition
 from odradek.client.partitioner import partition_of_key
 from odradek.client.produce import Producer
 from odradek.console.actions.action import Preview, Refused
+from odradek.console.inquiries.messages import whole_record
 from odradek.console.readings.table import Column, Row, inert
 from odradek.records.record import Record
 
@@ -87,3 +89,41 @@ class ProduceMessage:
         producer.add(self.topic, record, self.chosen_partition)
         (stored,) = producer.flush()
         return f"Stored in {inert(str(stored.partition))} at offset {stored.base_offset:,}."
+
+
+@dataclass(slots=True, kw_only=True)
+class ResendMessage:
+    """The bytes of a record that is there, whole, to any topic."""
+
+    source: TopicPartition
+    offset: int
+    topic: str
+    chosen_partition: int | None = None
+    name: str = "Resend message"
+    _message: ProduceMessage | None = field(default=None, init=False)
+
+    @property
+    def target(self) -> str:
+        return f"topic {self.topic}"
+
+    def details(self) -> dict[str, object]:
+        sent = self._message.details() if self._message else {}
+        return {"from": f"{self.source}, offset {self.offset}"} | sent
+
+    def preview(self, cluster: Cluster) -> Preview:
+        if not self.topic:
+            raise Refused("Name the topic that shall get it.")
+        record = whole_record(cluster, self.source, self.offset)
+        self._message = ProduceMessage(
+            topic=self.topic,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+            chosen_partition=self.chosen_partition,
+        )
+        return self._message.preview(cluster)
+
+    def carry_out(self, cluster: Cluster) -> str:
+        if self._message is None:
+            raise Refused("Look at the preview first: what it shows is what is done.")
+        return self._message.carry_out(cluster)

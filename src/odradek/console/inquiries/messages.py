@@ -13,6 +13,8 @@ from odradek.client.cluster import Cluster
 from odradek.client.consume import Consumed, Consumer
 from odradek.client.errors import UnknownPartition
 from odradek.console.actions.action import Refused
+from odradek.console.inquiries.expression import Subject, parse
+from odradek.records.record import Record
 
 PAGE_MESSAGES: Final = 50
 SCANNED_MAX: Final = 50_000
@@ -21,7 +23,7 @@ TAIL_MAX: Final = 100
 # What is kept of a key, a value or a header; the whole of a value can be downloaded.
 EXCERPT_BYTES: Final = 64 * 1024
 
-_WAIT_MS: Final = 300
+WAIT_MS: Final = 300
 
 Positions = Mapping[TopicPartition, int]
 
@@ -63,6 +65,11 @@ class Wanted:
     at: int = 0
     """The offset, or the time in milliseconds."""
     search: str = ""
+    expression: str = ""
+
+    @property
+    def is_choosy(self) -> bool:
+        return bool(self.search or self.expression)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,21 +89,21 @@ def find_messages(
     """From where `wanted` says, or on from an earlier answer."""
     partitions = partitions_of(cluster, wanted)
     ends = Admin(cluster).offsets(dict.fromkeys(partitions, LATEST))
-    positions = dict(resume) if resume is not None else _start(Admin(cluster), wanted, ends)
+    positions = dict(resume) if resume is not None else start_of(Admin(cluster), wanted, ends)
     keeps_newest = wanted.start is Start.NEWEST and resume is None
     consumer = Consumer(cluster, {one: at for one, at in positions.items() if at < ends.get(one, 0)})
     passed = {one: at for one, at in positions.items() if one not in consumer.positions}
     kept: dict[TopicPartition, list[Message]] = {one: [] for one in partitions}
-    needle = wanted.search.encode().lower()
+    holds = matcher_of(wanted)
     scanned = 0
     deadline = clock() + SCAN_S
     while consumer.positions and scanned < SCANNED_MAX and clock() < deadline:
         if not keeps_newest and sum(map(len, kept.values())) >= PAGE_MESSAGES:
             break
-        for item in consumer.poll(wait_ms=_WAIT_MS):
+        for item in consumer.poll(wait_ms=WAIT_MS):
             if item.record.offset < ends[item.partition]:
                 scanned += 1
-                if _holds(item, needle):
+                if holds(item):
                     kept[item.partition].append(message_of(item))
         for one in [one for one, at in consumer.positions.items() if at >= ends[one]]:
             passed[one] = consumer.positions[one]
@@ -122,21 +129,21 @@ def ends_of(cluster: Cluster, wanted: Wanted) -> Positions:
     return Admin(cluster).offsets(dict.fromkeys(partitions_of(cluster, wanted), LATEST))
 
 
-def follow(cluster: Cluster, positions: Positions, search: str) -> tuple[list[Message], Positions, int]:
+def follow(cluster: Cluster, positions: Positions, wanted: Wanted) -> tuple[list[Message], Positions, int]:
     """What came since, how to go on, and how many came that were not looked for or too many."""
     consumer = Consumer(cluster, positions)
-    arrived = consumer.poll(wait_ms=_WAIT_MS)
-    needle = search.encode().lower()
-    found = [item for item in arrived if _holds(item, needle)]
+    arrived = consumer.poll(wait_ms=WAIT_MS)
+    holds = matcher_of(wanted)
+    found = [item for item in arrived if holds(item)]
     newest = sorted(found, key=lambda item: item.record.timestamp)[-TAIL_MAX:]
     return [message_of(item) for item in newest], dict(consumer.positions), len(arrived) - len(newest)
 
 
-def whole_value(cluster: Cluster, partition: TopicPartition, offset: int) -> bytes:
+def whole_record(cluster: Cluster, partition: TopicPartition, offset: int) -> Record:
     consumer = Consumer(cluster, {partition: offset})
-    for item in consumer.poll(wait_ms=_WAIT_MS):
+    for item in consumer.poll(wait_ms=WAIT_MS):
         if item.record.offset == offset:
-            return item.record.value or b""
+            return item.record
     raise Refused(f"{partition} has no record at offset {offset:,} any more: it was deleted or compacted away.")
 
 
@@ -154,7 +161,7 @@ def partitions_of(cluster: Cluster, wanted: Wanted) -> list[TopicPartition]:
     return [TopicPartition(wanted.topic, wanted.partition)]
 
 
-def _start(admin: Admin, wanted: Wanted, ends: Positions) -> dict[TopicPartition, int]:
+def start_of(admin: Admin, wanted: Wanted, ends: Positions) -> dict[TopicPartition, int]:
     earliest = admin.offsets(dict.fromkeys(ends, EARLIEST))
     match wanted.start:
         case Start.BEGINNING:
@@ -165,8 +172,17 @@ def _start(admin: Admin, wanted: Wanted, ends: Positions) -> dict[TopicPartition
             found = admin.offsets(dict.fromkeys(ends, wanted.at))
             return {one: found[one] if found[one] >= 0 else ends[one] for one in ends}
     # Whoever looks for something newest looks back farther than at one page.
-    back = SCANNED_MAX // len(ends) if wanted.search else PAGE_MESSAGES
+    back = SCANNED_MAX // len(ends) if wanted.is_choosy else PAGE_MESSAGES
     return {one: max(earliest[one], ends[one] - back) for one in ends}
+
+
+def matcher_of(wanted: Wanted) -> Callable[[Consumed], bool]:
+    """Raises NoExpression."""
+    needle = wanted.search.encode().lower()
+    if not wanted.expression.strip():
+        return lambda item: _holds(item, needle)
+    condition = parse(wanted.expression)
+    return lambda item: _holds(item, needle) and condition(Subject(item.partition, item.record))
 
 
 def _holds(item: Consumed, needle: bytes) -> bool:

@@ -111,6 +111,8 @@ def state_of(sight: Sight, broker: int) -> Cell:
     if broker in sight.down:
         since = sight.down_since_ms.get(broker)
         return Cell("fenced" + (f" since {clock_time(since)}" if since else ""), tone=Tone.BAD)
+    if broker in sight.lost_since_ms:
+        return Cell(f"does not answer since {clock_time(sight.lost_since_ms[broker])}", tone=Tone.BAD)
     return Cell("online", tone=Tone.GOOD)
 
 

@@ -56,6 +56,12 @@ def health_of(sight: Sight) -> Health:
         return Health(tone=Tone.WARNING, sentence=f"All partitions serve, but {missing} a replica ({names}){reason}.")
     if sight.down:
         return Health(tone=Tone.WARNING, sentence=f"All partitions serve, but {who_is_down(sight, sight.down)}.")
+    if sight.lost:
+        since = clock_time(sight.lost_since_ms[sight.lost[0]])
+        verb = "does" if len(sight.lost) == 1 else "do"
+        names = f"{'broker' if len(sight.lost) == 1 else 'brokers'} {listed(sight.lost)}"
+        told = f"{names} {verb} not answer since {since}, and the cluster has not noticed yet"
+        return Health(tone=Tone.WARNING, sentence=f"{told[:1].upper()}{told[1:]}.")
     moving = f" {counted(len(sight.moves), 'partition')} on the move." if sight.moves else ""
     brokers = counted(len(sight.reachable), "broker")
     partitions = counted(len(sight.partitions), "partition")

@@ -1,19 +1,23 @@
 """Records as people read them: text, JSON or hex, whatever the bytes hold."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
 from odradek.cli.amounts import format_bytes
 from odradek.cli.terminal import neutralise
 from odradek.cli.times import format_time
-from odradek.console.inquiries.messages import PAGE_MESSAGES, Excerpt, Found, Message
+from odradek.console.inquiries.messages import PAGE_MESSAGES, Excerpt, Found, Message, Wanted
+from odradek.console.readings.by_schema import Decode, Undecodable, decode_framed, schema_id_of
 from odradek.console.readings.table import Column, Row, counted, inert
 
 SHOW = "Show"
 _CELL_CHARACTERS: Final = 160
 _HEX_BYTES_A_LINE: Final = 16
+# What was decoded may be longer than what it came from.
+_DECODED_CHARACTERS_MAX: Final = 256 * 1024
+_NO_DECODERS: Final[Mapping[int, Decode]] = {}
 
 COLUMNS = (
     Column("position", "Partition : offset"),
@@ -29,33 +33,47 @@ class View(StrEnum):
     TEXT = "text"
     JSON = "json"
     HEX = "hex"
+    SCHEMA = "schema"
 
 
-def message_rows(messages: Iterable[Message], view: View) -> list[Row]:
-    return [_row(message, view) for message in messages]
+def message_rows(messages: Iterable[Message], view: View, decoders: Mapping[int, Decode] = _NO_DECODERS) -> list[Row]:
+    return [_row(message, view, decoders) for message in messages]
+
+
+def schema_ids_of(messages: Iterable[Message]) -> set[int]:
+    found = {schema_id_of(part.data) for one in messages for part in (one.key, one.value) if part is not None}
+    return {one for one in found if one is not None}
 
 
 def key_of(message: Message) -> str:
     return f"{message.partition.partition}:{message.offset}"
 
 
-def found_sentence(found: Found, search: str) -> str:
+def found_sentence(found: Found, wanted: Wanted) -> str:
     scanned = f"{counted(found.scanned, 'message')} looked through"
     if found.messages:
         begun = f"{counted(len(found.messages), 'message')} shown"
-    elif search:
-        begun = f"Nothing holds {inert(search)!r}"
+    elif wanted.expression:
+        begun = "Nothing is like that"
+    elif wanted.search:
+        begun = f"Nothing holds {inert(wanted.search)!r}"
     else:
         begun = "There is nothing here"
-    line = f"{begun}, {scanned}" if search else begun
+    line = f"{begun}, {scanned}" if wanted.is_choosy else begun
     if found.was_cut_short:
         return f"{line}; there is more to look through: press Next."
     return f"{line}; this is the end." if found.is_at_end and len(found.messages) < PAGE_MESSAGES else f"{line}."
 
 
-def in_a_cell(excerpt: Excerpt | None, view: View) -> str:
+def in_a_cell(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode] = _NO_DECODERS) -> str:
     if excerpt is None:
         return "null"
+    if view is View.SCHEMA:
+        try:
+            shown = neutralise(json.dumps(_decoded(excerpt, decoders), ensure_ascii=False, default=_plain))
+            return shown if len(shown) <= _CELL_CHARACTERS else f"{shown[:_CELL_CHARACTERS]} …"
+        except Undecodable:
+            view = View.TEXT
     if view is View.HEX:
         shown = excerpt.data[: _CELL_CHARACTERS // 2].hex()
     else:
@@ -65,7 +83,7 @@ def in_a_cell(excerpt: Excerpt | None, view: View) -> str:
     return f"{shown} … ({format_bytes(excerpt.size)})" if is_cut and excerpt.size > _CELL_CHARACTERS // 2 else shown
 
 
-def in_full(excerpt: Excerpt | None, view: View) -> str:
+def in_full(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode] = _NO_DECODERS) -> str:
     """With its lines; a remark at the end where it is not the whole, or not what was asked for."""
     if excerpt is None:
         return "null"
@@ -84,8 +102,26 @@ def in_full(excerpt: Excerpt | None, view: View) -> str:
             except (ValueError, RecursionError) as error:
                 reason = "it is nested too deeply" if isinstance(error, RecursionError) else inert(str(error))
                 return f"{_safe_lines(_text(excerpt.data))}{remark}\n(not shown as JSON: {reason})"
+        case View.SCHEMA:
+            try:
+                shown = json.dumps(_decoded(excerpt, decoders), indent=2, ensure_ascii=False, default=_plain)
+                return _safe_lines(shown[:_DECODED_CHARACTERS_MAX])
+            except Undecodable as error:
+                return f"{_safe_lines(_text(excerpt.data))}{remark}\n(not decoded: {inert(str(error))})"
         case View.TEXT:
             return _safe_lines(_text(excerpt.data)) + remark
+
+
+def _decoded(excerpt: Excerpt, decoders: Mapping[int, Decode]) -> object:
+    """Raises Undecodable."""
+    if not excerpt.is_whole:
+        raise Undecodable("only a part of it is here")
+    return decode_framed(excerpt.data, decoders)
+
+
+def _plain(value: object) -> str:
+    """What JSON has no form for: bytes, decimals, dates."""
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def heading_of(message: Message) -> str:
@@ -93,15 +129,15 @@ def heading_of(message: Message) -> str:
     return f"Partition {message.partition.partition}, offset {message.offset:,}, {when}"
 
 
-def _row(message: Message, view: View) -> Row:
+def _row(message: Message, view: View, decoders: Mapping[int, Decode]) -> Row:
     headers = ", ".join(f"{inert(name)}={in_a_cell(value, View.TEXT)}" for name, value in message.headers)
     return Row(
         key_of(message),
         {
             "position": f"{message.partition.partition} : {message.offset}",
             "time": format_time(message.timestamp_ms),
-            "key": in_a_cell(message.key, view),
-            "value": in_a_cell(message.value, view),
+            "key": in_a_cell(message.key, view, decoders),
+            "value": in_a_cell(message.value, view, decoders),
             "headers": headers[:_CELL_CHARACTERS],
             "size": format_bytes(
                 (message.key.size if message.key else 0) + (message.value.size if message.value else 0)

@@ -1,6 +1,7 @@
 """Partitions by brokers: where each lies, who leads it, and who is behind."""
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from odradek.base.ids import TopicPartition
 from odradek.cli.amounts import format_bytes
@@ -9,6 +10,8 @@ from odradek.client.layout import PartitionLayout
 from odradek.client.move_progress import MoveState, Progress
 from odradek.client.reassignment_plan import Move
 from odradek.client.reassignments import Reassignment
+from odradek.console.inquiries.partitions import ReplicaStates
+from odradek.console.readings.heat import Heat, heat_of, reason_of
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import Cell, Column, Page, Row, Tone, counted, inert, link_to, page_of
 from odradek.console.readings.topics import partition_state
@@ -35,27 +38,54 @@ PROGRESS_COLUMNS = (
 )
 
 
+UNKNOWN = ReplicaStates()
+
+
+class Order(StrEnum):
+    NAME = "name"
+    HEAT = "heat"
+
+
 def map_columns(sight: Sight) -> list[Column]:
     brokers = sorted(sight.members.keys() | {one for layout in sight.partitions.values() for one in layout.replicas})
     return [
         Column("partition", "Partition"),
         Column("state", "State"),
         *(Column(f"broker-{broker}", f"Broker {broker}") for broker in brokers),
+        Column("written", "Written/s"),
     ]
 
 
-def map_page(sight: Sight, *, search: str, only_ailing: bool, page: int) -> Page[Row]:
+def map_page(
+    sight: Sight,
+    *,
+    search: str,
+    only_ailing: bool,
+    page: int,
+    order: Order = Order.NAME,
+    near: ReplicaStates = UNKNOWN,
+) -> Page[Row]:
+    """`near`: what is known of the replicas that are shown; it comes later than the rest."""
+    heat = heat_of(sight)
+    part = shown_partitions(sight, heat, search=search, only_ailing=only_ailing, page=page, order=order)
+    moving = {move.partition: move for move in sight.moves}
+    columns = map_columns(sight)[2:-1]
+    rows = [_row(sight, heat, near, name, layout, moving.get(name), columns) for name, layout in part.items]
+    return Page(items=rows, number=part.number, count=part.count, total=part.total)
+
+
+def shown_partitions(
+    sight: Sight, heat: Heat, *, search: str, only_ailing: bool, page: int, order: Order
+) -> Page[tuple[TopicPartition, PartitionLayout]]:
     wanted = search.strip().lower()
     found = [
         (name, layout)
         for name, layout in sorted(sight.partitions.items())
         if wanted in name.topic.lower() and (not only_ailing or is_ailing(layout))
     ]
-    part = page_of(found, page)
-    moving = {move.partition: move for move in sight.moves}
-    columns = map_columns(sight)[2:]
-    rows = [_row(sight, name, layout, moving.get(name), columns) for name, layout in part.items]
-    return Page(items=rows, number=part.number, count=part.count, total=part.total)
+    if order is Order.HEAT:
+        found.sort(key=lambda item: (-heat.written.get(item[0], 0.0), item[0]))
+    return page_of(found, page)
 
 
 def is_ailing(layout: PartitionLayout) -> bool:
@@ -121,7 +151,13 @@ def cost_sentence(moves: Sequence[Move], throttle: int | None) -> str:
 
 
 def _row(
-    sight: Sight, name: TopicPartition, layout: PartitionLayout, moving: Reassignment | None, columns: Sequence[Column]
+    sight: Sight,
+    heat: Heat,
+    near: ReplicaStates,
+    name: TopicPartition,
+    layout: PartitionLayout,
+    moving: Reassignment | None,
+    columns: Sequence[Column],
 ) -> Row:
     cells: dict[str, Cell | str] = {
         "partition": Cell(inert(str(name)), link_to("topics", name.topic)),
@@ -129,7 +165,8 @@ def _row(
     }
     for column in columns:
         broker = int(column.name.removeprefix("broker-"))
-        cells[column.name] = _replica(sight, name, layout, moving, broker)
+        cells[column.name] = _replica(sight, near, name, layout, moving, broker)
+    cells["written"] = _written(sight, heat, name)
     actions = [REASSIGN] if moving is None else [CANCEL]
     if layout.leader != layout.replicas[0] and layout.replicas[0] in layout.isr:
         actions.insert(0, ELECT)
@@ -143,19 +180,38 @@ def _state(sight: Sight, name: TopicPartition, layout: PartitionLayout) -> Cell:
     return state
 
 
+def _written(sight: Sight, heat: Heat, name: TopicPartition) -> Cell | str:
+    if not sight.traffic.rates:
+        return "not known"
+    told = format_bytes(heat.written.get(name, 0.0))
+    return Cell(f"hot: {told}, {reason_of(sight, heat, name)}", tone=Tone.WARNING) if heat.is_hot(name) else told
+
+
 def _replica(
-    sight: Sight, name: TopicPartition, layout: PartitionLayout, moving: Reassignment | None, broker: int
+    sight: Sight,
+    near: ReplicaStates,
+    name: TopicPartition,
+    layout: PartitionLayout,
+    moving: Reassignment | None,
+    broker: int,
 ) -> Cell | str:
     if broker not in layout.replicas:
         return ""
     size = sight.sizes.get(broker, {}).get(name)
+    behind = near.behind(name, layout.leader, broker)
     told = f", {format_bytes(size)}" if size is not None else ""
+    told += f", lag {behind:,}" if behind else ""
     if layout.leader == broker:
         return Cell(f"leader{told}", tone=Tone.GOOD)
     if moving is not None and broker in moving.adding:
         return Cell(f"coming{told}", tone=Tone.WARNING)
     if broker in layout.isr:
         return f"in sync{told}"
+    eligible = near.eligible.get(name)
+    if eligible is not None and broker in eligible.leaders:
+        told += ", may lead (ELR)"
+    elif eligible is not None and broker in eligible.last_known:
+        told += ", last known ELR"
     return Cell(f"{'down' if broker in sight.down else 'behind'}{told}", tone=Tone.BAD)
 
 

@@ -37,6 +37,9 @@ class Sight:
     down_since_ms: Mapping[int, int] = field(default_factory=dict)
     """Brokers that went while somebody looked, and when."""
 
+    lost_since_ms: Mapping[int, int] = field(default_factory=dict)
+    """Brokers whose process has gone, as felt from here; the cluster may not have noticed yet."""
+
     @cached_property
     def partitions(self) -> dict[TopicPartition, PartitionLayout]:
         return {
@@ -84,6 +87,11 @@ class Sight:
         return sorted(
             member.id for member in self.members.values() if member.is_fenced or member.id not in self.reachable
         )
+
+    @property
+    def lost(self) -> list[int]:
+        """Brokers that do not answer while the cluster still counts on them."""
+        return sorted(set(self.lost_since_ms) - set(self.down))
 
     def needed_in_sync(self, topic: str, layout: PartitionLayout) -> int:
         """How many replicas have to be in sync for acks=all: never more than there are."""

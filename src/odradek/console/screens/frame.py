@@ -13,6 +13,7 @@ from odradek.console.console import EXPECTED, Console
 from odradek.console.readings.health import clock_time, health_of
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import Tone, link_to
+from odradek.console.screens.search import Search
 from odradek.console.screens.widgets import Text, button
 
 T = TypeVar("T")
@@ -138,6 +139,7 @@ def framed(console: Console, request: Request, title: str) -> Iterator[Frame]:
                     link.props["aria-current"] = "page"
         if console.settings.is_read_only:
             ui.label("Read-only")
+        Search(console, PLACES)
         toggle = Text("Light or dark", "button").element
         toggle.props["type"] = "button"
         toggle.on("click", js_handler=f"() => {{ {_TOGGLE_THEME} }}")

@@ -1,19 +1,21 @@
 """One group: its members, what each reads, how far behind it is, why it was last called together; and its reset."""
 
+import time
 from collections.abc import Callable
 
 from nicegui import ui
 from starlette.requests import Request
 
-from odradek.client.lag import Look
+from odradek.client.lag import Look, total_of
 from odradek.console.actions.groups import WISHES, DeleteGroup, ResetOffsets, reset_of
 from odradek.console.console import Console
 from odradek.console.inquiries.groups import GroupDetail, look_at_group
 from odradek.console.readings import groups as reading
+from odradek.console.readings.charts import lag_chart
 from odradek.console.readings.table import inert, page_of
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import Frame, framed
-from odradek.console.screens.widgets import Pager, RowsTable, Text, button, choice, text_field
+from odradek.console.screens.widgets import ChartView, Pager, RowsTable, Text, button, choice, text_field
 
 EVERY_S = 2.0
 _LOOKS_KEPT = 15
@@ -41,6 +43,7 @@ class _Group:
         Text("Members", "h2")
         self._members = RowsTable("Members", reading.MEMBER_COLUMNS, empty="It has no members.")
         Text("Lag", "h2")
+        self._chart = ChartView("Lag over time")
         self._lags = RowsTable("Lag", reading.LAG_COLUMNS, empty="It has committed nothing, and reads nothing.")
         self._pager = Pager(self._turn)
         Text("Last rebalances", "h2")
@@ -60,6 +63,9 @@ class _Group:
             return
         self._looks = [*self._looks, detail.look][-_LOOKS_KEPT:]
         self._detail = detail
+        records = total_of(detail.lags).records
+        if records is not None:
+            self._chart.show(lag_chart(self._frame.console.lags.add(self._group, time.time_ns() // 1_000_000, records)))
         self._draw()
 
     def _draw(self) -> None:

@@ -6,29 +6,25 @@ from starlette.requests import Request
 from odradek.client.groups import GroupListing
 from odradek.console.actions.groups import DeleteGroup
 from odradek.console.console import Console
-from odradek.console.inquiries.groups import GroupSummary, list_groups, summaries_of
+from odradek.console.inquiries.groups import GroupSummary, summaries_of
 from odradek.console.readings.groups import COLUMNS, group_page, group_rows
 from odradek.console.screens.change import propose
 from odradek.console.screens.frame import Frame, framed
 from odradek.console.screens.widgets import Pager, RowsTable, text_field
-from odradek.console.shared import Shared
 
 EVERY_S = 3.0
 
 
 def add_groups(console: Console) -> None:
-    listings = Shared(console.gateway, list_groups, kept_s=EVERY_S / 2)
-
     @ui.page("/groups")
     def groups(request: Request) -> None:
         with framed(console, request, "Groups") as frame:
-            _Groups(frame, listings)
+            _Groups(frame)
 
 
 class _Groups:
-    def __init__(self, frame: Frame, listings: Shared[list[GroupListing]]) -> None:
+    def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        self._shared = listings
         self._search = frame.query.get("search", "")
         self._page = frame.number("page", 1)
         self._listings: list[GroupListing] = []
@@ -42,7 +38,7 @@ class _Groups:
         ui.timer(EVERY_S, self._load)
 
     async def _load(self) -> None:
-        found = await self._frame.ask(self._shared.get(), is_repeated=True)
+        found = await self._frame.ask(self._frame.console.groups.get(), is_repeated=True)
         if found is None:
             return
         self._listings = found
@@ -71,5 +67,5 @@ class _Groups:
 
     async def _act(self, group: str, action: str) -> None:
         if await propose(self._frame, DeleteGroup(group)):
-            self._shared.forget()
+            self._frame.console.groups.forget()
             await self._load()

@@ -1,41 +1,58 @@
 """One message in full, and the form for a new one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from nicegui import ui
 
 from odradek.console.actions.action import Action
 from odradek.console.actions.entered import optional_number, pairs
-from odradek.console.actions.messages import Form, ProduceMessage, bytes_of
-from odradek.console.inquiries.messages import Message, whole_value
+from odradek.console.actions.messages import Form, ProduceMessage, ResendMessage, bytes_of
+from odradek.console.inquiries.messages import Message, whole_record
+from odradek.console.readings.by_schema import Decode
 from odradek.console.readings.messages import View, heading_of, in_full
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import Form as DialogForm
-from odradek.console.screens.change import dialog_named, remove
+from odradek.console.screens.change import compose, dialog_named, remove
 from odradek.console.screens.frame import Frame
 from odradek.console.screens.widgets import Text, button, choice, text_field
 
 
-async def show_message(frame: Frame, message: Message, view: View) -> None:
+async def show_message(frame: Frame, message: Message, view: View, decoders: Mapping[int, Decode]) -> None:
     async def download() -> None:
         ask = frame.console.gateway.ask
-        value = await frame.ask(ask(lambda cluster: whole_value(cluster, message.partition, message.offset)))
-        if value is not None:
-            ui.download.content(value, f"{message.partition}-{message.offset}.bin")
+        record = await frame.ask(ask(lambda cluster: whole_record(cluster, message.partition, message.offset)))
+        if record is not None:
+            ui.download.content(record.value or b"", f"{message.partition}-{message.offset}.bin")
 
     with dialog_named("Message") as dialog, ui.element("div").classes("o-card"):
         Text("Message", "h2")
         Text(heading_of(message), classes="o-faint")
         for title, content in (("Key", message.key), ("Value", message.value)):
-            _block(title, in_full(content, view))
+            _block(title, in_full(content, view, decoders))
         for name, value in message.headers:
-            _block(f"Header {inert(name)}", in_full(value, View.TEXT if view is View.JSON else view))
+            _block(f"Header {inert(name)}", in_full(value, View.HEX if view is View.HEX else View.TEXT))
         with ui.element("div").classes("o-bar"):
             button("Close", lambda: dialog.submit(None), kind="o-plain")
             if message.value is not None:
                 button("Download value", download)
-    await dialog
+            if frame.may_change:
+                button("Resend", lambda: dialog.submit(True))
+    wants_resend = await dialog
     remove(dialog)
+    if wants_resend:
+        await compose(frame, "Resend message", lambda: _resend_form(message))
+
+
+def _resend_form(message: Message) -> Callable[[], Action]:
+    Text("The same key, value and headers, byte for byte, as a new message.")
+    topic = text_field("To the topic", message.partition.topic)
+    partition = text_field("Partition of the message", hint="where its key belongs")
+    return lambda: ResendMessage(
+        source=message.partition,
+        offset=message.offset,
+        topic=topic.value.strip(),
+        chosen_partition=optional_number(partition.value, "The partition", least=0),
+    )
 
 
 def _block(title: str, content: str) -> None:

@@ -1,6 +1,8 @@
-"""The messages of a topic: from any place, searched, or as they come; and new ones written."""
+"""The messages of a topic: from any place, searched, or as they come; taken away as files; and new ones written."""
 
+import asyncio
 from collections import deque
+from collections.abc import Mapping
 
 from nicegui import ui
 from starlette.requests import Request
@@ -9,10 +11,13 @@ from odradek.console.actions.action import Refused
 from odradek.console.actions.entered import optional_number, point_in_time, whole_number
 from odradek.console.console import Console
 from odradek.console.inquiries import messages as asking
+from odradek.console.inquiries.export import FileForm, export_messages
+from odradek.console.inquiries.expression import NoExpression
 from odradek.console.inquiries.messages import Found, Message, Positions, Start, Wanted
 from odradek.console.readings import messages as reading
+from odradek.console.readings.by_schema import Decode
 from odradek.console.readings.messages import View
-from odradek.console.readings.table import Tone, inert, link_to
+from odradek.console.readings.table import Tone, counted, inert, link_to
 from odradek.console.screens.change import compose
 from odradek.console.screens.frame import Frame, framed
 from odradek.console.screens.message import message_form, show_message
@@ -25,6 +30,8 @@ _STARTS = {
     Start.TIME: "A time",
 }
 _VIEWS = {View.TEXT: "Text", View.JSON: "JSON", View.HEX: "Hex"}
+_BY_SCHEMA = {View.SCHEMA: "By schema (Avro, Protobuf, JSON)"}
+_FILES = {FileForm.JSON_LINES: "JSON lines", FileForm.CSV: "CSV"}
 _TAIL_EVERY_S = 0.5
 
 
@@ -42,7 +49,10 @@ class _Messages:
         self._shown: deque[Message] = deque(maxlen=asking.TAIL_MAX)
         self._resume: Positions | None = None
         self._tail: Positions | None = None
+        self._tailed: Wanted | None = None
         self._left_out = 0
+        self._views = _VIEWS | (_BY_SCHEMA if frame.console.schemas is not None else {})
+        self._decoders: Mapping[int, Decode] = {}
         self._put_controls()
         self._table = RowsTable("Messages", reading.COLUMNS, empty="Nothing is shown yet.", on_act=self._act)
         self._sentence = Text(classes="o-faint")
@@ -66,16 +76,22 @@ class _Messages:
             self._at = text_field("Offset or time", query.get("at", ""), hint="17 or 2026-01-31T12:00:00Z")
             self._partition = text_field("Partition", query.get("partition", ""), hint="all")
             self._text = text_field("With this text", query.get("search", ""), hint="in key, value or headers")
+            self._where = text_field(
+                "Where", query.get("where", ""), hint="value.amount > 10 and headers.from == 'shop'"
+            )
             self._view = choice(
                 "Shown as",
-                {str(one): word for one, word in _VIEWS.items()},
-                view if view in _VIEWS else View.TEXT,
+                {str(one): word for one, word in self._views.items()},
+                view if view in self._views else View.TEXT,
                 on_change=lambda _: self._draw(),
             )
             button("Read", self._search)
             check("Follow what comes", False, self._toggle_tail)
             if self._frame.may_change:
                 button("Produce message", self._produce)
+        with ui.element("div").classes("o-bar"):
+            self._file = choice("Export as", {str(one): word for one, word in _FILES.items()}, FileForm.JSON_LINES)
+            button("Export", self._export)
 
     def _wanted(self) -> Wanted:
         """Raises Refused."""
@@ -86,7 +102,19 @@ class _Messages:
         elif start is Start.TIME:
             at = point_in_time(self._at.value, "The time")
         partition = optional_number(self._partition.value, "A partition", least=0)
-        return Wanted(topic=self._topic, partition=partition, start=start, at=at, search=self._text.value)
+        wanted = Wanted(
+            topic=self._topic,
+            partition=partition,
+            start=start,
+            at=at,
+            search=self._text.value,
+            expression=self._where.value,
+        )
+        try:
+            asking.matcher_of(wanted)
+        except NoExpression as error:
+            raise Refused(f"What is wanted is not understood. {error}") from None
+        return wanted
 
     async def _search(self) -> None:
         await self._read(None)
@@ -107,17 +135,22 @@ class _Messages:
         if found is None:
             self._sentence.say("")
             return
-        self._take(found, wanted.search)
+        await self._take(found, wanted)
 
-    def _take(self, found: Found, search: str) -> None:
+    async def _take(self, found: Found, wanted: Wanted) -> None:
         self._shown = deque(found.messages, maxlen=asking.TAIL_MAX)
         self._resume = found.positions
-        self._sentence.say(reading.found_sentence(found, search))
+        self._sentence.say(reading.found_sentence(found, wanted))
         enable(self._next, not found.is_at_end)
-        self._draw()
+        await self._draw()
 
-    def _draw(self) -> None:
-        self._table.show(reading.message_rows(self._shown, View(self._view.value)))
+    async def _draw(self) -> None:
+        view, schemas = View(self._view.value), self._frame.console.schemas
+        if view is View.SCHEMA and schemas is not None:
+            ids = reading.schema_ids_of(self._shown)
+            if not ids <= self._decoders.keys():
+                self._decoders = await asyncio.to_thread(schemas.decoders, ids)
+        self._table.show(reading.message_rows(self._shown, view, self._decoders))
 
     def _remember(self) -> None:
         start, view = self._start.value, self._view.value
@@ -126,6 +159,7 @@ class _Messages:
             at=self._at.value if start in (Start.OFFSET, Start.TIME) else "",
             partition=self._partition.value.strip(),
             search=self._text.value,
+            where=self._where.value,
             view="" if view == View.TEXT else view,
         )
 
@@ -143,17 +177,18 @@ class _Messages:
             )
             self._left_out = 0
             self._shown.clear()
-            self._draw()
+            self._tailed = where
+            await self._draw()
             enable(self._next, False)
             self._timer.active = self._tail is not None
             self._sentence.say("Waiting for messages …" if self._tail is not None else "")
 
     async def _follow(self) -> None:
-        positions, search = self._tail, self._text.value
-        if positions is None:
+        positions, wanted = self._tail, self._tailed
+        if positions is None or wanted is None:
             return
         ask = self._frame.console.gateway.ask
-        question = ask(lambda cluster: asking.follow(cluster, positions, search))
+        question = ask(lambda cluster: asking.follow(cluster, positions, wanted))
         arrived = await self._frame.ask(question, is_repeated=True)
         if arrived is None or self._tail is None:
             return
@@ -163,13 +198,29 @@ class _Messages:
             self._shown.extendleft(messages)
             more = f", {self._left_out:,} others not shown" if self._left_out else ""
             self._sentence.say(f"The newest {len(self._shown):,} of what came{more}.")
-            self._draw()
+            await self._draw()
 
     async def _act(self, key: str, action: str) -> None:
         for message in self._shown:
             if reading.key_of(message) == key:
-                await show_message(self._frame, message, View(self._view.value))
+                await show_message(self._frame, message, View(self._view.value), self._decoders)
                 return
+
+    async def _export(self) -> None:
+        try:
+            wanted, form = self._wanted(), FileForm(self._file.value)
+        except Refused as error:
+            self._frame.tell(str(error), Tone.BAD)
+            return
+        self._sentence.say("Exporting …")
+        ask = self._frame.console.gateway.ask
+        found = await self._frame.ask(ask(lambda cluster: export_messages(cluster, wanted, form)))
+        if found is None:
+            self._sentence.say("")
+            return
+        more = "; there is more than one file may hold: begin another one further on" if found.was_cut_short else ""
+        self._sentence.say(f"{counted(found.count, 'message')} exported{more}.")
+        ui.download.content(found.data, f"{self._topic}.{form}")
 
     async def _produce(self) -> None:
         await compose(self._frame, "Produce message", message_form(self._topic))

@@ -4,9 +4,11 @@ from nicegui import ui
 from starlette.requests import Request
 
 from odradek.console.console import Console
+from odradek.console.readings.charts import throughput_chart
 from odradek.console.readings.overview import COLUMNS, overview_rows
+from odradek.console.readings.sight import Sight
 from odradek.console.screens.frame import framed
-from odradek.console.screens.widgets import RowsTable
+from odradek.console.screens.widgets import ChartView, RowsTable, Text
 
 
 def add_overview(console: Console) -> None:
@@ -14,4 +16,11 @@ def add_overview(console: Console) -> None:
     def overview(request: Request) -> None:
         with framed(console, request, "Overview") as frame:
             table = RowsTable("Figures of the cluster", COLUMNS, empty="Nothing was seen of the cluster yet.")
-            frame.on_look(lambda sight: table.show(overview_rows(sight)))
+            Text("Throughput", "h2")
+            chart = ChartView("Throughput over time")
+
+            def draw(sight: Sight) -> None:
+                table.show(overview_rows(sight))
+                chart.show(throughput_chart(console.watch.throughput))
+
+            frame.on_look(draw)

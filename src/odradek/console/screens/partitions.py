@@ -11,12 +11,17 @@ from odradek.console.actions.action import Refused
 from odradek.console.actions.entered import broker_ids, optional_number
 from odradek.console.actions.moves import CancelMoves, ElectLeaders, MovePartitions
 from odradek.console.console import Console
+from odradek.console.inquiries.partitions import states_of_replicas
 from odradek.console.readings import partitions as reading
+from odradek.console.readings.heat import heat_of
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import Frame, framed
-from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, text_field
+from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, choice, text_field
+
+REPLICAS_EVERY_S = 2.0
+_ORDERS = {reading.Order.NAME: "Name", reading.Order.HEAT: "Bytes written, the hottest first"}
 
 
 def add_partitions(console: Console) -> None:
@@ -32,8 +37,14 @@ class _Map:
         self._search = frame.query.get("search", "")
         self._only_ailing = frame.query.get("ailing") == "True"
         self._page = frame.number("page", 1)
+        given = frame.query.get("order", "")
+        self._order = reading.Order(given) if given in _ORDERS else reading.Order.NAME
+        self._near = reading.UNKNOWN
         with ui.element("div").classes("o-bar"):
             text_field("Search topics", self._search, on_change=self._on_search, hint="part of a name")
+            choice(
+                "Sorted by", {str(one): word for one, word in _ORDERS.items()}, self._order, on_change=self._on_order
+            )
             check("Only where something is missing", self._only_ailing, self._on_ailing)
             ui.link("Moves", "/moves")
             if frame.may_change:
@@ -47,18 +58,56 @@ class _Map:
         )
         self._pager = Pager(self._turn)
         frame.on_look(self._draw)
+        ui.timer(REPLICAS_EVERY_S, self._load_replicas)
 
     def _draw(self, sight: Sight | None) -> None:
         if sight is not None:
-            page = reading.map_page(sight, search=self._search, only_ailing=self._only_ailing, page=self._page)
+            page = reading.map_page(
+                sight,
+                search=self._search,
+                only_ailing=self._only_ailing,
+                page=self._page,
+                order=self._order,
+                near=self._near,
+            )
             self._table.head(reading.map_columns(sight))
             self._table.show(page.items)
             self._pager.show(page)
 
     def _turn(self, page: int) -> None:
         self._page = page
-        self._frame.remember(search=self._search, ailing=self._only_ailing, page="" if page == 1 else page)
+        self._frame.remember(
+            search=self._search,
+            ailing=self._only_ailing,
+            order="" if self._order is reading.Order.NAME else self._order,
+            page="" if page == 1 else page,
+        )
         self._draw(self._frame.console.watch.sight)
+
+    async def _load_replicas(self) -> None:
+        """Of what is shown only: it is asked of every broker that holds something of it."""
+        sight = self._frame.console.watch.sight
+        if sight is None:
+            return
+        page = reading.shown_partitions(
+            sight,
+            heat_of(sight),
+            search=self._search,
+            only_ailing=self._only_ailing,
+            page=self._page,
+            order=self._order,
+        )
+        held = {name: layout.replicas for name, layout in page.items}
+        ask = self._frame.console.gateway.ask
+        question = ask(lambda cluster: states_of_replicas(cluster, held, sight.reachable))
+        found = await self._frame.ask(question, is_repeated=True)
+        if found is not None:
+            self._near = found
+            self._draw(self._frame.console.watch.sight)
+
+    def _on_order(self, order: str) -> None:
+        self._order = reading.Order(order)
+        self._turn(1)
 
     def _on_search(self, text: str) -> None:
         self._search = text

@@ -6,18 +6,21 @@ from nicegui import ui
 from starlette.requests import Request
 
 from odradek.cli.amounts import format_bytes
+from odradek.client.layout import TopicLayout
 from odradek.console.actions.entered import optional_number, whole_number
 from odradek.console.actions.moves import ChangeReplicas
 from odradek.console.actions.topics import AddPartitions, CloneTopic, DeleteTopic, PurgeTopic
 from odradek.console.console import Console
+from odradek.console.history import new_series
 from odradek.console.inquiries.configs import configs_of, resource_named
 from odradek.console.inquiries.topics import PartitionOffsets, offsets_of, readers_of
 from odradek.console.readings import topics as reading
+from odradek.console.readings.charts import Sample, throughput_chart
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import counted, inert, link_to
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import Frame, framed
-from odradek.console.screens.widgets import Pager, RowsTable, Text, button, text_field
+from odradek.console.screens.widgets import ChartView, Pager, RowsTable, Text, button, text_field
 
 OFFSETS_EVERY_S = 3.0
 
@@ -45,6 +48,8 @@ class _Topic:
                 button("Clone", self._clone)
                 button("Purge", lambda: propose(frame, PurgeTopic(topic)), kind="o-danger")
                 button("Delete", self._delete, kind="o-danger")
+        self._rates = new_series()
+        self._chart = ChartView("Throughput over time")
         Text("Partitions", "h2")
         self._partitions = RowsTable("Partitions", reading.PARTITION_COLUMNS, empty="There is no such topic.")
         self._pager = Pager(self._turn)
@@ -72,9 +77,16 @@ class _Topic:
             f"{counted(len(layout.partitions), 'partition')}, {reading.replication_factor(layout)} replicas of each, "
             f"{format_bytes(size)} ({format_bytes(stored)} with replicas){reading.rates_phrase(sight, layout)}"
         )
+        self._draw_rates(sight, layout)
         page = reading.partition_page(sight, layout, self._offsets, self._page)
         self._partitions.show(page.items)
         self._pager.show(page)
+
+    def _draw_rates(self, sight: Sight, layout: TopicLayout) -> None:
+        rates = reading.rates_of(sight, layout)
+        if rates is not None and (not self._rates or sight.at_ms > self._rates[-1].at_ms):
+            self._rates.append(Sample(sight.at_ms, (rates.bytes_in, rates.bytes_out)))
+            self._chart.show(throughput_chart(self._rates))
 
     def _turn(self, page: int) -> None:
         self._page = page

@@ -9,6 +9,7 @@ from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 from nicegui.events import GenericEventArguments
 
+from odradek.console.readings.charts import Chart
 from odradek.console.readings.table import Column, Page, Row
 
 Changed = Callable[[str], Any]
@@ -49,6 +50,17 @@ class RowsTable(Element, component="rows.js"):
                 one["actions"] = []
         if drawn != self.props["rows"]:
             self.props["rows"] = drawn
+
+
+class ChartView(Element, component="chart.js"):
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self.props.update(chart=None, title=title)
+
+    def show(self, chart: Chart | None) -> None:
+        drawn = None if chart is None else chart.as_json()
+        if drawn != self.props["chart"]:
+            self.props["chart"] = drawn
 
 
 class Entry(Element, component="entry.js"):

@@ -1,0 +1,42 @@
+"""The partitions that a page shows, from near: who may lead, and how far each replica is."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ClientError
+from odradek.client.replica_state import Eligible, eligible_of, ends_of_replicas
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaStates:
+    eligible: Mapping[TopicPartition, Eligible] = field(default_factory=dict)
+    """Empty where the cluster does not tell."""
+    ends: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    """By broker."""
+
+    def behind(self, partition: TopicPartition, leader: int, broker: int) -> int | None:
+        """How many offsets of the leader's log this replica has yet to fetch. None: not known."""
+        here, there = self.ends.get(broker, {}).get(partition), self.ends.get(leader, {}).get(partition)
+        return None if here is None or there is None else max(0, there - here)
+
+
+def states_of_replicas(
+    cluster: Cluster, replicas: Mapping[TopicPartition, Collection[int]], reachable: Collection[int]
+) -> ReplicaStates:
+    """`reachable` are the brokers that are worth asking."""
+    if not replicas:
+        return ReplicaStates()
+    asked = {one: [broker for broker in brokers if broker in reachable] for one, brokers in replicas.items()}
+    return ReplicaStates(
+        eligible=_eligible(cluster, {one.topic for one in replicas}), ends=ends_of_replicas(cluster, asked)
+    )
+
+
+def _eligible(cluster: Cluster, topics: Collection[str]) -> dict[TopicPartition, Eligible]:
+    try:
+        return eligible_of(cluster, topics)
+    except (KafkaError, ClientError):
+        return {}

@@ -1,0 +1,155 @@
+"""Logging in at a provider of OpenID Connect: the authorization code flow with PKCE, state and nonce.
+
+Who comes back is let in if the provider's signature, the audience, the nonce and a list of names say so. Addresses of
+mail count only where the provider says that it has verified them: others may write anything there.
+"""
+
+import asyncio
+import base64
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, urlencode
+
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from odradek.console.outward import NoAnswer, ask_json
+from odradek.console.readings.table import inert
+from odradek.console.settings import OidcSettings
+
+CALLBACK: Final = "/login/callback"
+# How long somebody may take at the provider's, and how many at once.
+ATTEMPT_S: Final = 600.0
+ATTEMPTS_MAX: Final = 1000
+EVERYBODY: Final = "*"
+
+_ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
+_LEEWAY_S: Final = 60
+
+
+class NotLetIn(Exception):
+    """The message is for the person who tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    binding: str
+    """What only the browser that began it has."""
+    nonce: str
+    verifier: str
+    there: str
+    until_s: float
+
+
+class Oidc:
+    def __init__(self, settings: OidcSettings) -> None:
+        self._settings: Final = settings
+        self._attempts: Final[OrderedDict[str, _Attempt]] = OrderedDict()
+
+    async def begin(self, there: str) -> tuple[str, str]:
+        """Where to send the browser, and what it has to bring back in a cookie. Raises NotLetIn."""
+        provider = await self._discover()
+        state, attempt = secrets.token_urlsafe(24), self._attempt(there)
+        self._attempts[state] = attempt
+        while len(self._attempts) > ATTEMPTS_MAX:
+            self._attempts.popitem(last=False)
+        digest = hashlib.sha256(attempt.verifier.encode()).digest()
+        query = {
+            "response_type": "code",
+            "client_id": self._settings.client_id,
+            "redirect_uri": self._settings.public_url + CALLBACK,
+            "scope": "openid email profile",
+            "state": state,
+            "nonce": attempt.nonce,
+            "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
+            "code_challenge_method": "S256",
+        }
+        endpoint = str(provider["authorization_endpoint"])
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}", attempt.binding
+
+    async def finish(self, query: str, binding: str) -> tuple[str, str]:
+        """Who it is, and where that one was going. Raises NotLetIn."""
+        given = {name: values[0] for name, values in parse_qs(query).items()}
+        attempt = self._attempts.pop(given.get("state", ""), None)
+        if attempt is None or attempt.until_s < time.monotonic():
+            raise NotLetIn("This login was not begun here, or too long ago: begin again.")
+        if not secrets.compare_digest(attempt.binding.encode(), binding.encode()):
+            raise NotLetIn("This login was begun in another browser: begin again.")
+        if "code" not in given:
+            why = given.get("error_description") or given.get("error") or "no reason"
+            raise NotLetIn(f"The provider did not let you in: {inert(why)}.")
+        claims = await self._claims(given["code"], attempt)
+        return self._name_of(claims), attempt.there
+
+    def _attempt(self, there: str) -> _Attempt:
+        return _Attempt(
+            binding=secrets.token_urlsafe(24),
+            nonce=secrets.token_urlsafe(24),
+            verifier=secrets.token_urlsafe(48),
+            there=there,
+            until_s=time.monotonic() + ATTEMPT_S,
+        )
+
+    async def _discover(self) -> dict[str, Any]:
+        issuer = self._settings.issuer
+        found = await _ask(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+        needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        if found.get("issuer") != issuer or any(not isinstance(found.get(name), str) for name in needed):
+            raise NotLetIn(f"{issuer} does not describe itself as the provider that --oidc-issuer names.")
+        return found
+
+    async def _claims(self, code: str, attempt: _Attempt) -> dict[str, Any]:
+        settings, provider = self._settings, await self._discover()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": settings.public_url + CALLBACK,
+            "code_verifier": attempt.verifier,
+            "client_id": settings.client_id,
+        }
+        pair = f"{quote(settings.client_id, safe='')}:{quote(settings.client_secret, safe='')}"
+        basic = {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+        told = await _ask(str(provider["token_endpoint"]), headers=basic, form=form)
+        keys = await _ask(str(provider["jwks_uri"]))
+        try:
+            return _checked(str(told.get("id_token", "")), keys, settings, attempt.nonce)
+        except (JoseError, ValueError, KeyError, TypeError) as error:
+            raise NotLetIn(f"What the provider says of you cannot be trusted: {inert(str(error))}.") from None
+
+    def _name_of(self, claims: dict[str, Any]) -> str:
+        subject = str(claims["sub"])
+        mail = str(claims["email"]) if claims.get("email") and claims.get("email_verified") is True else None
+        name = inert(mail or str(claims.get("preferred_username") or subject))[:64]
+        allowed = self._settings.allowed
+        known = {subject} | ({mail.lower(), "@" + mail.lower().rpartition("@")[2]} if mail else set())
+        if EVERYBODY in allowed or known & set(allowed):
+            return name
+        raise NotLetIn(f"{name} is not among those that --oidc-allow names.")
+
+
+def _checked(token: str, keys: dict[str, Any], settings: OidcSettings, nonce: str) -> dict[str, Any]:
+    decoded = jwt.decode(token, KeySet.import_key_set(keys), algorithms=_ALGORITHMS)  # type: ignore[arg-type]
+    claims = dict(decoded.claims)
+    jwt.JWTClaimsRegistry(
+        leeway=_LEEWAY_S,
+        iss={"essential": True, "value": settings.issuer},
+        aud={"essential": True, "value": settings.client_id},
+        exp={"essential": True},
+        sub={"essential": True},
+        nonce={"essential": True, "value": nonce},
+    ).validate(claims)
+    if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and claims.get("azp") != settings.client_id:
+        raise ValueError("it was issued for another party")
+    return claims
+
+
+async def _ask(url: str, **more: Any) -> dict[str, Any]:
+    try:
+        return await asyncio.to_thread(ask_json, url, **more)
+    except (NoAnswer, ValueError) as error:
+        raise NotLetIn(f"The provider cannot be asked: {inert(str(error))}. Try again in a moment.") from None

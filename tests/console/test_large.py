@@ -1,0 +1,98 @@
+"""Ten thousand topics and ten thousand groups before a browser: `make bench-console`."""
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.base.ids import TopicPartition
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import CREATE_TOPICS, raise_refusal
+from odradek.client.cluster import Cluster as Client
+from odradek.client.connection import milliseconds
+from odradek.client.groups import Groups
+from odradek.protocol.schemas import Message, Schema
+from odradek.testing import Cluster
+from tests.console.browser import DESKTOP, Visitor
+from tests.console.console_process import ConsoleProcess
+
+COUNT = int(os.environ.get("ODRADEK_CONSOLE_TOPICS", "0"))
+PAINT_S = 1.5
+AT_ONCE = 500
+ROUNDS = 5
+
+pytestmark = [
+    pytest.mark.skipif(not COUNT, reason="takes minutes: make bench-console"),
+    pytest.mark.timeout(1800),
+]
+
+
+def create_topics(client: Client) -> None:
+    for first in range(0, COUNT, AT_ONCE):
+        names = [f"topic-{number:05}" for number in range(first, min(COUNT, first + AT_ONCE))]
+
+        def build(chosen: Schema, names: list[str] = names) -> Message:
+            topics = tuple(
+                chosen.new(
+                    "CreatableTopic", name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+                )
+                for name in names
+            )
+            return chosen.new("CreateTopicsRequest", topics=topics, timeout=milliseconds(60_000), validate_only=False)
+
+        for result in client.ask_controller(CREATE_TOPICS, build).topics:
+            raise_refusal(result)
+
+
+def create_groups(bootstrap: str) -> None:
+    """Groups that nobody is in, each with an offset of one topic."""
+
+    def commit(first: int) -> None:
+        with Client(parse_bootstrap(bootstrap), timeout_s=60.0) as client:
+            for number in range(first, COUNT, 4):
+                where = TopicPartition(f"topic-{number:05}", 0)
+                Groups(client).commit(f"group-{number:05}", {where: 0})
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(commit, range(4)))
+
+
+@pytest.fixture(scope="module")
+def large(browser: Any, axe: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    with Cluster(3, processes=True) as cluster:
+        with Client(parse_bootstrap(cluster.bootstrap_servers), timeout_s=120.0) as client:
+            create_topics(client)
+        create_groups(cluster.bootstrap_servers)
+        console = ConsoleProcess(cluster.bootstrap_servers, Path(tmp_path_factory.mktemp("large")))
+        visitor = Visitor(browser, console.address, axe, DESKTOP)
+        yield visitor
+        visitor.close()
+        console.stop()
+
+
+@pytest.mark.parametrize(("path", "first"), [("/topics", "topic-00000"), ("/groups", "group-00000")])
+def test_lists_are_painted_in_time(large: Visitor, path: str, first: str, measured: Callable[[str], None]) -> None:
+    """From the click to the first rows: once when nobody has looked for long, then again and again."""
+    times_s = []
+    for _ in range(ROUNDS):
+        began_s = time.monotonic()
+        large.page.goto(large.address + path)
+        large.row(first).wait_for()
+        times_s.append(time.monotonic() - began_s)
+    name = path.strip("/")
+    measured(
+        f"console: {COUNT:,} {name}, first rows after {times_s[0]:.2f} s, then {statistics.median(times_s[1:]):.2f} s"
+    )
+    began_s = time.monotonic()
+    large.fill(f"Search {name}", f"{COUNT - 1:05}")
+    large.row(first.replace("00000", f"{COUNT - 1:05}")).wait_for()
+    searched_s = time.monotonic() - began_s
+    measured(f"console: one of {COUNT:,} {name} is found after {searched_s:.2f} s")
+    assert max(times_s) < PAINT_S
+    assert searched_s < PAINT_S
+    assert large.problems == []

@@ -1,0 +1,110 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.base.ids import TopicPartition
+from odradek.console.inquiries.expression import NoExpression, Subject, parse
+from odradek.records.record import Record
+
+ORDER = Subject(
+    TopicPartition("orders", 3),
+    Record(
+        b"user-7",
+        b'{"amount": 12.5, "tags": ["new", "Late"], "by": {"first name": "Ann"}, "paid": true, "note": null}',
+        1_700_000_000_000,
+        (("trace", b"77"), ("blob", b"\xff")),
+        41,
+    ),
+)
+
+
+def holds(text: str, subject: Subject = ORDER) -> bool:
+    return parse(text)(subject)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "value.amount > 10",
+        "value.amount == 12.5 and offset == 41",
+        'key ~ "USER"',
+        "key == 'user-7' and not (partition != 3)",
+        'headers.trace == "77"',
+        "headers.trace == 77",
+        'headers["trace"] >= "7"',
+        'value.tags ~ "new"',
+        "value.tags[1] == 'Late' and value.tags[-1] ~ 'late'",
+        'value.by["first name"] == "Ann"',
+        "value.paid",
+        "value.paid == true and value.note == null",
+        "not value.note",
+        "offset < 1 or timestamp >= 1.7e12",
+        "not not key",
+        "size > 80",
+        'value ~ "amount"',
+        "headers.blob ~ 'xff'",
+        r'key != "user-\"7"',
+    ],
+)
+def test_what_holds_of_a_record(text: str) -> None:
+    assert holds(text)
+    assert not holds(f"not ({text})")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "value.missing > 1",
+        "value.missing == null",
+        "value.missing != 1",
+        "value.missing[0].deeper == value.missing",
+        "value.amount > 'text'",
+        "value.paid == 1",
+        "value.tags[9] == 1",
+        "key.inside == 1",
+        "headers.none",
+        "offset.inside",
+        "value < 3",
+    ],
+)
+def test_what_a_record_does_not_have_is_never_so_and_never_an_error(text: str) -> None:
+    assert not holds(text)
+
+
+def test_null_deep_and_broken_values_are_borne() -> None:
+    for value in (None, b"[" * 100_000, b"{", b"\xff\xfe", b""):
+        subject = Subject(TopicPartition("t", 0), Record(None, value))
+        assert not holds("value.a == 1 or value[0] > 3 or key", subject)
+        assert holds("value == null", subject) is (value is None)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "The expression is empty."),
+        ("value.amount >", "At the end: something more was expected."),
+        ("amount > 3", "At 'amount > 3': one of key, value"),
+        ("value > 3 3", "At '3': nothing more was expected."),
+        ("(value", "At the end: ) was expected."),
+        ("value[key]", "At 'key]': a number or a text in quotes"),
+        ("value.3", "At '3': a name was expected."),
+        ('__import__("os").system("true")', "At '__import__"),
+        ("key == 'open", 'At "\'open": this is not understood.'),
+        ("value; value", "At '; value': this is not understood."),
+        ("(" * 100 + "key" + ")" * 100, "nested too deeply"),
+        ("key " * 400, "at most 1,000 characters"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(text: str, why: str) -> None:
+    with pytest.raises(NoExpression) as refused:
+        parse(text)
+    assert why in str(refused.value)
+
+
+@given(st.text(alphabet="keyvalu.[]()<>=!~'\"\\ 0123-andort_", max_size=60))
+def test_whatever_is_written_is_understood_or_refused(text: str) -> None:
+    try:
+        condition = parse(text)
+    except NoExpression:
+        return
+    assert condition(ORDER) in (True, False)
