@@ -29,7 +29,10 @@ PATHS = (
     "/configs",
     "/changes",
 )
-CHANGING = ("Create", "Delete", "Purge", "Add", "Produce", "Reset", "Edit", "Elect", "Plan", "Reassign", "Cancel")
+CHANGING = (
+    *("Create", "Delete", "Purge", "Add", "Produce", "Reset", "Edit", "Elect", "Plan", "Reassign", "Cancel"),
+    *("Clone", "Change", "Remove", "Resend", "Drain", "Unregister"),
+)
 
 
 @pytest.fixture(params=["odradek", pytest.param("kafka", marks=REFERENCE)])
