@@ -78,9 +78,9 @@ def main() -> int:
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "spark-rows.json").write_text(json.dumps({"records": records, "costs": costs}, indent=2) + "\n")
     table = Table("", "rows/s", "rows/s of processor time", "beside the connector")
-    usual = _median(costs["kafka"])
+    usual = median_cost(costs["kafka"])
     for way, taken_costs in costs.items():
-        median = _median(taken_costs)
+        median = median_cost(taken_costs)
         table.add_row(
             way,
             number(records / median.seconds),
@@ -91,7 +91,7 @@ def main() -> int:
     return 0
 
 
-def _median(costs: list[Cost]) -> Cost:
+def median_cost(costs: list[Cost]) -> Cost:
     return Cost(statistics.median(one.seconds for one in costs), statistics.median(one.cpu_seconds for one in costs))
 
 
@@ -114,7 +114,7 @@ def produce(bootstrap: str, records: int) -> None:
 
 def read(spark: SparkSession, broker: OdradekProcess, way: str, records: int) -> Cost:
     source, options = WAYS[way]
-    begun_s, begun_cpu_s = time.perf_counter(), _cpu_seconds(broker.pid)
+    begun_s, begun_cpu_s = time.perf_counter(), processor_seconds(broker.pid)
     rows = (
         spark.read.format(source)
         .options(**{"kafka.bootstrap.servers": broker.bootstrap, "subscribe": TOPIC, "minPartitions": "2"}, **options)
@@ -122,12 +122,12 @@ def read(spark: SparkSession, broker: OdradekProcess, way: str, records: int) ->
         .selectExpr("sum(length(value))", "count(*)")
         .collect()
     )
-    cost = Cost(time.perf_counter() - begun_s, _cpu_seconds(broker.pid) - begun_cpu_s)
+    cost = Cost(time.perf_counter() - begun_s, processor_seconds(broker.pid) - begun_cpu_s)
     assert tuple(rows[0]) == (records * len(VALUE), records)
     return cost
 
 
-def _cpu_seconds(leaving_out: int) -> float:
+def processor_seconds(leaving_out: int) -> float:
     """Of this process and all below it."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}

@@ -249,3 +249,49 @@ def offsets_of(batches: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
 
 def in_order(rows: DataFrame) -> list[Row]:
     return sorted(rows.collect(), key=lambda row: (row.partition, row.offset))
+
+
+def test_batch_jobs_and_for_each_batch_write_exactly_once(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, orders: str, tmp_path: Path
+) -> None:
+    for topic in ("jobs", "batches"):
+        Admin(cluster).create_topic(topic, partitions=2, replication_factor=1)
+
+    def write(rows: DataFrame, topic: str, name: str) -> None:
+        options = {"kafka.bootstrap.servers": broker.bootstrap, "topic": topic, "kafka.transactional.id": name}
+        rows.write.format("odradek").options(**options).mode("append").save()
+
+    def committed(topic: str) -> int:
+        return load(spark, broker, "odradek", subscribe=topic, **{"kafka.isolation.level": "read_committed"}).count()
+
+    numbers = spark.range(20).selectExpr("cast(id as string) as value")
+    write(numbers, "jobs", "loading")
+    write(numbers, "jobs", "loading")
+    with pytest.raises(PySparkException, match="Division by zero"):
+        write(spark.range(20).selectExpr("cast(1 / (id - 15) as string) as value"), "jobs", "loading")
+    assert committed("jobs") == 40
+
+    def twice(batch: DataFrame, number: int) -> None:
+        """As if Spark had not noted that it was done."""
+        write(batch, "batches", "copying")
+        write(batch, "batches", "copying")
+
+    options = {"subscribe": orders, "startingOffsets": "earliest", "columns": "value", "maxOffsetsPerTrigger": "2000"}
+    source = spark.readStream.format("odradek").option("kafka.bootstrap.servers", broker.bootstrap).options(**options)
+    query = source.load().writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    to_the_end(query.trigger(availableNow=True))
+    assert committed("batches") == 3_001
+    with pytest.raises(PySparkException, match="belongs to another query"):
+        write(numbers, "batches", "copying")
+
+
+def test_filters_make_the_scan_smaller(spark: SparkSession, broker: NodeProcess, orders: str) -> None:
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        condition = "partition = 1 and offset >= 100 and timestamp > timestamp_millis(1700000000500)"
+        plain = load(spark, broker, "odradek", subscribe=orders).where(condition)
+        pushed = load(spark, broker, "odradek", subscribe=orders, pushdown="true").where(condition)
+        assert in_order(pushed) == in_order(plain)
+        assert pushed.rdd.getNumPartitions() == 1 < plain.rdd.getNumPartitions()
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")

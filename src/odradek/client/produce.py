@@ -11,6 +11,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from typing_extensions import Buffer
+
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.admin import raise_refusal
@@ -21,8 +23,15 @@ from odradek.client.layout import TopicLayout
 from odradek.client.partitioner import partition_of_key
 from odradek.client.producer_transactions import Membership, add_partitions
 from odradek.protocol.schemas import Message, Schema
-from odradek.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from odradek.records.builder import build_batch
+from odradek.records.batch import (
+    ATTRIBUTE_TRANSACTIONAL,
+    MAGIC_V2,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+)
+from odradek.records.builder import build_batch, frame_batch
 from odradek.records.compression import Compression
 from odradek.records.record import Record
 
@@ -95,6 +104,30 @@ class Producer:
         self._gathered.setdefault(target, []).append(record)
         self._gathered_bytes[target] = held + size
 
+    def partition_count(self, topic: str) -> int:
+        return len(self._layout(topic).partitions)
+
+    def add_encoded(self, target: TopicPartition, payload: Buffer, record_count: int, timestamp_ms: int) -> None:
+        """A whole batch, of records that are encoded already and all have this time; the payload is copied."""
+        sequence = self._take_sequence(target, record_count)
+        header = BatchHeader(
+            position=0,
+            base_offset=0,
+            batch_length=0,
+            leader_epoch=-1,
+            magic=MAGIC_V2,
+            crc=0,
+            attributes=self._compression | (ATTRIBUTE_TRANSACTIONAL if self._transaction is not None else 0),
+            last_offset_delta=record_count - 1,
+            base_timestamp=timestamp_ms,
+            max_timestamp=timestamp_ms,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            base_sequence=sequence,
+            record_count=record_count,
+        )
+        self._ready.append(_Batch(target, frame_batch(payload, header), record_count))
+
     def flush(self) -> list[Stored]:
         """Sends everything and waits until it is stored. Raises KafkaError or ClientError for what cannot be."""
         for target in list(self._gathered):
@@ -124,16 +157,11 @@ class Producer:
 
     def _seal(self, target: TopicPartition) -> None:
         """Closes a batch: its sequence numbers are fixed from now on, however often it is sent."""
-        if not self._is_initialised:
-            self._initialise()
         records = self._gathered.pop(target)
         del self._gathered_bytes[target]
         if self._unkeyed.get(target.topic) == target.partition:
             del self._unkeyed[target.topic]
-        sequence = NO_SEQUENCE
-        if self._producer_id != NO_PRODUCER_ID:
-            sequence = self._sequences.get(target, self._first_sequence)
-            self._sequences[target] = (sequence + len(records)) & 0x7FFFFFFF
+        sequence = self._take_sequence(target, len(records))
         data = build_batch(
             records,
             compression=self._compression,
@@ -143,6 +171,15 @@ class Producer:
             is_transactional=self._transaction is not None,
         )
         self._ready.append(_Batch(target, data, len(records)))
+
+    def _take_sequence(self, target: TopicPartition, record_count: int) -> int:
+        if not self._is_initialised:
+            self._initialise()
+        if self._producer_id == NO_PRODUCER_ID:
+            return NO_SEQUENCE
+        sequence = self._sequences.get(target, self._first_sequence)
+        self._sequences[target] = (sequence + record_count) & 0x7FFFFFFF
+        return sequence
 
     def _initialise(self) -> None:
         self._is_initialised = True

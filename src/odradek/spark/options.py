@@ -135,6 +135,10 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
 
 
+def takes_filters(options: Mapping[str, str]) -> bool:
+    return _flag(options, "pushdown", False)
+
+
 def exactly_once_options(options: Mapping[str, str]) -> ExactlyOnceOptions | None:
     """None: at least once is enough."""
     sink = options.get("kafka.transactional.id")

@@ -12,9 +12,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from odradek.records.compression import Compression
-from odradek.spark.batch_reader import BatchReader
+from odradek.spark.batch_reader import BatchReader, FilteringReader
 from odradek.spark.errors import OptionError
-from odradek.spark.options import client_options, exactly_once_options, read_options
+from odradek.spark.options import client_options, exactly_once_options, read_options, takes_filters
 from odradek.spark.row_schema import check_schema, row_schema
 from odradek.spark.sink.exactly_once_rows import ExactlyOnceRows
 from odradek.spark.sink.writers import ExactlyOnceBatchWriter, ExactlyOnceStreamWriter
@@ -37,7 +37,8 @@ class OdradekSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         check_schema(schema)
-        return BatchReader(read_options(self._options, streaming=False), schema)
+        kind = FilteringReader if takes_filters(self._options) else BatchReader
+        return kind(read_options(self._options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_schema(schema)

@@ -62,6 +62,13 @@ class Topics:
         """With read_committed, the first offset that is not decided."""
         return self._offsets(dict.fromkeys(partitions, LATEST))
 
+    def first_since(self, partitions: Iterable[TopicPartition], timestamp_ms: int | None) -> dict[TopicPartition, int]:
+        """The first offset of each partition with this time or a later one, if there is one; without a time, 0."""
+        if timestamp_ms is None:
+            return dict.fromkeys(partitions, 0)
+        found = self._offsets(dict.fromkeys(partitions, timestamp_ms))
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
     def resolve(self, bound: Bound, partitions: Partitions, *, name: str) -> Positions:
         """A bound as offsets. `name`: of the option that gave it."""
         unknown = [str(partition) for partition in bound.by_partition if partition not in partitions]

@@ -38,8 +38,6 @@ _COLUMN_TYPES: dict[str, Sequence[DataType]] = {
     "partition": (IntegerType(),),
     "headers": (HEADER_TYPE,),
 }
-# Sent and acknowledged before more is taken, so that a task's memory does not grow with its rows.
-_GATHERED_ROWS_MAX = 20_000
 
 
 def check_rows(schema: StructType, topic: str | None) -> None:
@@ -74,19 +72,21 @@ class TopicRows:
 
     def send(self, cluster: Cluster, batches: Iterable[Any], transaction: Membership | None = None) -> None:
         """Returns when all rows are stored."""
+        # With numba behind it: the driver does without.
+        from odradek.spark.columns import gathered_batches, has_headers, send_columns
+
         compression = Compression.named(self._compression)
         producer = Producer(cluster, compression=compression, transaction=transaction)
-        gathered = 0
-        for batch in batches:
-            for topic, partition, record in self._records(batch):
-                producer.add(topic, record, partition)
-                gathered += 1
-                if gathered == _GATHERED_ROWS_MAX:
-                    producer.flush()
-                    gathered = 0
-        producer.flush()
+        for batch in gathered_batches(batches):
+            if has_headers(batch):
+                for topic, partition, record in self._records(batch):
+                    producer.add(topic, record, partition)
+            else:
+                send_columns(producer, batch, self._topic)
+            producer.flush()
 
     def _records(self, batch: Any) -> Iterator[tuple[str, int | None, Record]]:
+        """Row by row, for those with headers."""
         nothing = [None] * batch.num_rows
         columns = {
             name: batch.column(name).to_pylist() if name in batch.schema.names else nothing for name in _COLUMN_TYPES

@@ -1,11 +1,15 @@
 """Rows become records: text and bytes, nulls, headers, and the time at which they are written."""
 
 import time
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
+from odradek.base.ids import TopicPartition
+from odradek.client.errors import UnknownPartition
+from odradek.client.produce import Producer
+from odradek.spark.columns import gathered_batches, send_columns
 from odradek.spark.options import ClientOptions
 from odradek.spark.writer import TopicRows
 
@@ -43,3 +47,44 @@ def test_the_option_goes_before_the_column_and_one_is_needed() -> None:
     assert records(columns, "fixed")[0][0] == "fixed"
     with pytest.raises(ValueError, match="null for its topic"):
         records(columns)
+
+
+class Sent:
+    """A producer that remembers."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[str, int, int]] = []
+
+    def partition_count(self, topic: str) -> int:
+        return 2
+
+    def add_encoded(self, target: TopicPartition, payload: Any, record_count: int, timestamp_ms: int) -> None:
+        self.batches.append((target.topic, target.partition, record_count))
+
+
+def test_columns_are_sent_by_topic_and_partition() -> None:
+    columns = {
+        "value": pa.array(["a", "b", None, "d"]),
+        "topic": pa.array(["one", "two", "one", "two"]),
+        "partition": pa.array([1, 0, 1, 1], pa.int32()),
+    }
+    sent = Sent()
+    send_columns(cast(Producer, sent), pa.record_batch(columns), None)
+    assert sorted(sent.batches) == [("one", 1, 2), ("two", 0, 1), ("two", 1, 1)]
+
+    send_columns(cast(Producer, sent), pa.record_batch(columns), "fixed")
+    assert sorted(sent.batches[-2:]) == [("fixed", 0, 1), ("fixed", 1, 3)]
+
+    for wrong in (2, -1):
+        columns["partition"] = pa.array([0, 0, None, wrong], pa.int32())
+        with pytest.raises(UnknownPartition, match=f"no partition {wrong}"):
+            send_columns(cast(Producer, sent), pa.record_batch(columns), "fixed")
+    columns["topic"] = pa.array(["one", None, "one", "two"])
+    with pytest.raises(ValueError, match="null for its topic"):
+        send_columns(cast(Producer, sent), pa.record_batch(columns), None)
+
+
+def test_small_batches_are_put_together() -> None:
+    small = pa.record_batch({"value": pa.array(["x" * 100] * 1000)})
+    gathered = list(gathered_batches([small, small.slice(0, 0), *[small] * 100]))
+    assert [one.num_rows for one in gathered] == [81_000, 20_000]
