@@ -11,16 +11,24 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from odradek.cli.errors import UserError
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.jobs import ingest as ingest_module
+from odradek.jobs import load as load_module
 from odradek.jobs.audit import TableAudit, TableAuditSettings
 from odradek.jobs.audit_topics import TopicAudit
 from odradek.jobs.ingest import IngestJob, IngestSettings
+from odradek.jobs.load import LoadJob, LoadSettings
+from odradek.jobs.pipeline.definition import read_pipeline
+from odradek.jobs.pipeline.queries import PipelineQueries
+from odradek.jobs.pipeline.run import check_topics, run_pipeline
+from odradek.jobs.pipeline.status import PipelineStatus
 from odradek.jobs.progress import Progress
 from odradek.jobs.session import spark_session
 from odradek.jobs.state import JobState
+from odradek.jobs.tables.delta import DeltaLakeTable
 from odradek.jobs.tables.table import TableFormat, open_table
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
@@ -215,3 +223,132 @@ def test_a_topic_against_another(spark: SparkSession, broker: NodeProcess, clust
         "source-0 offset 8: 2 in source, 1 in copy",
         "the record of copy-0 offset 1: 0 in source, 1 in copy",
     ]
+
+
+class Load:
+    def __init__(self, spark: SparkSession, broker: NodeProcess, cluster: Cluster, **settings: Any) -> None:
+        self._spark = spark
+        self._cluster = cluster
+        self._settings = LoadSettings(bootstrap=broker.bootstrap, **settings)
+
+    def run(self) -> Progress:
+        state = JobState(self._settings.state, self._settings.name)
+        with state.held():
+            return LoadJob(self._cluster, self._settings, state).run(self._spark)
+
+
+def test_history_comes_back_once(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic into a table and back; JSON as it is, in batches, with a driver that dies after one of them."""
+    first, again = Topic(broker, cluster, "first", partitions=1), Topic(broker, cluster, "again", partitions=1)
+    first.put(*({"id": number, "name": f"n{number}"} for number in range(50)))
+    Ingest(spark, broker, cluster, topic="first", table=tmp_path / "table").run()
+    load = Load(
+        spark,
+        broker,
+        cluster,
+        source=tmp_path / "table",
+        topic="again",
+        state=tmp_path / "state",
+        name="again",
+        key="id",
+    )
+    assert (load.run().rows, load.run().rows) == (50, 0)
+    assert [(one.key(), json.loads(one.value())) for one in again.records(60, timeout_s=5)] == [
+        (str(number).encode(), {"id": number, "name": f"n{number}"}) for number in range(50)
+    ]
+
+    lines = tmp_path / "lines"
+    lines.mkdir()
+    for number in range(3):
+        (lines / f"{number}.jsonl").write_text(f'{{"n":  {number}}}\n\n{{"n": "x"}}\n')
+    loaded = Topic(broker, cluster, "lines", partitions=1)
+    load = Load(
+        spark,
+        broker,
+        cluster,
+        source=lines,
+        topic="lines",
+        state=tmp_path / "state",
+        name="lines",
+        key="n",
+        batch_bytes=1,
+    )
+    with monkeypatch.context() as planted, pytest.raises(Crash):
+        planted.setattr(load_module, "write_whole", raise_crash)
+        load.run()
+    assert load.run().batches == 3
+    audited = [one.value() for one in loaded.records(10, timeout_s=5)]
+    assert audited == [text for number in range(3) for text in (b'{"n":  %d}' % number, b'{"n": "x"}')]
+
+
+PIPELINE = """
+name: shop
+bootstrap: {bootstrap}
+sources:
+  sales: {{topic: sales, schema: "id bigint, product string, amount double", max_records: 30}}
+transformations:
+  large: SELECT id, product, amount, _offset FROM sales WHERE amount >= 10
+  totals: SELECT product, count(*) AS sales, sum(amount) AS amount FROM sales GROUP BY product
+sinks:
+  large_table: {{from: large, table: large}}
+  totals_topic: {{from: totals, topic: totals, key: product, mode: update}}
+dead_letters: sales-dead
+"""
+
+
+def test_a_pipeline_writes_each_row_once(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sales, totals, dead = (Topic(broker, cluster, name, partitions=1) for name in ("sales", "totals", "sales-dead"))
+    file = tmp_path / "shop.yaml"
+    file.write_text(PIPELINE.format(bootstrap=broker.bootstrap))
+    pipeline = read_pipeline(file)
+    pipeline.state.mkdir(parents=True)
+    check_topics(cluster, pipeline)
+    assert PipelineQueries(spark, pipeline).check()["totals"] == "struct<product:string,sales:bigint,amount:double>"
+    wrong = replace(pipeline, transformations={"large": "SELECT nothing FROM sales"})
+    with pytest.raises(UserError, match=r"transformations\.large: .*nothing"):
+        PipelineQueries(spark, wrong).check()
+
+    def sold() -> list[int]:
+        files = open_table(TableFormat.DELTA, tmp_path / "large").files()
+        return sorted(row.id for row in spark.read.parquet(*files).collect())
+
+    sales.put(*({"id": number, "product": f"p{number % 3}", "amount": number} for number in range(40)), b"{")
+    status = run_pipeline(spark, pipeline)
+    assert status.state == "done"
+    assert {one.name: (one.records, one.dead_letters, one.lag) for one in status.queries} == {
+        "large_table": (41, 0, 0),
+        "totals_topic": (41, 0, 0),
+        "sales.dead_letters": (41, 1, 0),
+    }
+    assert sold() == list(range(10, 40))
+
+    # The batch counts, and Spark does not know it yet when its driver dies.
+    sales.put({"id": 40, "product": "p0", "amount": 40})
+    with monkeypatch.context() as planted:
+        planted.setattr(DeltaLakeTable, "commit", committing_then_failing(DeltaLakeTable.commit))
+        with pytest.raises(UserError, match="sink large_table: planted"):
+            run_pipeline(spark, pipeline)
+    stored = PipelineStatus.read(pipeline.state)
+    assert stored is not None and stored.state == "failed"
+    assert run_pipeline(spark, pipeline).state == "done"
+    assert sold() == list(range(10, 41))
+    last = {one.key(): json.loads(one.value()) for one in totals.records(20, timeout_s=5)}
+    assert sum(one["sales"] for one in last.values()) == 41
+    assert sum(one["amount"] for one in last.values()) == sum(range(41))
+    assert [one.value() for one in dead.records(2, timeout_s=3)] == [b"{"]
+
+
+def committing_then_failing(commit: Any) -> Any:
+    def replaced(self: Any, *arguments: Any) -> None:
+        commit(self, *arguments)
+        raise RuntimeError("planted")
+
+    return replaced
+
+
+def raise_crash(*arguments: Any) -> None:
+    raise Crash

@@ -94,7 +94,7 @@ def ingest(
     """Put the records of a topic into a table, each once. The same command again goes on where it stopped."""
     if follow and end is not None:
         raise UserError("--follow and --to exclude each other: choose one")
-    spark = _spark(master, conf)
+    spark = spark_settings(master, conf)
     ingest_module, tables = jobs_module("ingest"), jobs_module("tables.table")
     settings = ingest_module.IngestSettings(
         bootstrap=bootstrap,
@@ -146,7 +146,7 @@ def audit(
     """Compare a topic with its table or with another topic. Exit code 1: records are missing, double or different."""
     if (table is None) == (against is None):
         raise UserError("name either a table, or a topic with --against")
-    spark = _spark(master, conf)
+    spark = spark_settings(master, conf)
     commands = jobs_module("commands")
     with open_cluster(bootstrap, timeout) as cluster:
         if against is not None:
@@ -184,7 +184,7 @@ def load(
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Put the rows of a table or of files into a topic, each once. The same command again goes on where it stopped."""
-    spark = _spark(master, conf)
+    spark = spark_settings(master, conf)
     settings = jobs_module("load").LoadSettings(
         bootstrap=bootstrap,
         source=source,
@@ -202,5 +202,5 @@ def load(
         raise typer.Exit(jobs_module("commands").run_load(cluster, settings, spark, format))
 
 
-def _spark(master: str, conf: list[str] | None) -> Any:
+def spark_settings(master: str, conf: list[str] | None) -> Any:
     return jobs_module("commands").SparkSettings(master=master, conf=parse_assignments(conf, "--conf"))

@@ -31,6 +31,7 @@ _MODULES: Final = {
     "reassign": "odradek.cli.reassign",
     "log": "odradek.cli.log",
     "job": "odradek.cli.job",
+    "pipeline": "odradek.cli.pipeline",
     "console": "odradek.cli.console",
 }
 

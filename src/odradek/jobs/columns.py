@@ -5,6 +5,7 @@ The text is Spark's: `id bigint, tags array<string>, place struct<lat: double, l
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -134,6 +135,16 @@ def add_columns(columns: Any, new: Mapping[str, Any]) -> Any:
         if why_no_column(name, columns) is None:
             columns = columns.append(pa.field(name, new[name]))
     return columns
+
+
+def known_columns(table: Any | None) -> Any:
+    """Of a table's columns those that records can fill; others stay null."""
+    found = pa.schema([])
+    for field in table or ():
+        if field.name not in ORIGIN.names:
+            with suppress(SchemaProblem):
+                found = found.append(parse_columns(f"found {type_text(field.type)}").field(0).with_name(field.name))
+    return found
 
 
 def _quoted(name: str) -> str:

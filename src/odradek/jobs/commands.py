@@ -70,21 +70,21 @@ def _run(
 
 def audit_table(cluster: Cluster, settings: TableAuditSettings, spark: SparkSettings, format: OutputFormat) -> int:
     audit = TableAudit(cluster, settings)
-    with _session(f"audit {settings.name}", spark) as session:
+    with passing_session(f"audit {settings.name}", spark) as session:
         findings = audit.run(session)
     report_table(findings, format)
     return 0 if findings.is_exact else NOT_EXACT
 
 
 def audit_topics(audit: TopicAudit, spark: SparkSettings, format: OutputFormat) -> int:
-    with _session("audit", spark) as session:
+    with passing_session("audit", spark) as session:
         findings = audit.run(session)
     report_topics(findings, format)
     return 0 if findings.is_exact else NOT_EXACT
 
 
 @contextmanager
-def _session(name: str, spark: SparkSettings) -> "Iterator[SparkSession]":
+def passing_session(name: str, spark: SparkSettings) -> "Iterator[SparkSession]":
     """For jobs that leave nothing behind. Spark's log stays only if something failed."""
     handle, path = mkstemp(prefix="odradek-spark-", suffix=".log")
     os.close(handle)

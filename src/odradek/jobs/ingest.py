@@ -20,7 +20,7 @@ from odradek.cli.terminal import say
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.groups import Groups
-from odradek.jobs.columns import ORIGIN, SchemaProblem, add_columns, columns_text, parse_columns
+from odradek.jobs.columns import ORIGIN, SchemaProblem, add_columns, columns_text, known_columns, parse_columns
 from odradek.jobs.dead_letters import JOB, TOPIC, send_letters
 from odradek.jobs.ingest_task import REPORT_SCHEMA, SOURCE_COLUMNS, TaskReport, make_task, new_columns, origin_of
 from odradek.jobs.json_rows import NewFields
@@ -137,7 +137,7 @@ class IngestJob:
     def _known_columns(self) -> Any:
         stored, given = self._state.columns(), self._given_columns()
         if given is None:
-            return pa.schema([]) if stored is None else stored
+            return known_columns(self._table.columns()) if stored is None else stored
         if stored is None:
             self._state.keep_columns(given)
             return given
@@ -192,10 +192,10 @@ class IngestJob:
             self._state.keep_columns(columns)
         else:
             raise UserError(f"batch {plan.batch} keeps finding new fields: give a --schema")
-        self._refuse_or_send(spark, plan.batch, reports)
         # Offsets mean other records in a topic of the same name.
         self._range.check_same(plan.end)
         self._table.shape(pa.schema([*ORIGIN, *self._columns]))
+        self._refuse_or_send(spark, plan.batch, reports)
         files = [
             DataFile(one.file, one.size_bytes, one.modified_ms, one.rows) for one in reports if one.file is not None
         ]

@@ -47,7 +47,7 @@ class JsonDecoder:
         self._columns: Final = columns
         self._new_fields: Final = new_fields
         self._names: Final = frozenset(columns.names)
-        self._converters: Final = [(one.name, _converter(one.type)) for one in columns]
+        self._converters: Final = [(one.name, _AS_THEY_ARE.get(one.type), _converter(one.type)) for one in columns]
 
     def decode(self, values: Sequence[bytes | None]) -> DecodedRows:
         decoded = DecodedRows()
@@ -69,14 +69,16 @@ class JsonDecoder:
         if value is None:
             return [None] * len(self._converters)
         fields = parse_object(value)
-        unknown = fields.keys() - self._names
-        if unknown and self._new_fields is not NewFields.IGNORE:
-            self._take_new(unknown, fields, new)
+        if self._new_fields is not NewFields.IGNORE and not self._names.issuperset(fields):
+            self._take_new(fields.keys() - self._names, fields, new)
         row = []
-        for name, convert in self._converters:
+        for name, python_type, convert in self._converters:
             found = fields.get(name)
+            if found is None or type(found) is python_type:
+                row.append(found)
+                continue
             try:
-                row.append(None if found is None else convert(found))
+                row.append(convert(found))
             except (ValueError, OverflowError, InvalidOperation) as error:
                 raise BadRecord(f"field {name}: {error}") from None
         return row
@@ -116,7 +118,7 @@ def parse_object(value: bytes) -> dict[str, Any]:
     if value[:1] == b"\0" and len(value) > _REGISTRY_FRAME_BYTES:
         value = value[_REGISTRY_FRAME_BYTES:]
     try:
-        found = json.loads(value, parse_constant=_no_constant)
+        found = _JSON.decode(value.decode())
     except (ValueError, RecursionError) as error:
         raise BadRecord(f"no JSON: {_first_line(error)}") from None
     if not isinstance(found, dict):
@@ -126,6 +128,9 @@ def parse_object(value: bytes) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise BadRecord(f"{name} is no JSON")
+
+
+_JSON: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def _first_line(error: BaseException) -> str:
@@ -230,6 +235,14 @@ def _timestamp(value: Any) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+# What JSON gives is what the column takes; whether it is in range shows with the whole column.
+_AS_THEY_ARE: Final[Mapping[Any, type]] = {
+    pa.bool_(): bool,
+    pa.int32(): int,
+    pa.int64(): int,
+    pa.float64(): float,
+    pa.string(): str,
+}
 _SIMPLE: Final[Mapping[Any, Callable[[Any], Any]]] = {
     pa.bool_(): _boolean,
     pa.int32(): _whole,

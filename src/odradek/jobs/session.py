@@ -1,6 +1,7 @@
 """A Spark session for one job: quiet on the terminal, gone with the job; Spark's own log goes into a file."""
 
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -27,10 +28,9 @@ appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d %p %c{{1}}: %m%n%ex
 """
 _STOP_TIMEOUT_S: Final = 20.0
-# The end of a Python traceback in what Spark says: what went wrong, without where Spark was at that time.
-_PYTHON_ERROR: Final = re.compile(
-    r"^\s*(?:[\w.]+\.)?(\w*(?:Error|Exception|Loss|Topic|Partition|Batch|There|Out)\w*): (.+)$"
-)
+_TRACEBACK: Final = "Traceback (most recent call last):"
+# The line of a traceback that says what happened: the only one that is not indented.
+_PYTHON_ERROR: Final = re.compile(r"(?:\w+\.)*(\w+)(?:: (.+))?")
 
 
 @contextlib.contextmanager
@@ -46,6 +46,7 @@ def spark_session(
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
     check_java()
+    _quieten()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="odradek-spark-") as work:
@@ -56,14 +57,23 @@ def spark_session(
             raise UserError(f"{spark_line(error)} (more in {str(log_file)!r})") from error
 
 
+def _quieten() -> None:
+    """PySpark prints errors of SQL, with Java's stack, besides raising them."""
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+
+
 def spark_line(error: BaseException) -> str:
     """What happened, in one line: the Python error in a task or a plan, or else what Spark says first."""
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    found = [match for line in lines if (match := _PYTHON_ERROR.match(line))]
-    if found:
-        name, said = found[-1].groups()
-        return said if said.strip() else name
-    return f"Spark failed: {lines[0].strip() if lines else type(error).__name__}"
+    _, traceback, rest = str(error).rpartition(_TRACEBACK)
+    if traceback:
+        for line in rest.splitlines():
+            found = _PYTHON_ERROR.fullmatch(line)
+            if found is not None:
+                return found[2] or found[1]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"Spark failed: {lines[0] if lines else type(error).__name__}"
 
 
 def _configuration(name: str, master: str, work: Path, log_file: Path, conf: Mapping[str, str], is_short: bool) -> Any:

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from odradek.jobs.columns import SchemaProblem, add_columns, columns_text, infer, merge, parse_columns
+from odradek.jobs.columns import SchemaProblem, add_columns, columns_text, infer, known_columns, merge, parse_columns
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,12 @@ def test_types_that_differ_join_in_the_narrowest_that_holds_both() -> None:
 def test_columns_are_added_in_a_stable_order_and_only_those_a_table_can_have() -> None:
     new = {"z": pa.int64(), "A": pa.string(), "a b": pa.string(), "ID": pa.int64(), "_key": pa.string()}
     assert columns_text(add_columns(parse_columns("id bigint"), new)) == "id bigint, A string, z bigint"
+
+
+def test_of_a_table_what_records_can_fill_is_known() -> None:
+    tags = pa.list_(pa.field("element", pa.string()))
+    table = pa.schema(
+        [("_offset", pa.int64()), ("id", pa.int64()), ("tags", tags), ("m", pa.map_(pa.string(), pa.int8()))]
+    )
+    assert columns_text(known_columns(table)) == "id bigint, tags array<string>"
+    assert len(known_columns(None)) == 0

@@ -1,12 +1,16 @@
 """A pipeline's views and queries in Spark."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from odradek.cli.errors import UserError, nearest
 from odradek.jobs.dead_letters import JOB, TOPIC, as_letters
 from odradek.jobs.pipeline.decoding import LETTER_COLUMNS, SOURCE_COLUMNS, decode_task, decoded_schema
 from odradek.jobs.pipeline.definition import Pipeline, Sink, Source
+from odradek.jobs.pipeline.status import DEAD_LETTERS_METRIC
 from odradek.jobs.pipeline.table_sink import TableSink
 from odradek.jobs.session import spark_line
 
@@ -14,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
 # Views of records as they are have these; a view that has some of them, and no others, is written as it is.
 _RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "headers")
@@ -25,34 +30,37 @@ class PipelineQueries:
         self._pipeline: Final = pipeline
 
     def check(self) -> dict[str, str]:
-        """Every transformation by Spark's own reading, without any records. Returns the columns of each view."""
-        from pyspark.errors import PySparkException
+        """Every transformation and every sink by Spark's own reading, as streams without any records.
 
+        Returns the columns of each view.
+        """
+        with TemporaryDirectory(prefix="odradek-validate-") as work:
+            return self._check(Path(work))
+
+    def _check(self, work: Path) -> dict[str, str]:
+        empty = work / "empty"
+        empty.mkdir()
         for source in self._pipeline.sources:
-            self._empty(source).createOrReplaceTempView(source.name)
+            self._view(source, self._spark.readStream.schema(self._schema(source)).parquet(str(empty)))
         columns = {}
         for name, sql in self._pipeline.transformations.items():
-            try:
+            with _named(f"transformations.{name}"):
                 view = self._spark.sql(sql)
-            except PySparkException as error:
-                raise UserError(f"transformations.{name}: {spark_line(error)}") from None
-            view.createOrReplaceTempView(name)
-            columns[name] = view.schema.simpleString()
+                view.createOrReplaceTempView(name)
+                columns[name] = view.schema.simpleString()
         for sink in self._pipeline.sinks:
-            if sink.topic is not None:
-                _records(self._spark.table(sink.view), sink)
+            view = self._spark.table(sink.view)
+            rows = _records(view, sink) if sink.topic is not None else view
+            with _named(f"sinks.{sink.name}"):
+                writer = rows.writeStream.format("noop").outputMode(sink.mode).trigger(availableNow=True)
+                writer.option("checkpointLocation", str(work / sink.name)).start().awaitTermination()
         return columns
 
     def start(self) -> "Iterator[tuple[str, StreamingQuery]]":
         """Each by the name of its sink; that of a source's dead letters by the source's."""
         streams = {source.name: self._stream(source) for source in self._pipeline.sources}
         for source in self._pipeline.sources:
-            view = streams[source.name]
-            if source.schema is not None:
-                view = view.where("_error IS NULL").drop(*LETTER_COLUMNS)
-            if source.watermark is not None:
-                view = view.withWatermark(*source.watermark)
-            view.createOrReplaceTempView(source.name)
+            self._view(source, streams[source.name])
         for name, sql in self._pipeline.transformations.items():
             self._spark.sql(sql).createOrReplaceTempView(name)
         for sink in self._pipeline.sinks:
@@ -77,12 +85,21 @@ class PipelineQueries:
         task = decode_task(source.schema, keep_bad=pipeline.dead_letters is not None)
         return records.mapInArrow(task, decoded_schema(source.schema))
 
-    def _empty(self, source: Source) -> "DataFrame":
+    def _view(self, source: Source, stream: "DataFrame") -> None:
+        view = stream
         if source.schema is not None:
-            return self._spark.createDataFrame([], decoded_schema(source.schema)).drop(*LETTER_COLUMNS)
+            view = view.where("_error IS NULL").drop(*LETTER_COLUMNS)
+        if source.watermark is not None:
+            with _named(f"sources.{source.name}.watermark"):
+                view = view.withWatermark(*source.watermark)
+        view.createOrReplaceTempView(source.name)
+
+    def _schema(self, source: Source) -> "str | StructType":
+        if source.schema is not None:
+            return decoded_schema(source.schema)
         from odradek.spark.row_schema import row_schema
 
-        return self._spark.createDataFrame([], row_schema({"includeheaders": "true"}))
+        return row_schema({"includeheaders": "true"})
 
     def _start_sink(self, sink: Sink) -> "StreamingQuery":
         rows = self._spark.table(sink.view)
@@ -95,6 +112,8 @@ class PipelineQueries:
         return self._into_topic(_records(rows, sink), sink.topic, sink.name, sink.mode)
 
     def _start_letters(self, source: Source, stream: "DataFrame") -> "StreamingQuery":
+        from pyspark.sql import functions as F
+
         assert self._pipeline.dead_letters is not None
         staged = stream.where("_error IS NOT NULL").selectExpr(
             "_key AS key",
@@ -105,7 +124,8 @@ class PipelineQueries:
             "_headers AS headers",
             "_error AS error",
         )
-        letters = as_letters(staged, {JOB: self._pipeline.name, TOPIC: source.topic})
+        counted = staged.observe(DEAD_LETTERS_METRIC, F.count(F.lit(1)).alias("rows"))
+        letters = as_letters(counted, {JOB: self._pipeline.name, TOPIC: source.topic})
         return self._into_topic(letters, self._pipeline.dead_letters, f"{source.name}.dead_letters", "append")
 
     def _into_topic(self, records: "DataFrame", topic: str, name: str, mode: str) -> "StreamingQuery":
@@ -114,7 +134,12 @@ class PipelineQueries:
             "topic": topic,
             "kafka.transactional.id": f"odradek.{self._job(name)}",
         }
-        return self._run(records.writeStream.format("odradek").options(**options).outputMode(mode), name)
+
+        # Not as a stream's own sink: those that are written in Python can only append. Exactly once it is here too.
+        def write(batch: "DataFrame", number: int) -> None:
+            batch.write.format("odradek").options(**options).mode("append").save()
+
+        return self._run(records.writeStream.foreachBatch(write).outputMode(mode), name)
 
     def _run(self, writer: "DataStreamWriter", name: str) -> "StreamingQuery":
         writer = writer.option("checkpointLocation", str(self._pipeline.state / name)).queryName(self._job(name))
@@ -124,6 +149,17 @@ class PipelineQueries:
 
     def _job(self, name: str) -> str:
         return f"{self._pipeline.name}.{name}"
+
+
+@contextmanager
+def _named(part: str) -> Iterator[None]:
+    """What Spark finds wrong is said with the part of the file that it is about."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise UserError(f"{part}: {spark_line(error)}") from None
 
 
 def _records(rows: "DataFrame", sink: Sink) -> "DataFrame":

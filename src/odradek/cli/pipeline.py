@@ -1,0 +1,72 @@
+"""`odradek pipeline`: topics through SQL into tables and topics, by a YAML file. What runs lives in `odradek.jobs`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from odradek.cli.errors import UserError
+from odradek.cli.job import Conf, Master, jobs_module, spark_settings
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.output import OutputFormat
+
+app = typer.Typer(no_args_is_help=True, help="Topics through SQL into tables and topics, on Spark, by a YAML file.")
+
+File = Annotated[Path, typer.Argument(metavar="[FILE]", show_default=True, help="The pipeline.")]
+DEFAULT_FILE = Path("pipeline.yaml")
+
+
+@app.command()
+def init(file: File = DEFAULT_FILE, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Write an example, to be changed."""
+    _commands().init(file, bootstrap)
+
+
+@app.command()
+def validate(
+    file: File = DEFAULT_FILE,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    timeout: Timeout = 30.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Check the file, its topics, and its SQL as Spark reads it; nothing is run."""
+    pipeline = _read(file)
+    with open_cluster(pipeline.bootstrap, timeout) as cluster:
+        _commands().validate(cluster, pipeline, spark_settings(master, conf), format)
+
+
+@app.command()
+def run(
+    file: File = DEFAULT_FILE,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    timeout: Timeout = 30.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Run it: to the end of what there is, or on and on. The same command again goes on where it stopped."""
+    pipeline = _read(file)
+    with open_cluster(pipeline.bootstrap, timeout) as cluster:
+        raise typer.Exit(_commands().run(cluster, pipeline, spark_settings(master, conf), format))
+
+
+@app.command()
+def status(file: File = DEFAULT_FILE, format: Format = OutputFormat.TABLE) -> None:
+    """How far it is, or was. Exit code 1: it does not run, and did not end well."""
+    raise typer.Exit(_commands().status(_read(file), format))
+
+
+@app.command()
+def stop(file: File = DEFAULT_FILE, timeout: Timeout = 120.0) -> None:
+    """Let a run on this machine end after its batch."""
+    _commands().stop(_read(file), timeout)
+
+
+def _read(file: Path) -> Any:
+    if not file.is_file():
+        raise UserError(f"there is no {str(file)!r}: `odradek pipeline init {file}` writes an example")
+    return jobs_module("pipeline.definition").read_pipeline(file)
+
+
+def _commands() -> Any:
+    return jobs_module("pipeline.commands")

@@ -1,0 +1,136 @@
+"""Running a pipeline, and looking after one that runs."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from odradek.cli.errors import UserError, explain_unknown_topic
+from odradek.client.cluster import Cluster
+from odradek.client.errors import UnknownTopic
+from odradek.jobs.durable import write_whole
+from odradek.jobs.lock import is_held
+from odradek.jobs.pipeline.definition import Pipeline
+from odradek.jobs.pipeline.queries import PipelineQueries
+from odradek.jobs.pipeline.status import PipelineStatus, QueryWatch
+from odradek.jobs.session import spark_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_LOOK_S: Final = 0.5
+# A batch that takes longer is cut off: it is done again the next time.
+_BATCH_S_MAX: Final = 60.0
+
+OnStatus = Callable[[PipelineStatus], None]
+
+
+def lock_file(pipeline: Pipeline) -> Path:
+    return pipeline.state / "lock"
+
+
+def check_topics(cluster: Cluster, pipeline: Pipeline) -> None:
+    """Raises UserError with all that are missing."""
+    missing = []
+    for topic in dict.fromkeys(pipeline.topics()):
+        try:
+            cluster.retry("looking up topics", lambda topic=topic: cluster.topics([topic]))  # type: ignore[misc]
+        except UnknownTopic as error:
+            missing.append(explain_unknown_topic(error.topic, error.known))
+    if missing:
+        raise UserError("; ".join(missing))
+
+
+def check_identity(pipeline: Pipeline) -> None:
+    """The checkpoints are this pipeline's. To be called while its state is held."""
+    file = pipeline.state / "pipeline"
+    identity = "\n".join([pipeline.name, *sorted(f"{one.name} {one.topic}" for one in pipeline.sources)]) + "\n"
+    if file.is_file():
+        known = file.read_text()
+        if known != identity:
+            raise UserError(
+                f"{str(pipeline.state)!r} holds the state of another pipeline, {known.split()[0]!r}, or of other "
+                "sources: name another directory with `state`"
+            )
+        return
+    write_whole(file, identity)
+
+
+def run_pipeline(
+    spark: "SparkSession",
+    pipeline: Pipeline,
+    *,
+    on_status: OnStatus = lambda status: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> PipelineStatus:
+    """Until all there is is done, or stopping is asked for. Raises UserError if a query fails; the others stop too."""
+    queries: dict[str, StreamingQuery] = {}
+    watches: dict[str, QueryWatch] = {}
+
+    def status(state: str, failure: str | None = None) -> PipelineStatus:
+        found = tuple(watch.status for watch in watches.values())
+        return PipelineStatus(os.getpid(), state, time.time_ns() // 1_000_000, found, failure)
+
+    failure: str | None = "it was cut off"
+    state = "failed"
+    try:
+        for name, query in PipelineQueries(spark, pipeline).start():
+            queries[name], watches[name] = query, QueryWatch(name)
+        while True:
+            active = any(query.isActive for query in queries.values())
+            if _look(queries, watches):
+                on_status(status("running"))
+            status("running").keep(pipeline.state)
+            _raise_failure(queries)
+            if not active or should_stop():
+                break
+            time.sleep(_LOOK_S)
+        state, failure = ("stopped" if should_stop() and active else "done"), None
+    except UserError as error:
+        failure = str(error)
+        raise
+    finally:
+        _stop(queries, wait=failure is None)
+        _look(queries, watches)
+        status(state, failure).keep(pipeline.state)
+    return status(state)
+
+
+def _look(queries: "Mapping[str, StreamingQuery]", watches: Mapping[str, QueryWatch]) -> bool:
+    news = [
+        watches[name].take([json.loads(one.json) for one in query.recentProgress]) for name, query in queries.items()
+    ]
+    return any(news)
+
+
+def _raise_failure(queries: "Mapping[str, StreamingQuery]") -> None:
+    for name, query in queries.items():
+        failure = query.exception()
+        if failure is not None:
+            raise UserError(f"sink {name}: {spark_line(failure)}")
+
+
+def _stop(queries: "Mapping[str, StreamingQuery]", *, wait: bool) -> None:
+    until = time.monotonic() + (_BATCH_S_MAX if wait else 0.0)
+    for query in queries.values():
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
+            time.sleep(_LOOK_S / 10)
+        query.stop()
+
+
+def stop_pipeline(pipeline: Pipeline, timeout_s: float) -> bool:
+    """False: it does not run. Raises UserError if it goes on running."""
+    status = PipelineStatus.read(pipeline.state)
+    if not is_held(lock_file(pipeline)) or status is None:
+        return False
+    os.kill(status.pid, signal.SIGTERM)
+    until = time.monotonic() + timeout_s
+    while is_held(lock_file(pipeline)):
+        if time.monotonic() > until:
+            raise UserError(f"process {status.pid} still runs after {timeout_s:.0f} s: it may be in a long batch")
+        time.sleep(_LOOK_S / 10)
+    return True
