@@ -338,6 +338,8 @@ async def _append_in_turn(
 ) -> PartitionResult:
     leader_epoch = partition.leader_epoch
     try:
+        # What it had to wait for may have been the end of this leadership.
+        partition.check_leader()
         if partition.may_append_now:
             appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms(), verification=asked)
         else:
