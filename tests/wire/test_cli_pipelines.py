@@ -1,0 +1,60 @@
+"""`odradek pipeline` before Spark starts: files that are written, and what is wrong with them."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.jobs.lock import held
+from odradek.jobs.pipeline.status import PipelineStatus, QueryStatus
+from tests.node_process import NodeProcess
+from tests.wire.cli_call import Cli
+
+
+@pytest.fixture
+def cli(broker: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Cli:
+    return Cli(monkeypatch, capfdbinary, broker.bootstrap)
+
+
+def test_an_example_is_written_once_and_its_topics_are_looked_for(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    assert "odradek pipeline init" in cli.mistake("pipeline", "run", str(file))
+    cli.ok("pipeline", "init", str(file))
+    assert "already" in cli.mistake("pipeline", "init", str(file))
+    for command in ("validate", "run"):
+        said = cli.mistake("pipeline", command, str(file))
+        assert all(f"no topic '{topic}'" in said for topic in ("orders", "totals", "orders-dead"))
+
+
+def test_all_that_is_wrong_with_a_file_is_said(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text("name: shop\nsources: {a: {topic: t, schema: id}}\nsinks: {b: {from: c, table: d}}\n")
+    said = cli.mistake("pipeline", "validate", str(file))
+    assert "sources.a.schema" in said and "sinks.b.from: there is no 'c'" in said
+
+
+def test_how_far_it_is(cli: Cli, tmp_path: Path, topic: str) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(f"name: shop\nsources: {{a: {{topic: {topic}}}}}\nsinks: {{b: {{from: a, table: d}}}}\n")
+    assert cli("pipeline", "status", str(file)).code == 1
+    assert "does not run" in cli.ok("pipeline", "stop", str(file)).remarks
+
+    state = tmp_path / ".odradek" / "shop"
+    state.mkdir(parents=True)
+    query = QueryStatus(name="b", batch=3, records=9, offsets={topic: {"0": 9}}, ends={topic: {"0": 12}})
+    PipelineStatus(1, "running", 0, (query,)).keep(state)
+    assert "ended without saying so" in cli("pipeline", "status", str(file)).remarks
+    with held(state / "lock", ""):
+        assert "runs already" in cli.mistake("pipeline", "run", str(file))
+        shown = cli.ok("pipeline", "status", str(file), "--format", "json").json
+    assert (shown["runs"], shown["queries"][0]["lag"]) == (True, 3)
+
+
+def test_a_state_of_another_pipeline_is_refused(cli: Cli, tmp_path: Path, topic: str) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "pipeline").write_text("other\nx y\n")
+    file = tmp_path / "shop.yaml"
+    file.write_text(
+        f"name: shop\nsources: {{a: {{topic: {topic}}}}}\nsinks: {{b: {{from: a, table: d}}}}\nstate: state\n"
+    )
+    assert "the state of another pipeline, 'other'" in cli.mistake("pipeline", "run", str(file))
