@@ -5,7 +5,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -34,6 +36,9 @@ from odradek.node.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumEr
 logger = logging.getLogger(__name__)
 
 RECOVERY_TOLD_AFTER_BYTES: Final = 256 << 20
+PIECES_OF_WORK_MAX: Final = 200
+
+Job = Callable[[], DirFailure | None]
 
 
 class StartError(Exception):
@@ -223,13 +228,13 @@ class Node:
             raise StartError(self.failed.result())
         await broker.hold_all()
 
-    async def _load(self, jobs: Iterable[Callable[[], DirFailure | None]], at_once: int) -> list[DirFailure | None]:
-        waiting = iter(jobs)
+    async def _load(self, jobs: Sequence[Job], at_once: int) -> list[DirFailure | None]:
+        waiting = iter(_few_at_a_time(jobs))
         results: list[DirFailure | None] = []
 
         async def one_after_the_other() -> None:
-            for job in waiting:
-                results.append(await self._executor.run(job))
+            for work in waiting:
+                results.extend(await self._executor.run(work))
 
         await asyncio.gather(*(one_after_the_other() for _ in range(at_once)))
         return results
@@ -310,7 +315,8 @@ class Node:
             partition.withdraw(ErrorCode.not_leader_or_follower)
         await asyncio.gather(*(partition.settled() for partition in partitions))
         offsets = {partition.name: partition.high_watermark for partition in partitions}
-        for failure in await asyncio.gather(*(self._executor.run(job) for job in log_dirs.closing_jobs())):
+        closing = (self._executor.run(work) for work in _few_at_a_time(log_dirs.closing_jobs()))
+        for failure in chain.from_iterable(await asyncio.gather(*closing)):
             if failure is not None:
                 log_dirs.fail(*failure)
         for failure in await self._executor.run(lambda: log_dirs.checkpoint_high_watermarks(offsets)):
@@ -337,3 +343,13 @@ def _tell_recovery(progress: LoadProgress) -> None:
     if progress.bytes_to_scan >= RECOVERY_TOLD_AFTER_BYTES:
         share = 100 * progress.scanned_bytes // max(1, progress.bytes_to_scan)
         logger.info("recovering %s: %d %% of %d bytes", progress.topic_partition, share, progress.bytes_to_scan)
+
+
+def _few_at_a_time(jobs: Sequence[Job]) -> list[Callable[[], list[DirFailure | None]]]:
+    """Thousands of them in pieces: to hand one to a thread costs as much as a partition that is opened or closed."""
+    size = len(jobs) // PIECES_OF_WORK_MAX + 1
+    return [partial(_work_off, jobs[start : start + size]) for start in range(0, len(jobs), size)]
+
+
+def _work_off(jobs: Sequence[Job]) -> list[DirFailure | None]:
+    return [job() for job in jobs]
