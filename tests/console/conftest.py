@@ -17,6 +17,8 @@ from tests.console.browser import DESKTOP, PHONE, Visitor, chromium, installed_a
 from tests.console.console_process import ConsoleProcess
 from tests.schema_registry import FakeRegistry, fake_registry
 
+PIPELINE = "pipeline.yaml"
+
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
@@ -52,8 +54,13 @@ def registry() -> Iterator[FakeRegistry]:
 def console(
     browser: Any, cluster: Cluster, registry: FakeRegistry, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ConsoleProcess]:
-    options = ("--schema-registry", f"http://{registry.address}")
-    process = ConsoleProcess(cluster.bootstrap_servers, tmp_path_factory.mktemp("console"), *options)
+    directory = tmp_path_factory.mktemp("console")
+    (directory / PIPELINE).write_text(
+        f"{{name: shop, bootstrap: '{cluster.bootstrap_servers}', sources: {{orders: {{topic: not-there}}}},"
+        " sinks: {copy: {from: orders, topic: not-there-either}}, state: state}"
+    )
+    options = ("--schema-registry", f"http://{registry.address}", "--pipeline", str(directory / PIPELINE))
+    process = ConsoleProcess(cluster.bootstrap_servers, directory, *options)
     yield process
     process.stop()
     assert "Traceback" not in process.log, process.log

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import CREATE_TOPICS, raise_refusal
@@ -25,11 +26,29 @@ COUNT = int(os.environ.get("ODRADEK_CONSOLE_TOPICS", "0"))
 PAINT_S = 1.5
 AT_ONCE = 500
 ROUNDS = 5
+PAUSE_S = 2.0
 
 pytestmark = [
     pytest.mark.skipif(not COUNT, reason="takes minutes: make bench-console"),
     pytest.mark.timeout(1800),
 ]
+
+
+def processor_seconds() -> float:
+    """Of this process and all that it has started: on a machine where others work, clocks alone say little."""
+    parents, ticks = {}, {}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
+            try:
+                fields = (directory / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(directory.name)] = int(fields[1])
+            ticks[int(directory.name)] = int(fields[11]) + int(fields[12])
+    own = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in own} - own:
+        own |= more
+    return sum(ticks.get(pid, 0) for pid in own) / os.sysconf("SC_CLK_TCK")
 
 
 def create_topics(client: Client) -> None:
@@ -46,7 +65,9 @@ def create_topics(client: Client) -> None:
             return chosen.new("CreateTopicsRequest", topics=topics, timeout=milliseconds(60_000), validate_only=False)
 
         for result in client.ask_controller(CREATE_TOPICS, build).topics:
-            raise_refusal(result)
+            # A broker that had to ask its controller twice may find what it asked for done.
+            if result.error_code is not ErrorCode.topic_already_exists:
+                raise_refusal(result)
 
 
 def create_groups(bootstrap: str) -> None:
@@ -78,16 +99,18 @@ def large(browser: Any, axe: str, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.mark.parametrize(("path", "first"), [("/topics", "topic-00000"), ("/groups", "group-00000")])
 def test_lists_are_painted_in_time(large: Visitor, path: str, first: str, measured: Callable[[str], None]) -> None:
     """From the click to the first rows: once when nobody has looked for long, then again and again."""
-    times_s = []
+    times_s, worked_s = [], []
     for _ in range(ROUNDS):
-        began_s = time.monotonic()
+        began_s, used_s = time.monotonic(), processor_seconds()
         large.page.goto(large.address + path)
         large.row(first).wait_for()
         times_s.append(time.monotonic() - began_s)
+        worked_s.append(processor_seconds() - used_s)
+        time.sleep(PAUSE_S)
     name = path.strip("/")
-    measured(
-        f"console: {COUNT:,} {name}, first rows after {times_s[0]:.2f} s, then {statistics.median(times_s[1:]):.2f} s"
-    )
+    for what, found in (("after", times_s), ("with processor time of all, brokers and browser too, of", worked_s)):
+        later_s = statistics.median(found[1:])
+        measured(f"console: {COUNT:,} {name}, first rows {what} {found[0]:.2f} s, then {later_s:.2f} s")
     began_s = time.monotonic()
     large.fill(f"Search {name}", f"{COUNT - 1:05}")
     large.row(first.replace("00000", f"{COUNT - 1:05}")).wait_for()

@@ -58,6 +58,10 @@ def command(
             help="Where the schemas of Avro and Protobuf records are.",
         ),
     ] = None,
+    pipeline: Annotated[
+        list[Path] | None,
+        typer.Option("--pipeline", metavar="FILE", help="A pipeline of this machine, to be shown too; repeatable."),
+    ] = None,
     attached: Annotated[
         bool, typer.Option("--attached", hidden=True, help="Say `ready ADDRESS`, and end when standard input does.")
     ] = False,
@@ -75,7 +79,7 @@ def command(
     except ValueError as error:
         raise UserError(f"--bootstrap: {error}") from None
     named = {"--tls-certificate": tls_certificate, "--tls-key": tls_key, "--oidc-secret-file": oidc_secret_file}
-    for option, file in named.items():
+    for option, file in (*named.items(), *(("--pipeline", file) for file in pipeline or ())):
         if file is not None and not file.is_file():
             raise UserError(f"{option}: there is no file {str(file)!r}")
     oidc = None
@@ -101,6 +105,7 @@ def command(
             certificate=tls_certificate,
             private_key=tls_key,
             schema_registry=schema_registry,
+            pipelines=tuple(file.absolute() for file in pipeline or ()),
             is_attached=attached,
         )
     )

@@ -76,6 +76,15 @@ class Console:
             return None
         return next((one for one in ailing_of(sight).under_min_isr if one.topic == topic), None)
 
+    async def warm_up(self) -> None:
+        """The first look imports, connects and asks: better before somebody waits for it."""
+        self.watch.touch()
+        try:
+            await self.groups.get()
+        except EXPECTED:
+            # Whoever opens a page will be told.
+            return
+
     async def close(self) -> None:
         await self.watch.close()
         self.gateway.close()

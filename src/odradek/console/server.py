@@ -45,6 +45,8 @@ def serve(settings: Settings) -> None:
         reconnect_timeout=_AWAY_S,
         show_welcome_message=False,
     )
+    # Whoever opens the first page finds what was looked at while it was on its way.
+    pages.on_startup(console.warm_up)
     pages.on_shutdown(console.close)
     say(f"console: {scheme}://{address}/ for the cluster at {', '.join(map(str, settings.bootstrap))}")
     if settings.is_read_only:

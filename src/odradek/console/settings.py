@@ -34,6 +34,7 @@ class Settings:
     certificate: Path | None = None
     private_key: Path | None = None
     schema_registry: str | None = None
+    pipelines: tuple[Path, ...] = ()
     is_attached: bool = False
     """Somebody started it who hears from it on standard output, and whose end is the end of standard input."""
 

@@ -67,6 +67,13 @@ class Watch:
         await self._renewed.wait()
         return self.sight
 
+    async def first(self) -> None:
+        """Returns once there was a look, whatever came of it."""
+        self.touch()
+        if self.sight is None and self.failure is None:
+            self._renewed.clear()
+            await self._renewed.wait()
+
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -105,6 +112,8 @@ class Watch:
             sight = await self._gateway.ask(lambda cluster: look(cluster, before))
             self._pulse.follow({one: sight.members[one].address for one in sight.reachable & sight.members.keys()})
             self.sight, self.failure = replace(sight, lost_since_ms=dict(self._pulse.lost_since_ms)), None
+            # Pages can be drawn: what is dear comes later.
+            self._renewed.set()
             if time.monotonic() - self._details_at_s >= DETAILS_INTERVAL_S:
                 details = await self._gateway.ask(lambda cluster: look_closer(cluster, sight))
                 self.sight = with_details(self.sight, details)

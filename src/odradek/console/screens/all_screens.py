@@ -14,6 +14,7 @@ from odradek.console.screens.messages import add_messages
 from odradek.console.screens.moves import add_moves
 from odradek.console.screens.overview import add_overview
 from odradek.console.screens.partitions import add_partitions
+from odradek.console.screens.pipelines import add_pipelines
 from odradek.console.screens.quorum import add_quorum
 from odradek.console.screens.topic import add_topic
 from odradek.console.screens.topics import add_topics
@@ -35,4 +36,5 @@ def add_screens(console: Console) -> None:
     add_configs(console)
     add_partitions(console)
     add_moves(console)
+    add_pipelines(console)
     add_changes(console)

@@ -28,6 +28,7 @@ PLACES: Final = (
     ("Moves", "/moves"),
     ("Groups", "/groups"),
     ("Configs", "/configs"),
+    ("Pipelines", "/pipelines"),
     ("Changes", "/changes"),
 )
 _TOGGLE_THEME: Final = """
@@ -101,6 +102,11 @@ class Frame:
             if isawaitable(drawn):
                 await drawn
 
+    async def wait_for_look(self) -> None:
+        """Whoever sees nothing yet does not wait for the next tick on top."""
+        await self.console.watch.first()
+        await self.tick()
+
     def put_health(self) -> None:
         with ui.element("div").classes("o-health") as line:
             line.props["role"] = "status"
@@ -150,4 +156,6 @@ def framed(console: Console, request: Request, title: str) -> Iterator[Frame]:
         with top:
             frame.put_health()
         yield frame
+    if console.watch.sight is None:
+        ui.timer(0, frame.wait_for_look, once=True)
     ui.timer(TICK_S, frame.tick)

@@ -16,8 +16,9 @@ from odradek.console.screens.frame import Frame, framed
 from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, choice, text_field
 from odradek.console.shared import Shared
 
-# All groups are asked for what they have committed: not every second.
+# All groups are asked for what they have committed: not every second, and not before the page is there.
 LAGS_EVERY_S = 10.0
+LAGS_AFTER_S = 1.0
 
 _ORDERS = {Order.NAME: "Name", Order.SIZE: "Size", Order.PARTITIONS: "Partitions"}
 
@@ -55,7 +56,8 @@ class _Topics:
         self._pager = Pager(self._turn)
         self._remark = Text(classes="o-faint")
         frame.on_look(self._draw)
-        ui.timer(LAGS_EVERY_S, self._load_lags)
+        ui.timer(LAGS_AFTER_S, self._load_lags, once=True, immediate=False)
+        ui.timer(LAGS_EVERY_S, self._load_lags, immediate=False)
 
     async def _load_lags(self) -> None:
         found = await self._frame.ask(self._shared_lags.get(), is_repeated=True)

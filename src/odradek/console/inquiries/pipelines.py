@@ -1,0 +1,103 @@
+"""Pipelines of this machine, by their files: what each says of itself in its state directory, and whether it runs.
+
+`odradek.jobs` lies above this package and wants more than the console: it is imported when somebody looks.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from odradek.cli.errors import UserError
+from odradek.cli.job import jobs_module
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuerySeen:
+    name: str
+    records: int
+    records_per_second: float | None
+    lag: int
+    dead_letters: int
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSeen:
+    file: Path
+    name: str
+    state: str
+    is_running: bool
+    at_ms: int | None
+    queries: tuple[QuerySeen, ...]
+    problem: str | None
+    """Why it failed, or why nothing can be said of it."""
+
+
+def look_at_pipelines(files: Sequence[Path]) -> list[PipelineSeen]:
+    """Blocks: reads files. What is wrong with one is said of it, and of no other."""
+    return [_look_at(file) for file in files]
+
+
+def state_directory(file: Path) -> Path:
+    """Raises UserError if the file is no pipeline."""
+    found: Path = jobs_module("pipeline.definition").read_pipeline(file).state
+    return found
+
+
+def _look_at(file: Path) -> PipelineSeen:
+    try:
+        pipeline: Any = jobs_module("pipeline.definition").read_pipeline(file)
+        status: Any = jobs_module("pipeline.status").PipelineStatus.read(pipeline.state)
+        runs = bool(jobs_module("lock").is_held(pipeline.state / "lock"))
+    except UserError as error:
+        return _unreadable(file, str(error))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return _unreadable(file, f"its state cannot be read: {error}")
+    if status is None:
+        state = "starting" if runs else "never run"
+        return PipelineSeen(
+            file=file, name=pipeline.name, state=state, is_running=runs, at_ms=None, queries=(), problem=None
+        )
+    # Whoever was killed has not said so.
+    state = status.state if runs or status.state != "running" else "ended unasked"
+    return PipelineSeen(
+        file=file,
+        name=pipeline.name,
+        state="running" if runs else state,
+        is_running=runs,
+        at_ms=status.at_ms,
+        queries=tuple(
+            QuerySeen(
+                name=one.name,
+                records=one.records,
+                records_per_second=one.records_per_second,
+                lag=one.lag,
+                dead_letters=one.dead_letters,
+                seconds_left=one.seconds_left,
+            )
+            for one in status.queries
+        ),
+        problem=None if runs else status.failure,
+    )
+
+
+def _unreadable(file: Path, why: str) -> PipelineSeen:
+    return PipelineSeen(
+        file=file, name=file.name, state="not readable", is_running=False, at_ms=None, queries=(), problem=why
+    )
+
+
+def last_line(text: str) -> str:
+    """What a command said last, without the word before it: JSON that it printed is no sentence."""
+    lines = [line for line in text.splitlines() if line.strip() and not _is_json(line)]
+    return lines[-1].removeprefix("error: ") if lines else ""
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,65 @@
+"""Pipelines: whether each runs, and how far its queries are."""
+
+from collections.abc import Sequence
+
+from odradek.cli.times import format_span, format_time
+from odradek.console.inquiries.pipelines import PipelineSeen, QuerySeen
+from odradek.console.readings.table import Cell, Column, Row, Tone, inert
+
+START = "Start"
+STOP = "Stop"
+
+COLUMNS = (
+    Column("pipeline", "Pipeline"),
+    Column("state", "State"),
+    Column("query", "Query"),
+    Column("records", "Records", is_number=True),
+    Column("rate", "Records/s", is_number=True),
+    Column("lag", "Lag", is_number=True),
+    Column("left", "Caught up in", is_number=True),
+    Column("letters", "Dead letters", is_number=True),
+    Column("seen", "As of"),
+)
+
+_TONES = {
+    "running": Tone.GOOD,
+    "done": Tone.GOOD,
+    "failed": Tone.BAD,
+    "ended unasked": Tone.BAD,
+    "not readable": Tone.BAD,
+}
+
+
+def pipeline_rows(pipelines: Sequence[PipelineSeen]) -> list[Row]:
+    """One for each query; what can be done is said once for each pipeline."""
+    rows = []
+    for number, one in enumerate(pipelines):
+        queries: Sequence[QuerySeen | None] = one.queries or (None,)
+        for place, query in enumerate(queries):
+            actions = ((STOP if one.is_running else START),) if place == 0 and one.state != "not readable" else ()
+            rows.append(Row(f"{number}:{query.name if query else ''}", _cells(one, query), actions))
+    return rows
+
+
+def problem_sentences(pipelines: Sequence[PipelineSeen]) -> str:
+    return " ".join(f"{inert(one.name)}: {inert(one.problem)}." for one in pipelines if one.problem)
+
+
+def _cells(one: PipelineSeen, query: QuerySeen | None) -> dict[str, Cell | str]:
+    return {
+        "pipeline": inert(one.name),
+        "state": Cell(one.state, tone=_TONES.get(one.state)),
+        "query": inert(query.name) if query else "",
+        "records": f"{query.records:,}" if query else "",
+        "rate": f"{query.records_per_second:,.0f}" if query and query.records_per_second is not None else "",
+        "lag": f"{query.lag:,}" if query else "",
+        "left": _left(query),
+        "letters": Cell(f"{query.dead_letters:,}", tone=Tone.WARNING if query.dead_letters else None) if query else "",
+        "seen": "" if one.at_ms is None else format_time(one.at_ms),
+    }
+
+
+def _left(query: QuerySeen | None) -> str:
+    if query is None or query.seconds_left is None:
+        return ""
+    return format_span(int(query.seconds_left * 1000))

@@ -1,0 +1,109 @@
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from odradek.client.cluster import Cluster
+from odradek.console.actions import pipelines as actions
+from odradek.console.actions.action import Refused
+from odradek.console.actions.pipelines import StartPipeline, StopPipeline
+from odradek.console.inquiries.pipelines import look_at_pipelines
+from odradek.console.readings.pipelines import START, STOP, pipeline_rows, problem_sentences
+
+pytest.importorskip("yaml")
+pytest.importorskip("pyarrow")
+
+from odradek.jobs.lock import held
+from odradek.jobs.pipeline.status import PipelineStatus, QueryStatus
+
+NOBODY = cast(Cluster, object())
+FILE = """\
+name: shop
+sources: {orders: {topic: orders}}
+sinks: {copy: {from: orders, topic: copies}}
+state: state
+"""
+QUERY = QueryStatus(
+    name="<b>copy",
+    batch=3,
+    records=1234,
+    records_per_second=50.0,
+    dead_letters=2,
+    offsets={"orders": {"0": 10}},
+    ends={"orders": {"0": 110}},
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "shop.yaml").write_text(FILE)
+    (tmp_path / "state").mkdir()
+    return tmp_path / "shop.yaml"
+
+
+def rows(file: Path) -> list[tuple[str, ...]]:
+    shown = pipeline_rows(look_at_pipelines([file]))
+    return [
+        (*(row.text(name) for name in ("pipeline", "state", "query", "lag", "letters")), *row.actions) for row in shown
+    ]
+
+
+def test_a_pipeline_is_told_from_its_first_run_to_its_failure(file: Path) -> None:
+    state = file.parent / "state"
+    assert rows(file) == [("shop", "never run", "", "", "", START)]
+    with held(state / "lock", "held"):
+        assert rows(file) == [("shop", "starting", "", "", "", STOP)]
+        PipelineStatus(1, "running", 5, (QUERY, QUERY)).keep(state)
+        assert rows(file) == [
+            ("shop", "running", "<b>copy", "100", "2", STOP),
+            ("shop", "running", "<b>copy", "100", "2"),
+        ]
+    assert rows(file)[0][1] == "ended unasked"
+    PipelineStatus(1, "failed", 5, (QUERY,), "Spark\x07 said no").keep(state)
+    assert rows(file)[0][1:2] + rows(file)[0][-1:] == ("failed", START)
+    assert problem_sentences(look_at_pipelines([file])) == "shop: Spark\\x07 said no."
+
+
+def test_what_is_wrong_with_one_is_said_of_it(file: Path) -> None:
+    torn = file.with_name("torn.yaml")
+    torn.write_text("name: [")
+    (file.parent / "state" / "status.json").write_text("{")
+    first, second = look_at_pipelines([file, torn])
+    assert (first.state, second.state) == ("not readable", "not readable")
+    assert "its state cannot be read" in str(first.problem)
+    assert "is no YAML" in str(second.problem)
+    assert all(row.actions == () for row in pipeline_rows([first, second]))
+    with pytest.raises(Refused, match="is no YAML"):
+        StartPipeline(torn).preview(NOBODY)
+
+
+def command(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(actions, "_COMMAND", (sys.executable, "-c", program))
+
+
+def test_it_is_started_and_stopped_by_the_command_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "_REFUSAL_S", 2.0)
+    assert "odradek pipeline run" in StartPipeline(file).preview(NOBODY).sentence
+    command(monkeypatch, "import sys; sys.exit('{}\\nerror: there is no topic orders\\n')")
+    with pytest.raises(Refused, match=r"did not start: there is no topic orders\."):
+        StartPipeline(file).carry_out(NOBODY)
+    command(monkeypatch, "import sys; print(sys.argv)")
+    assert "is starting" in StartPipeline(file).carry_out(NOBODY)
+    assert "'run', " in (file.parent / "state" / "console-run.log").read_text()
+    command(monkeypatch, "import sys; sys.stderr.write('shop: stopped\\n')")
+    assert StopPipeline(file).carry_out(NOBODY) == "Shop: stopped."
+    command(monkeypatch, "import sys; sys.exit('error: process 7 still runs')")
+    with pytest.raises(Refused, match="was not stopped: process 7 still runs"):
+        StopPipeline(file).carry_out(NOBODY)
+
+
+def test_without_the_jobs_it_is_said_how_to_get_them(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        from odradek.cli.errors import UserError
+
+        raise UserError("yaml is not installed here: pip install 'odradek[jobs]'")
+
+    monkeypatch.setattr("odradek.console.inquiries.pipelines.jobs_module", missing)
+    (seen,) = look_at_pipelines([file])
+    assert "pip install 'odradek[jobs]'" in str(seen.problem)
