@@ -41,6 +41,7 @@ def test_options_that_do_not_work(cli: Cli, topic: str, table: Path) -> None:
     assert "--to 'soon'" in cli.mistake("job", "ingest", topic, str(table), "--to", "soon")
     assert "--from 'soon'" in cli.mistake("job", "ingest", topic, str(table), "--name", "b", "--from", "soon")
     assert "--name 'a/b'" in cli.mistake("job", "ingest", topic, str(table), "--name", "a/b")
+    assert "is no directory" in cli.mistake("job", "ingest", topic, "s3://bucket/table")
     assert "exclude each other" in cli.mistake("job", "ingest", topic, str(table), "--follow", "--to", "end")
 
 

@@ -62,6 +62,8 @@ def _run(
                 spark_session(name, master=spark.master, log_file=log_file, conf=spark.conf) as session,
                 progress_display(what, format) as show,
             ):
+                if format is OutputFormat.TABLE:
+                    show(progress)
                 progress = job.run(session, on_progress=show, should_stop=should_stop)
         interrupted = should_stop()
     finish(what, progress, format, interrupted=interrupted)

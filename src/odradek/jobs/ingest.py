@@ -163,6 +163,8 @@ class IngestJob:
                 "of them is an older copy; restore both of the same time"
             )
         self._reached = last.start
+        # What of it is gone meanwhile is said now.
+        self._range.next(last.start)
         return last
 
     # ---- a batch

@@ -23,6 +23,8 @@ from odradek.spark.topic_offsets import Positions
 
 DIRECTORY: Final = "_odradek"
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+# As s3://…, of which a path leaves one slash.
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 # Older plans are not looked at any more; some are kept for people.
 _PLANS_KEPT: Final = 100
 
@@ -43,6 +45,8 @@ def check_name(name: str) -> str:
 
 class JobState:
     def __init__(self, table: Path, name: str) -> None:
+        if _ADDRESS.match(str(table)):
+            raise UserError(f"{str(table)!r} is no directory: name one that this machine and all executors reach")
         self.directory: Final = table / DIRECTORY / check_name(name)
         self.letters: Final = self.directory / "letters"
         self._plans: Final = self.directory / "batches"

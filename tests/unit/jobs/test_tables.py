@@ -50,6 +50,8 @@ def test_sparks_log_is_as_spark_writes_it(tmp_path: Path) -> None:
     assert json.loads(lines[0])["path"] == (tmp_path / "0.parquet").as_uri()
     with pytest.raises(UserError, match="ends with batch 10, and this is batch 12"):
         table.commit("job", 12, [])
+    with pytest.raises(UserError, match="belongs to one job"):
+        table.check_new()
 
 
 def test_two_runs_of_one_batch_leave_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

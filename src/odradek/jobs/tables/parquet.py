@@ -40,6 +40,11 @@ class ParquetTable:
                 f"{str(self._directory)!r} holds Parquet files without Spark's log of them: they would vanish from "
                 "Spark's view; choose another directory"
             )
+        if self._entries():
+            raise UserError(
+                f"the table {str(self._directory)!r} is another job's, or the state of this one is gone: a Parquet "
+                "table belongs to one job; choose another directory"
+            )
         if (self._directory / "_delta_log").is_dir():
             raise UserError(f"{str(self._directory)!r} is a Delta table: choose --as delta, or another directory")
 
