@@ -13,6 +13,7 @@ from odradek.client.address import Address
 from odradek.client.connection import BuildRequest, Connection
 from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, UnknownTopic, Unreachable
 from odradek.client.layout import ClusterLayout, TopicLayout, layout_from
+from odradek.client.security import NOTHING, Security
 from odradek.protocol.schemas import Message, Schema
 
 T = TypeVar("T")
@@ -26,13 +27,23 @@ _LONGEST_PAUSE_S: Final = 0.5
 class Cluster:
     """Not for use by several threads: one request is under way at a time."""
 
-    def __init__(self, bootstrap: Sequence[Address], *, client_id: str = "odradek", timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        client_id: str = "odradek",
+        timeout_s: float = 10.0,
+        security: Security = NOTHING,
+        is_known: bool = False,
+    ) -> None:
+        """`is_known`: the addresses are right, and whoever does not answer there will."""
         self.bootstrap: Final = tuple(bootstrap)
         self.timeout_s: Final = timeout_s
         self._client_id: Final = client_id
+        self._security: Final = security
         self._connections: dict[Address, Connection] = {}
         self._layout: ClusterLayout | None = None
-        self._was_reached = False
+        self._was_reached = is_known
 
     def __enter__(self) -> "Cluster":
         return self
@@ -78,7 +89,7 @@ class Cluster:
         found = self._connections.get(address)
         if found is None:
             found = self._connections[address] = Connection(
-                address, client_id=self._client_id, timeout_s=self.timeout_s
+                address, client_id=self._client_id, timeout_s=self.timeout_s, security=self._security
             )
         return found
 

@@ -1,4 +1,4 @@
-"""One socket to one broker: version negotiation, then a request and its response at a time.
+"""One socket to one broker: TLS, version negotiation and SASL, then a request and its response at a time.
 
 Knows frames and headers; nothing of clusters, leaders or retries.
 """
@@ -15,12 +15,17 @@ from kio.schema.index import api_key_map, schema_name_map
 import odradek
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
-from odradek.client.errors import ConnectionFailed, NotSupportedByBroker
+from odradek.client.errors import ConnectionFailed, NotAuthenticated, NotSupportedByBroker
+from odradek.client.scram import ScramError
+from odradek.client.security import NOTHING, Sasl, Security, Tls
 from odradek.protocol.headers import API_VERSIONS_KEY, InvalidHeader, skip_tagged_fields
 from odradek.protocol.schemas import Message, Schema, SerialError, schema
 
 # A peer of another protocol makes a length of its first bytes ("HTTP" is 1.2 GB): far beyond what a fetch may bring.
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
+
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
 
 _REQUEST_PREFIX: Final = struct.Struct(">ihhih")
 _LENGTH_AND_CORRELATION: Final = struct.Struct(">ii")
@@ -31,14 +36,17 @@ BuildRequest = Callable[[Schema], Message]
 class Connection:
     """Opened with a deadline for connecting and negotiating; every exchange has its own."""
 
-    def __init__(self, address: Address, *, client_id: str, timeout_s: float) -> None:
+    def __init__(self, address: Address, *, client_id: str, timeout_s: float, security: Security = NOTHING) -> None:
         self.address: Final = address
         self._client_id: Final = client_id.encode()
         self._correlation_id = 0
         self._deadline = time.monotonic() + timeout_s
-        self._socket: Final = self._connect(timeout_s)
+        plain = self._connect(timeout_s)
+        self._socket: Final = plain if security.tls is None else self._encrypt(plain, security.tls)
         try:
             self._served: Final = self._negotiate()
+            if security.sasl is not None:
+                self._authenticate(security.sasl)
         except BaseException:
             self.close()
             raise
@@ -97,6 +105,46 @@ class Connection:
             raise ConnectionFailed(self.address, reason[:1].lower() + reason[1:]) from None
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connected
+
+    def _encrypt(self, plain: socket.socket, tls: Tls) -> socket.socket:
+        # Most do without, and start sooner.
+        import ssl
+
+        try:
+            return tls.context().wrap_socket(plain, server_hostname=self.address.host)
+        except ssl.SSLCertVerificationError as error:
+            plain.close()
+            raise NotAuthenticated(self.address, f"its certificate is not trusted ({error.verify_message})") from None
+        except ssl.SSLError as error:
+            plain.close()
+            raise NotAuthenticated(self.address, f"no TLS with it ({error.reason or error})") from None
+        except OSError as error:
+            plain.close()
+            raise ConnectionFailed(self.address, f"the connection broke ({error.strerror or error})") from None
+
+    def _authenticate(self, sasl: Sasl) -> None:
+        chosen = self.schema(SASL_HANDSHAKE)
+        request = chosen.new("SaslHandshakeRequest", mechanism=sasl.mechanism)
+        response = self._exchange_now(chosen, request)
+        if response.error_code is not ErrorCode.none:
+            offered = ", ".join(response.mechanisms) or "no mechanism"
+            raise NotAuthenticated(self.address, f"it does not offer {sasl.mechanism}, but {offered}")
+        chosen = self.schema(SASL_AUTHENTICATE)
+        exchange = sasl.exchange()
+        try:
+            message = exchange.next()
+            while message is not None:
+                response = self._exchange_now(chosen, chosen.new("SaslAuthenticateRequest", auth_bytes=message))
+                if response.error_code is not ErrorCode.none:
+                    raise NotAuthenticated(self.address, response.error_message or response.error_code.name.upper())
+                message = exchange.next(bytes(response.auth_bytes))
+        except ScramError as error:
+            raise NotAuthenticated(self.address, str(error)) from None
+
+    def _exchange_now(self, chosen: Schema, request: Message) -> Message:
+        """Within the deadline of connecting."""
+        self._send(chosen, request)
+        return self._parse(chosen, self._receive_frame())
 
     def _negotiate(self) -> dict[int, tuple[int, int]]:
         """Asks with the newest version; an older broker answers in version 0 with what it serves instead."""

@@ -27,6 +27,13 @@ class Unreachable(ClientError):
         self.failures = tuple(failures)
 
 
+class NotAuthenticated(ClientError):
+    """The broker does not know who this is, or is not who it says: asking again does not help."""
+
+    def __init__(self, address: Address, reason: str) -> None:
+        super().__init__(f"{address}: {reason}")
+
+
 class NotSupportedByBroker(ClientError):
     def __init__(self, address: Address, what: str) -> None:
         super().__init__(f"the broker at {address} does not serve {what}")

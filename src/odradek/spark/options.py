@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from odradek.base.ids import TopicPartition
+from odradek.client.security import NOTHING, Security
 from odradek.spark.errors import OptionError
 from odradek.spark.exactly_once.names import names_of
+from odradek.spark.security_options import security_options
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -53,6 +55,7 @@ class ClientOptions:
     bootstrap_servers: str
     client_id: str = "odradek-spark"
     timeout_s: float = _DEFAULT_TIMEOUT_S
+    security: Security = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +98,12 @@ def client_options(options: Mapping[str, str]) -> ClientOptions:
     for name, instead in _SET_BY_SPARK.items():
         if name in options:
             raise OptionError(f"option {name} is not supported: {instead}")
-    protocol = options.get("kafka.security.protocol", "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
-        raise OptionError(f"option kafka.security.protocol: {protocol} is not supported yet, only PLAINTEXT is")
     timeout_ms = _whole(options, "kafka.request.timeout.ms")
     return ClientOptions(
         bootstrap_servers=servers,
         client_id=options.get("kafka.client.id", "odradek-spark"),
         timeout_s=_DEFAULT_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000,
+        security=security_options(options),
     )
 
 

@@ -34,7 +34,7 @@ def read_task(options: ReadOptions, schema: StructType, task: InputPartition) ->
     from odradek.arrow.reading import record_batches
 
     offsets = task.offsets
-    with open_cluster(options.client) as cluster:
+    with open_cluster(options.client, is_known=True) as cluster:
 
         def on_loss(error: Exception, position: int) -> int:
             if options.fail_on_data_loss:

@@ -18,12 +18,19 @@ Partitions = dict[TopicPartition, str]
 """With the ids of their topics."""
 
 
-def open_cluster(options: ClientOptions) -> Cluster:
+def open_cluster(options: ClientOptions, *, is_known: bool = False) -> Cluster:
+    """`is_known`: somebody has reached it before, and it is worth waiting for."""
     try:
         addresses = parse_bootstrap(options.bootstrap_servers)
     except ValueError as error:
         raise OptionError(f"option kafka.bootstrap.servers: {error}") from None
-    return Cluster(addresses, client_id=options.client_id, timeout_s=options.timeout_s)
+    return Cluster(
+        addresses,
+        client_id=options.client_id,
+        timeout_s=options.timeout_s,
+        security=options.security,
+        is_known=is_known,
+    )
 
 
 class Topics:

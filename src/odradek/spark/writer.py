@@ -66,7 +66,7 @@ class TopicRows:
         self._compression = compression
 
     def write(self, batches: Iterator[Any]) -> WriterCommitMessage:
-        with open_cluster(self._client) as cluster:
+        with open_cluster(self._client, is_known=True) as cluster:
             self.send(cluster, batches)
         return WriterCommitMessage()
 

@@ -5,8 +5,17 @@ from typing import Any
 import pytest
 
 from odradek.base.ids import TopicPartition
+from odradek.client.security import Sasl, Tls
 from odradek.spark.errors import OptionError
-from odradek.spark.options import EARLIEST, LATEST, Bound, ReadOptions, read_options
+from odradek.spark.options import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    ReadOptions,
+    client_options,
+    exactly_once_options,
+    read_options,
+)
 from odradek.spark.row_schema import row_schema
 from odradek.spark.source import OdradekSource
 
@@ -61,7 +70,11 @@ def test_bounds() -> None:
         ({"maxoffsetspertrigger": "5", "minoffsetspertrigger": "6"}, "greater than"),
         ({"kafka.auto.offset.reset": "latest"}, "use startingOffsets"),
         ({"kafka.isolation.level": "serializable"}, "neither read_committed"),
-        ({"kafka.security.protocol": "SASL_SSL"}, "not supported yet"),
+        ({"kafka.security.protocol": "SASL"}, "is none of"),
+        ({"kafka.security.protocol": "SASL_SSL"}, "GSSAPI is not supported"),
+        ({"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}, "PlainLoginModule required"),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "a.jks"}, "is Java's own"),
+        ({"kafka.security.protocol": "SSL", "kafka.ssl.keystore.key": "…"}, "give both"),
         ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
         ({"maxtriggerdelay": "soon"}, "as in 15m"),
     ],
@@ -104,3 +117,30 @@ def test_rows_that_are_no_records(columns: str, said: str) -> None:
         schema = schema.add(*column.split(" "))
     with pytest.raises(OptionError, match=said):
         OdradekSource(dict(SERVERS)).writer(schema, False)
+
+
+def test_who_the_client_is() -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    options = {
+        "kafka.bootstrap.servers": "localhost:9092",
+        "kafka.security.protocol": "sasl_ssl",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": f'{module} required username=anna password="with \\" and; \\\\";',
+        "kafka.ssl.truststore.location": "authorities.pem",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.endpoint.identification.algorithm": "",
+    }
+    security = client_options(options).security
+    assert security.sasl == Sasl(mechanism="SCRAM-SHA-512", username="anna", password='with " and; \\')
+    assert security.tls == Tls(authorities_file="authorities.pem", checks_host=False)
+    assert "and;" not in repr(security)
+
+
+def test_a_sink_that_writes_exactly_once() -> None:
+    options = {"kafka.bootstrap.servers": "localhost:9092"}
+    assert exactly_once_options(options) is None
+    found = exactly_once_options(options | {"kafka.transactional.id": "totals", "decisiontopic": "here"})
+    assert found is not None and (found.sink, found.decision_topic, found.timeout_ms) == ("totals", "here", None)
+    for name in ("", "totals.task.1"):
+        with pytest.raises(OptionError, match="cannot be a sink's name"):
+            exactly_once_options(options | {"kafka.transactional.id": name})

@@ -59,7 +59,7 @@ class ExactlyOnceRows:
         return self.__dict__
 
     def _begin(self) -> BegunBatch:
-        with open_cluster(self._options.client) as cluster:
+        with open_cluster(self._options.client, is_known=True) as cluster:
             terms = replace(transaction_terms(cluster), in_two_phases=self._options.in_two_phases)
             if self._options.timeout_ms is not None:
                 terms = replace(terms, timeout_ms_max=self._options.timeout_ms)
@@ -76,7 +76,7 @@ class ExactlyOnceRows:
         query = context.getLocalProperty(_QUERY_PROPERTY) or _BATCH_JOBS
         first = next((one for one in batches if one.num_rows), None)
         steps = write_batch(begun.generation, batch, query, context.taskAttemptId(), has_rows=first is not None)
-        with open_cluster(self._options.client) as cluster:
+        with open_cluster(self._options.client, is_known=True) as cluster:
 
             def write_rows(member: Membership) -> None:
                 self._rows.send(cluster, chain((first,), batches), member)
@@ -94,7 +94,7 @@ class ExactlyOnceRows:
             return
         begun, reports = done[0].begun, [one.report for one in done]
         steps = commit(begun.generation, done[0].batch, reports, reuse_ids=begun.terms.epochs_rise)
-        with open_cluster(self._options.client) as cluster:
+        with open_cluster(self._options.client, is_known=True) as cluster:
             self._drive(cluster, begun.terms, steps)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -103,7 +103,7 @@ class ExactlyOnceRows:
         if not done:
             return
         begun, reports = done[0].begun, [one.report for one in done]
-        with open_cluster(self._options.client) as cluster:
+        with open_cluster(self._options.client, is_known=True) as cluster:
             self._drive(cluster, begun.terms, abort(begun.generation, done[0].batch, reports))
 
     def _drive(

@@ -1,0 +1,42 @@
+"""The example of RFC 7677, and servers that are not who they should be."""
+
+import pytest
+
+from odradek.client.scram import ScramClient, ScramError
+
+NONCE = "rOprNGfwEbeRWgbNEkqO"
+SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+
+
+def client() -> ScramClient:
+    return ScramClient("SCRAM-SHA-256", "user", "pencil", NONCE)
+
+
+def test_the_example_of_the_standard() -> None:
+    user = client()
+    assert user.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    assert user.final(SERVER_FIRST) == (
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    user.check(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+    with pytest.raises(ScramError, match="does not know the password"):
+        user.check(b"v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+    with pytest.raises(ScramError, match="invalid-proof"):
+        user.check(b"e=invalid-proof")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"hello", "is not SCRAM"),
+        (b"r=%b,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096" % NONCE.encode(), "somebody else's"),
+        (SERVER_FIRST.replace(b"4096", b"1"), "protect no password"),
+    ],
+)
+def test_answers_that_are_wrong(answer: bytes, said: str) -> None:
+    with pytest.raises(ScramError, match=said):
+        client().final(answer)
+
+
+def test_names_are_escaped() -> None:
+    assert ScramClient("SCRAM-SHA-512", "a,b=c", "", "x").first() == b"n,,n=a=2Cb=3Dc,r=x"

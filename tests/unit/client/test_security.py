@@ -1,0 +1,126 @@
+"""TLS and SASL: brokers that are trusted, and those that are not; users that are known, and those that are not."""
+
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.client.address import Address
+from odradek.client.cluster import Cluster
+from odradek.client.connection import SASL_AUTHENTICATE, SASL_HANDSHAKE, milliseconds
+from odradek.client.errors import NotAuthenticated
+from odradek.client.security import Sasl, Security, Tls
+from odradek.protocol.schemas import Message, Schema
+from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
+
+VERSIONS = {METADATA: (0, 13), SASL_HANDSHAKE: (0, 1), SASL_AUTHENTICATE: (0, 2)}
+ANNA = Sasl(mechanism="PLAIN", username="anna", password="secret")
+
+
+def handshake(request: Message, chosen: Schema) -> Message:
+    known = request.mechanism == "PLAIN"
+    code = ErrorCode.none if known else ErrorCode.unsupported_sasl_mechanism
+    return chosen.new("SaslHandshakeResponse", error_code=code, mechanisms=("PLAIN",))
+
+
+def authenticate(request: Message, chosen: Schema) -> Message:
+    known = bytes(request.auth_bytes) == b"\0anna\0secret"
+    return chosen.new(
+        "SaslAuthenticateResponse",
+        error_code=ErrorCode.none if known else ErrorCode.sasl_authentication_failed,
+        error_message=None if known else "who are you?",
+        auth_bytes=b"",
+        session_lifetime=milliseconds(0),
+    )
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker({SASL_HANDSHAKE: handshake, SASL_AUTHENTICATE: authenticate}, VERSIONS) as made:
+        made.answers[METADATA] = made.metadata({"orders": 1})
+        yield made
+
+
+def ask(address: Address, security: Security) -> Any:
+    with Cluster([address], security=security, timeout_s=5) as cluster:
+        return cluster.topics(["orders"])
+
+
+def test_a_user_is_known_or_not(broker: ScriptedBroker) -> None:
+    assert "orders" in ask(broker.address, Security(sasl=ANNA))
+    with pytest.raises(NotAuthenticated, match="who are you"):
+        ask(broker.address, Security(sasl=Sasl(mechanism="PLAIN", username="anna", password="guess")))
+    with pytest.raises(NotAuthenticated, match="does not offer SCRAM-SHA-256, but PLAIN"):
+        ask(broker.address, Security(sasl=Sasl(mechanism="SCRAM-SHA-256", username="anna", password="secret")))
+
+
+class TlsFront:
+    """Takes connections with TLS, and hands on what is said."""
+
+    def __init__(self, behind: Address, certificate: Path) -> None:
+        self._behind = behind
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._context.load_cert_chain(certificate)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = Address(*self._listener.getsockname())
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                plain, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(plain,), daemon=True).start()
+
+    def _serve(self, plain: socket.socket) -> None:
+        with (
+            suppress(OSError),
+            self._context.wrap_socket(plain, server_side=True) as front,
+            socket.create_connection(self._behind) as back,
+        ):
+            # Question and answer in turns, as this client has them.
+            while question := front.recv(65536):
+                back.sendall(question)
+                front.sendall(back.recv(65536))
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is needed to make a certificate")
+    directory = tmp_path_factory.mktemp("tls")
+    key, made, both = directory / "key.pem", directory / "certificate.pem", directory / "both.pem"
+    kind = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    name = "-subj /CN=broker -addext subjectAltName=IP:127.0.0.1"
+    command = ["openssl", "req", "-x509", *kind.split(), *name.split(), "-keyout", key, "-out", made]
+    subprocess.run(command, check=True, capture_output=True)
+    both.write_text(key.read_text() + made.read_text())
+    return both
+
+
+def test_a_broker_is_trusted_or_not(broker: ScriptedBroker, certificate: Path) -> None:
+    front = TlsFront(broker.address, certificate)
+    try:
+        text = certificate.read_text()
+        only_certificate = text[text.index("-----BEGIN CERTIFICATE") :]
+        for tls in (Tls(authorities_file=str(certificate)), Tls(authorities=only_certificate, own=text)):
+            assert "orders" in ask(front.address, Security(tls=tls, sasl=ANNA))
+        with pytest.raises(NotAuthenticated, match="is not trusted"):
+            ask(front.address, Security(tls=Tls()))
+    finally:
+        front.close()
+
+
+def test_secrets_are_not_shown() -> None:
+    assert "secret" not in repr(Security(sasl=ANNA, tls=Tls(own="secret", key_password="secret")))
