@@ -128,6 +128,7 @@ def read_all(
             results.append((target, FetchedPartition(target.key.partition, partition, aborted=())))
             continue
         revision += partition.revision
+        leader_epoch = partition.leader_epoch
         try:
             if needs_leader:
                 partition.check_leader(target.leader_epoch)
@@ -146,6 +147,9 @@ def read_all(
                 fetched = _told(partition, target, preferred_read_replica=nearer)
             if fetched is None:
                 return UNCACHED
+            if follows:
+                # A thread may have read what another leader put in the place of what was there.
+                partition.check_leader(leader_epoch)
             if is_throttled:
                 throttled_bytes += len(fetched.records)
         except KafkaError as error:

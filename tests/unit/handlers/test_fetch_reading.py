@@ -1,0 +1,69 @@
+"""What a thread reads for a follower, while the loop goes on."""
+
+import asyncio
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import ZERO_UUID
+from odradek.handlers.broker.fetch_reading import Reader, read_all, read_waiting
+from odradek.handlers.context import RequestContext
+from odradek.log.reading import LogRead
+from odradek.partition.partition import FollowerFetch, Partition
+from odradek.protocol.schemas import schema
+from odradek.records.batch import parse_batches
+from odradek.replication.follower import FollowerState
+from odradek.replication.leader import LeaderState
+from odradek.waiting.fetch_sessions import FetchContext, FetchTarget, PartitionKey
+from tests.record_batches import TestRecord, batch
+from tests.unit.handlers.fake_broker import NODE_ID, FakeBroker
+
+FETCH, VERSION = 1, 12
+FOLLOWER = FollowerFetch(2, 1)
+BY_FOLLOWER = Reader(
+    1 << 20, 1, 0.0, committed_only=False, follower=FOLLOWER, needs_leader=True, rack="", serves_consumers=False
+)
+
+
+def leading(epoch: int) -> LeaderState:
+    return LeaderState(
+        broker_id=NODE_ID,
+        leader_epoch=epoch,
+        partition_epoch=0,
+        replicas=(NODE_ID, 2, 3),
+        isr=(NODE_ID, 2, 3),
+        min_isr=1,
+        epoch_start_offset=0,
+        log_end_offset=0,
+        high_watermark=0,
+        lag_max_seconds=10.0,
+        brokers=lambda _: None,
+        now=0.0,
+    )
+
+
+def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeBroker) -> None:
+    """The follower would append it behind what the later leader has cut off, and nobody would ever see it."""
+    broker.add_topic("orders")
+    partition = broker.partition("orders", 0)
+    assert partition is not None
+    partition.become_leader(NODE_ID, 1, leading(1))
+    for value in (b"one", b"two", b"three"):
+        broker.append("orders", TestRecord(value))
+
+    async def another_leads() -> None:
+        following = FollowerState(leader_id=3, leader_epoch=2, high_watermark=0, backoff_max_seconds=1.0)
+        partition.become_follower(3, 2, following)
+        assert await partition.cut(2, 1, fully=False)
+        for offset in (1, 2):
+            data = batch(TestRecord(b"other"), base_offset=offset, leader_epoch=2)
+            assert await partition.replicate(2, data, parse_batches(data))
+
+    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
+        asyncio.run(another_leads())
+        return read_waiting(partition, offset, max_bytes, end, min_one)
+
+    target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 2, 1 << 20, 1, 1, 0, topic="orders")
+    fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
+    context = RequestContext(FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(FETCH, VERSION))
+    ((_, fetched),) = read_all(fetch, BY_FOLLOWER, context, broker, read).results
+    assert fetched.error is ErrorCode.fenced_leader_epoch
+    assert not fetched.records
