@@ -342,13 +342,13 @@ class ReplicaFetcher:
         match action:
             case Append(restart_at):
                 if restart_at is not None:
-                    await self._truncate(partition, following, epoch, TruncateFullyTo(restart_at))
+                    await self._truncate(partition, epoch, TruncateFullyTo(restart_at))
                 if not batches or await partition.replicate(epoch, records, batches):
                     if batches and self._is_throttled(partition):
                         self._throttle.count(len(records), self._clock.monotonic())
                     await self._appended(partition, following, epoch, answer)
             case TruncateTo() | TruncateFullyTo():
-                await self._truncate(partition, following, epoch, action)
+                await self._truncate(partition, epoch, action)
             case AskLeaderOffsets():
                 await self._ask_offsets(partition, following)
             case ReportFault():
@@ -362,16 +362,12 @@ class ReplicaFetcher:
         if progress.log_start_offset > partition.log.log_start_offset:
             await partition.exclusively(lambda: partition.log.advance_log_start(progress.log_start_offset))
 
-    async def _truncate(
-        self, partition: Partition, following: FollowerState, epoch: int, action: TruncateTo | TruncateFullyTo
-    ) -> None:
+    async def _truncate(self, partition: Partition, epoch: int, action: TruncateTo | TruncateFullyTo) -> None:
         if isinstance(action, TruncateTo) and action.loses_committed:
             logger.warning(
                 "%s is cut at %d, below its high watermark: an unclean election", partition.name, action.offset
             )
-        if await partition.cut(epoch, action.offset, fully=isinstance(action, TruncateFullyTo)):
-            following.truncated(partition.log)
-            partition.lower_high_watermark(following.high_watermark)
+        await partition.cut(epoch, action.offset, fully=isinstance(action, TruncateFullyTo))
 
     async def _ask_offsets(self, partition: Partition, following: FollowerState) -> None:
         epoch = following.leader_epoch
@@ -385,7 +381,7 @@ class ReplicaFetcher:
             return
         action = following.leader_offsets(partition.log, epoch, start_offset, end_offset, self._clock.monotonic())
         if isinstance(action, TruncateTo | TruncateFullyTo):
-            await self._truncate(partition, following, epoch, action)
+            await self._truncate(partition, epoch, action)
 
     async def _ask_offset(self, partition: Partition, leader_epoch: int, timestamp: int) -> int:
         def build(messages: Schema) -> Message:

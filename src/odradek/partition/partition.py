@@ -397,15 +397,19 @@ class Partition:
         def publish(is_cut: bool) -> None:
             if is_cut:
                 self._sync.cut(offset)
+                self._lower_high_watermark()
 
         return await self.exclusively(truncate, publish)
 
     def _follows_in(self, leader_epoch: int) -> bool:
         return self.following is not None and self.following.leader_epoch == leader_epoch and self.unavailable is None
 
-    def lower_high_watermark(self, offset: int) -> None:
-        """After a truncation: nothing is committed here beyond the log's end."""
-        self.high_watermark = min(self.high_watermark, offset)
+    def _lower_high_watermark(self) -> None:
+        """After a truncation: nothing is committed here beyond the log's end, whatever comes next."""
+        following = self.following
+        if following is not None:
+            following.truncated(self.log)
+            self.high_watermark = min(self.high_watermark, following.high_watermark)
 
     def when_committed(self, end_offset: int, leader_epoch: int, told: Callable[[ErrorCode], None]) -> None:
         """Calls `told` once everything below is committed that was appended in this epoch, which may be at once.

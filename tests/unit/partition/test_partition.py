@@ -10,6 +10,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
+from odradek.base.ports import Executor
 from odradek.config.topic_config import TopicConfig
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
@@ -35,7 +36,7 @@ class Inline:
 
 
 class Fixture:
-    def __init__(self, directory: Path, **config: str) -> None:
+    def __init__(self, directory: Path, executor: Executor | None = None, **config: str) -> None:
         self.failures: list[tuple[str, OSError]] = []
         log = PartitionLog.open(
             HostDisk(),
@@ -52,7 +53,7 @@ class Fixture:
             log_dir=str(directory),
             pace=AppendPace(),
             clock=SystemClock(),
-            executor=Inline(),
+            executor=executor or Inline(),
             disk_failed=lambda log_dir, error: self.failures.append((log_dir, error)),
         )
         self.partition.become_leader(1, 0)

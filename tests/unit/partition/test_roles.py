@@ -14,6 +14,7 @@ from odradek.records.record import Record
 from odradek.replication.follower import FetchAnswer, FollowerState
 from odradek.replication.leader import LeaderState
 from odradek.waiting.fetch_wait import FetchWait
+from tests.unit.handlers.fake_broker import InlineExecutor
 from tests.unit.partition.test_partition import Fixture
 
 
@@ -203,5 +204,30 @@ def test_who_waits_for_replicas_hears_when_they_have_it(tmp_path: Path) -> None:
         assert replication.fetched(2, -1, 2, 0, now=2.0)
         partition.take_high_watermark()
         assert await both is ErrorCode.none
+
+    asyncio.run(scenario())
+
+
+def test_what_was_cut_off_is_not_committed_for_whoever_leads_next(tmp_path: Path) -> None:
+    """The role may change before the follower that asked for the cut has its turn again."""
+
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path, executor=InlineExecutor())
+        partition = fixture.partition
+        for _ in range(3):
+            fixture.append()
+        state = FollowerState(leader_id=2, leader_epoch=1, high_watermark=3, backoff_max_seconds=1.0)
+        partition.become_follower(2, 1, state)
+        cut = asyncio.ensure_future(partition.cut(1, 1, fully=False))
+        change = asyncio.ensure_future(
+            partition.exclusively(
+                lambda: None, lambda _: partition.become_leader(1, 2, with_followers(fixture, 2, isr=(1, 2)))
+            )
+        )
+        assert await cut
+        await change
+        assert (partition.high_watermark, state.high_watermark) == (1, 1)
+        fixture.append()
+        assert partition.high_watermark == 1
 
     asyncio.run(scenario())
