@@ -7,13 +7,28 @@ from uuid import uuid4
 
 def write_whole(file: Path, text: str) -> None:
     """Replaces what was there."""
+    _draft(file, text).replace(file)
+    fsync_directory(file.parent)
+
+
+def write_new(file: Path, text: str) -> None:
+    """Raises FileExistsError if it is there already."""
+    draft = _draft(file, text)
+    try:
+        # Unlike a rename, it replaces nothing.
+        os.link(draft, file)
+    finally:
+        draft.unlink()
+    fsync_directory(file.parent)
+
+
+def _draft(file: Path, text: str) -> Path:
     draft = file.with_name(f".{file.name}.{uuid4()}.tmp")
     with draft.open("w") as output:
         output.write(text)
         output.flush()
         os.fsync(output.fileno())
-    draft.replace(file)
-    fsync_directory(file.parent)
+    return draft
 
 
 def fsync_directory(directory: Path) -> None:

@@ -5,7 +5,6 @@ records to their topic, then commits the files with the marker (job, batch). Wha
 again, with the same offsets: after a crash anywhere the same command goes on, and no row is there twice.
 """
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -184,12 +183,14 @@ class IngestJob:
 
     def _run_batch(self, spark: "SparkSession", plan: Plan) -> None:
         settings = self._settings
+        stale: list[str] = []
         for _ in range(_PASSES_MAX):
             reports = self._pass(spark, plan)
             found = new_columns(reports)
             columns = add_columns(self._columns, found)
             if columns == self._columns:
                 break
+            stale += [one.file for one in reports if one.file is not None]
             self._columns = columns
             self._state.keep_columns(columns)
         else:
@@ -204,7 +205,7 @@ class IngestJob:
         self._table.commit(settings.name, plan.batch, files)
         self._reached = plan.end
         self._pace.add(rows=sum(one.rows for one in reports), dead_letters=sum(one.bad for one in reports))
-        self._tidy(plan.batch, {one.name for one in files})
+        self._tidy(plan.batch, stale)
         self._mirror(plan.end)
 
     def _pass(self, spark: "SparkSession", plan: Plan) -> list[TaskReport]:
@@ -248,14 +249,14 @@ class IngestJob:
             origin={JOB: settings.name, TOPIC: settings.topic},
         )
 
-    def _tidy(self, batch: int, counted: set[str]) -> None:
-        """Removes what attempts at this batch have left that do not count."""
+    def _tidy(self, batch: int, stale: list[str]) -> None:
+        """Removes what passes of this run have left. Files of attempts that died stay, and count for nobody: whether
+        they do is the table's to say.
+        """
         for letters in self._state.letters.glob(f"part-{batch:010d}-*"):
             letters.unlink(missing_ok=True)
-        ours = re.compile(rf"part-{batch:010d}-[0-9a-f]{{32}}-{re.escape(self._settings.name)}\.parquet")
-        for file in self._settings.table.glob(f"part-{batch:010d}-*.parquet"):
-            if ours.fullmatch(file.name) and file.name not in counted:
-                file.unlink(missing_ok=True)
+        for name in stale:
+            (self._settings.table / name).unlink(missing_ok=True)
 
     def _mirror(self, reached: Positions) -> None:
         """Shows other tools how far the job is. It needs none of it."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from odradek.cli.errors import UserError
 from odradek.jobs.columns import columns_text, parse_columns
-from odradek.jobs.durable import write_whole
+from odradek.jobs.durable import write_new, write_whole
 from odradek.jobs.json_rows import NewFields
 from odradek.jobs.lock import held
 from odradek.spark.topic_offsets import Positions
@@ -120,7 +120,13 @@ class JobState:
 
     def keep_plan(self, plan: Plan) -> None:
         form = {"start": plan.start.to_json(), "end": plan.end.to_json(), "new_fields": plan.new_fields}
-        write_whole(self._file(plan.batch), json.dumps(form) + "\n")
+        try:
+            write_new(self._file(plan.batch), json.dumps(form) + "\n")
+        except FileExistsError:
+            raise UserError(
+                f"another run of job {self._name!r} has planned batch {plan.batch}: let one of them run; nothing was "
+                "written twice"
+            ) from None
         for number in self._numbers():
             if number <= plan.batch - _PLANS_KEPT:
                 self._file(number).unlink(missing_ok=True)

@@ -29,8 +29,11 @@ def test_a_batch_counts_once(tmp_path: Path, format: TableFormat) -> None:
     table.check_new()
     table.shape(SCHEMA)
     for batch in range(12):
-        table.commit("job", batch, [data_file(tmp_path, f"part {batch}.parquet", batch)])
-        table.commit("job", batch, [data_file(tmp_path, f"again-{batch}.parquet", batch)])
+        file = data_file(tmp_path, f"part {batch}.parquet", batch)
+        table.commit("job", batch, [file])
+        table.commit("job", batch, [file])
+        with pytest.raises(UserError, match="another run"):
+            table.commit("job", batch, [data_file(tmp_path, f"again-{batch}.parquet", batch)])
     assert open_table(format, tmp_path).last_batch("job") == 11
     assert sorted(map(os.path.basename, table.files())) == sorted(f"part {batch}.parquet" for batch in range(12))
     assert all(Path(one).is_file() for one in table.files())

@@ -80,7 +80,7 @@ class DeltaLakeTable:
             if table is None:
                 raise UserError(f"the table {str(self._directory)!r} is gone")
             if _marker(table, job) >= batch:
-                if conflict is not None and files and not self._has(files[0]):
+                if files and not self._has(files[0]):
                     raise taken_by_another(job, batch)
                 return
             try:

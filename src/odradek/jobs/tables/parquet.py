@@ -5,15 +5,13 @@ see the files of batches that failed, too. The marker is the log itself: one ent
 """
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
-from uuid import uuid4
 
 from odradek.cli.errors import UserError
-from odradek.jobs.durable import fsync_directory
+from odradek.jobs.durable import write_new
 from odradek.jobs.tables.table import NO_BATCH, DataFile, taken_by_another
 
 _LOG: Final = "_spark_metadata"
@@ -51,6 +49,8 @@ class ParquetTable:
     def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
         last = self.last_batch(job)
         if last >= batch:
+            if files and str((self._directory / files[0].name).absolute()) not in self.files():
+                raise taken_by_another(job, batch)
             return
         if last != batch - 1:
             raise UserError(f"the table {str(self._directory)!r} ends with batch {last}, and this is batch {batch}")
@@ -59,19 +59,10 @@ class ParquetTable:
         if (batch + 1) % _COMPACT_INTERVAL == 0:
             lines = [*self._lines(), *lines]
             name += _COMPACT
-        draft = self._log / f".{uuid4()}.tmp"
-        with draft.open("w") as output:
-            output.write("\n".join([_VERSION, *lines]))
-            output.flush()
-            os.fsync(output.fileno())
         try:
-            # Unlike a rename, it fails where there is an entry already.
-            os.link(draft, self._log / name)
+            write_new(self._log / name, "\n".join([_VERSION, *lines]))
         except FileExistsError:
             raise taken_by_another(job, batch) from None
-        finally:
-            draft.unlink()
-        fsync_directory(self._log)
 
     def files(self) -> list[str]:
         if not self._log.is_dir():

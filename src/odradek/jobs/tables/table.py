@@ -36,8 +36,9 @@ class Table(Protocol):
         """Creates the table, or adds the columns that it lacks. Raises UserError if others are of another type."""
 
     def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
-        """All files or none, once: a batch that counts already is left as it is. Raises UserError if another run
-        has committed this batch meanwhile."""
+        """All files or none, once. If this batch counts already it is with these files, or else another run has
+        committed it meanwhile, which raises UserError.
+        """
 
     def files(self) -> list[str]:
         """The paths of all files that count now."""
