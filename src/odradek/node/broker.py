@@ -265,7 +265,6 @@ class Broker:
                 await self._create_missing(some, are_new=are_new)
                 for name, _, state in some:
                     partition = self._partitions.get(name)
-                    # Without its disk it is nothing, whatever the image has yet to hear: neither leader nor follower.
                     if partition is not None and partition.unavailable is None:
                         await self._take_role(partition, state)
                         self._report_directory(partition, state)

@@ -53,7 +53,12 @@ class Roles:
         return self._proposals.counts
 
     def take(self, partition: Partition, state: PartitionImage) -> None:
-        """The role that the image gives the partition here, if it has another."""
+        """The role that the image gives the partition here, if it has another.
+
+        Without its disk it is nothing, whatever the image has yet to hear: neither leader nor follower.
+        """
+        if partition.unavailable is not None:
+            return
         if state.leader == self._node_id:
             self._lead(partition, state)
         elif state.leader < 0:
@@ -117,7 +122,8 @@ class Roles:
         else:
             following.follow(state.leader, state.leader_epoch)
         partition.become_follower(state.leader, state.leader_epoch, following)
-        self._fetchers.follow(partition, state.leader)
+        if partition.unavailable is None:
+            self._fetchers.follow(partition, state.leader)
 
     # As time goes by
 

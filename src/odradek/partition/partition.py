@@ -138,12 +138,10 @@ class Partition:
             self._sync_in_background(self.log.log_end_offset)
 
     def become_follower(self, leader_id: int, leader_epoch: int, following: FollowerState) -> None:
-        self._leave_leadership(leader_id, leader_epoch)
-        self.following = following
+        self._leave_leadership(leader_id, leader_epoch, following)
 
     def become_leaderless(self, leader_epoch: int) -> None:
-        self._leave_leadership(NO_LEADER, leader_epoch)
-        self.following = None
+        self._leave_leadership(NO_LEADER, leader_epoch, None)
 
     def count_messages(self) -> None:
         """Brings `traffic` up to date: a leader's log grows by nothing but what is written to it."""
@@ -152,13 +150,15 @@ class Partition:
             self.traffic.messages_in += end_offset - self._counted_to
             self._counted_to = end_offset
 
-    def _leave_leadership(self, leader_id: int, leader_epoch: int) -> None:
+    def _leave_leadership(self, leader_id: int, leader_epoch: int, following: FollowerState | None) -> None:
         self.count_messages()
         was_leader = self.is_leader
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.is_leader = False
         self.replication = None
+        # Before anybody is told: whoever then finds the disk broken takes all roles away.
+        self.following = following
         # Who reads from a follower has to hear of a new epoch too.
         self.tell_watchers(UNKNOWN_BYTES)
         if was_leader:
