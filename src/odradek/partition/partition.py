@@ -423,7 +423,11 @@ class Partition:
             told(ErrorCode.not_leader_or_follower)
         else:
             replication = self.replication
-            code = ErrorCode.none if replication is None else replication.acknowledgement(end_offset)
+            if replication is not None:
+                code = replication.acknowledgement(end_offset)
+            else:
+                # Alone it is committed as soon as it is written, or synced if that is asked for.
+                code = ErrorCode.none if self.high_watermark >= end_offset else None
             if code is not None:
                 told(code)
                 return

@@ -424,3 +424,17 @@ def test_a_machine_that_fails_when_it_is_loaded_is_not_served(
     with caplog.at_level(logging.ERROR):
         run(work())
     assert "its coordinator is not served" in caplog.text
+
+
+def test_alone_answers_wait_for_the_disk_where_the_topic_does(tmp_path: Path) -> None:
+    async def work() -> None:
+        broker = Broker(tmp_path, flush_messages=1)
+        broker.lead()
+        asked = broker.ask(Count("a"))
+        assert isinstance(asked, PendingAnswer)
+        assert asked.answer is None
+        assert await broker.answer(Ask("a")) == Answer(NONE, 1)
+        assert asked.answer == Answer(NONE, 1)
+        assert broker.log.recovery_point == 1
+
+    run(work())
