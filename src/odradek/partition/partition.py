@@ -533,9 +533,11 @@ class Partition:
         # With flush.messages=1 a record is readable only once it cannot be lost any more.
         if not self.is_leader:
             return
-        if self.replication is None:
+        replication = self.replication
+        if replication is None:
             self._advance_high_watermark(end_offset, UNKNOWN_BYTES)
-        elif self.log.config.flush_messages == 1:
+        elif end_offset > replication.log_end_offset:
+            # Whether or not the topic still asks for it: it did when this was written, and nobody else counts it.
             self._count_own(end_offset, self._clock.monotonic(), UNKNOWN_BYTES)
 
     async def settled(self) -> None:

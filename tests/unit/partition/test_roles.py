@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.topic_config import TopicConfig
 from odradek.partition.partition import FollowerFetch
 from odradek.records.batch import BatchHeader, parse_batches
 from odradek.records.builder import build_batch
@@ -229,5 +230,22 @@ def test_what_was_cut_off_is_not_committed_for_whoever_leads_next(tmp_path: Path
         assert (partition.high_watermark, state.high_watermark) == (1, 1)
         fixture.append()
         assert partition.high_watermark == 1
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_a_sync_hears_of_it_if_nobody_has_to_any_more(tmp_path: Path) -> None:
+    """The topic was told meanwhile not to sync every record."""
+
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path, flush_messages="1")
+        partition = fixture.partition
+        partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
+        fixture.append()
+        partition.sync_what_needs_it()
+        partition.follower_fetched(FollowerFetch(2, -1), 1, 0)
+        waiting = asyncio.ensure_future(partition.committed(1, 1))
+        partition.update_config(TopicConfig.resolve({"flush.messages": "1000"}))
+        assert await asyncio.wait_for(waiting, 1) is ErrorCode.none
 
     asyncio.run(scenario())
