@@ -1,10 +1,17 @@
+import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from tests.unit.handlers.fake_broker import DIRECTORY_IDS, NODE_ID, FakeBroker
+from odradek.handlers.apis import BROKER_APIS, load_handler
+from odradek.handlers.context import RequestContext
+from odradek.partition.partition import Partition
+from odradek.protocol.schemas import schema
+from tests import raw_wire
+from tests.unit.handlers.fake_broker import DIRECTORY_IDS, NODE_ID, FakeBroker, NotingMoves
 
 ALTER_REPLICA_LOG_DIRS = 34
 NAME = TopicPartition("t", 0)
@@ -124,3 +131,35 @@ def test_a_copy_that_cannot_be_created(filled: FakeBroker) -> None:
 
 def test_nothing_asked(broker: FakeBroker) -> None:
     assert move(broker) == {}
+
+
+class SlowlyEndedMoves(NotingMoves):
+    async def begin(self, partition: Partition, destination: str) -> None:
+        assert partition.name not in self.destinations, "two moves of one replica would write over each other"
+        await super().begin(partition, destination)
+
+    async def cancel(self, name: TopicPartition) -> None:
+        ended = self.destinations[name]
+        await asyncio.sleep(0)
+        if self.destinations.get(name) == ended:
+            del self.destinations[name]
+
+
+def test_two_who_end_the_same_move_do_not_both_begin_another(filled: FakeBroker) -> None:
+    _, second = filled.directories
+    filled.moves = SlowlyEndedMoves()
+    filled.moves.destinations[NAME] = "elsewhere"
+
+    async def ask_twice() -> list[Any]:
+        return await asyncio.gather(*(_alter(filled, second) for _ in range(2)))
+
+    assert [one.results[0].partitions[0].error_code for one in asyncio.run(ask_twice())] == [ErrorCode.none] * 2
+    assert filled.moves.destinations == {NAME: second}
+
+
+def _alter(broker: FakeBroker, directory: str) -> Any:
+    messages = schema(ALTER_REPLICA_LOG_DIRS, 2)
+    dirs = [{"path": directory, "topics": [{"name": NAME.topic, "partitions": [NAME.partition]}]}]
+    request = raw_wire.build(messages.request_type, {"dirs": dirs})
+    context = RequestContext(ALTER_REPLICA_LOG_DIRS, 2, "test", "PLAINTEXT", "127.0.0.1", messages)
+    return load_handler(BROKER_APIS[ALTER_REPLICA_LOG_DIRS]).handle(request, context, broker)

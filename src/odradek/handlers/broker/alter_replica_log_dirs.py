@@ -48,11 +48,10 @@ async def _alter(wanted: dict[TopicPartition, str], context: RequestContext, bro
 async def _move(name: TopicPartition, directory: str, broker: BrokerPort) -> ErrorCode:
     try:
         _check(name, directory, broker)
-        partition = find_partition(*name, broker)
-        destination = broker.moves.destination(name)
-        if destination is not None and destination != directory:
+        while (destination := broker.moves.destination(name)) not in (None, directory):
+            # Others may wait for the same, and have begun the next move when this goes on.
             await broker.moves.cancel(name)
-            destination = None
+        partition = find_partition(*name, broker)
         if destination is None and partition.log_dir != directory:
             if broker.log_dirs.offline:
                 # The partition might have a copy there already.
