@@ -5,8 +5,8 @@ starts no thread: what waits for a disk, waits in the caller's. Batches come che
 here looks at records, save in transaction markers. An OSError goes to the caller, and the log is then as before.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
@@ -29,6 +29,8 @@ from odradek.log.swaps import settle, swap_in
 from odradek.log.transaction_index import AbortedTransaction
 from odradek.log.verification import Verification
 from odradek.records.batch import BatchHeader, patch_offset_and_epoch
+
+T = TypeVar("T")
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 
@@ -299,10 +301,16 @@ class PartitionLog:
 
     def read(self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True) -> LogRead:
         """Whole batches from the one that holds `offset`, none at or above the end. May wait for the disk."""
+        return self._look(
+            lambda: self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=False),
+        )
+
+    def _look(self, look: Callable[[], T]) -> T:
+        """What a reader sees under whom files may be renamed."""
         while True:
             segments = self.segments
             try:
-                return self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=False)
+                return look()
             except FileNotFoundError:
                 if self._moved:
                     # The directory was renamed under this reader: the partition is deleted, or lives elsewhere.
@@ -347,15 +355,15 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
         """The first record whose timestamp is not below the one asked for."""
-        return reading.find_timestamp(self.segments, timestamp, self.log_start_offset)
+        return self._look(lambda: reading.find_timestamp(self.segments, timestamp, self.log_start_offset))
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
         """The first record that has the greatest timestamp of the log."""
-        return reading.find_max_timestamp(self.segments)
+        return self._look(lambda: reading.find_max_timestamp(self.segments))
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
         """Those that reach into [from, to), by the order of their markers."""
-        return reading.aborted_transactions(self.segments, from_offset, to_offset)
+        return self._look(lambda: reading.aborted_transactions(self.segments, from_offset, to_offset))
 
     @property
     def first_unstable_offset(self) -> int | None:

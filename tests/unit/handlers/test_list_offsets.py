@@ -1,6 +1,7 @@
 """Answers as Apache Kafka 4.3.1 gives them to the same requests."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
 
@@ -8,6 +9,7 @@ from odradek.base.errors import ErrorCode
 from tests.record_batches import TestRecord
 from tests.unit.handlers.fake_broker import FakeBroker, partition_image
 
+T = TypeVar("T")
 LIST_OFFSETS = 2
 START = 1_700_000_000_000
 NOTHING = (ErrorCode.none, -1, -1, -1)
@@ -228,3 +230,27 @@ def test_duplicates_are_refused_and_the_rest_answered(broker: FakeBroker) -> Non
 def test_every_version(filled: FakeBroker, version: int) -> None:
     expected_epoch = 0 if version >= 4 else -1
     assert ask(filled, START, version=version) == (ErrorCode.none, START, 0, expected_epoch)
+
+
+class DeletedBefore:
+    """The topic, and its files, are gone by the time that the search has its turn."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        broker = self._broker
+        partition = broker.partition("t", 0)
+        assert partition is not None
+        partition.withdraw(ErrorCode.unknown_topic_or_partition)
+        partition.log.release_files()
+        broker.log_dirs.delete(partition.log, 0)
+        broker.log_dirs.remove_deleted(2 * partition.log.config.file_delete_delay_ms)
+        return work()
+
+
+@pytest.mark.parametrize("timestamp", [START, -3])
+def test_files_that_went_with_their_topic_are_no_broken_disk(filled: FakeBroker, timestamp: int) -> None:
+    filled.executor = DeletedBefore(filled)
+    assert ask(filled, timestamp)[0] is ErrorCode.not_leader_or_follower
+    assert not filled.failed_log_dirs
