@@ -5,14 +5,14 @@ under a client's request.
 """
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from operator import methodcaller
+from typing import Final
 
 from odradek.log.log_dirs import DirFailure
+from odradek.log.partition_log import PartitionLog
 from odradek.node.broker import Broker
 from odradek.node.periodic import Periodic
 from odradek.partition.partition import Partition
-
-T = TypeVar("T")
 
 REMOVE_DELETED_INTERVAL_MS: Final = 1000
 RELEASE_IDLE_INTERVAL_MS: Final = 60_000
@@ -53,14 +53,8 @@ class Maintenance:
 
     async def enforce_retention(self) -> None:
         for partition in self._available():
-            now_ms = self._broker.clock.wall_ms()
-            log, high_watermark = partition.log, partition.high_watermark
-            await self._exclusively(
-                partition,
-                lambda log=log, high_watermark=high_watermark, now_ms=now_ms: log.delete_old_segments(  # type: ignore[misc]
-                    now_ms, high_watermark
-                ),
-            )
+            now_ms, high_watermark = self._broker.clock.wall_ms(), partition.high_watermark
+            await self._exclusively(partition, methodcaller("delete_old_segments", now_ms, high_watermark))
 
     async def shrink_in_sync(self) -> None:
         self._broker.shrink_in_sync()
@@ -87,7 +81,7 @@ class Maintenance:
     async def expire_producers(self) -> None:
         now_ms = self._broker.clock.wall_ms()
         for partition in self._available():
-            await self._exclusively(partition, lambda log=partition.log: log.producers.expire(now_ms))  # type: ignore[misc]
+            await self._exclusively(partition, lambda log: log.producers.expire(now_ms))
 
     async def remove_deleted(self) -> None:
         now_ms = self._broker.clock.wall_ms()
@@ -99,9 +93,14 @@ class Maintenance:
     def _available(self) -> list[Partition]:
         return [one for one in self._broker.partitions().values() if one.unavailable is None]
 
-    async def _exclusively(self, partition: Partition, work: Callable[[], T]) -> None:
+    async def _exclusively(self, partition: Partition, work: Callable[[PartitionLog], object]) -> None:
+        def unless_it_is_gone() -> None:
+            """With its files, or to another log dir: it may have waited for its turn."""
+            if partition.unavailable is None:
+                work(partition.log)
+
         try:
-            await partition.exclusively(work)
+            await partition.exclusively(unless_it_is_gone)
         except OSError as error:
             self._broker.fail_log_dir(partition.log_dir, error)
 
