@@ -154,6 +154,9 @@ class MetadataLoader:
             self._failed(error)
         finally:
             self._loading = None
+        if self._loaded is not None:
+            # It came before this was heard.
+            self._begin()
 
     async def _let_join(self, subscriber: Subscriber, since: ClusterImage, joined: asyncio.Future[None]) -> None:
         if since is not self._image:
