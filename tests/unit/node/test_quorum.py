@@ -2,6 +2,7 @@ import asyncio
 import errno
 import shutil
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,12 +12,16 @@ from odradek.metadata.apply import ImageDelta
 from odradek.metadata.batches import build_metadata_batch
 from odradek.metadata.image import ClusterImage
 from odradek.metadata.records import BeginTransactionRecord, FeatureLevelRecord
+from odradek.metadata.snapshot import parse_file_name
+from odradek.node.quorum import wire
 from odradek.node.quorum.quorum import Quorum, QuorumError
 from odradek.node.quorum.store import QuorumStore
 from odradek.protocol.schemas import schema
 from odradek.raft.batch import Batch
+from odradek.raft.messages import FetchRequest, FetchSnapshotRequest
+from odradek.raft.voter_set import ReplicaKey
 
-from .quorum_host import Host, create_topics, register
+from .quorum_host import CLUSTER_ID, Host, create_topics, register
 
 
 @pytest.fixture(params=[True, False], ids=["standalone", "fixed voters"])
@@ -311,3 +316,92 @@ def test_the_quorums_version_can_be_raised(tmp_path: Path) -> None:
 
     host.run(scenario)
     assert host.run(_image_of).features.kraft_version == 1
+
+
+class TestABrokenDisk:
+    """Whoever waits is told, and the node can be stopped."""
+
+    def test_while_records_are_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        host = Host(tmp_path)
+
+        async def scenario(quorum: Quorum) -> None:
+            await register(quorum, host.directory_id)
+            monkeypatch.setattr(QuorumStore, "append", broken)
+            answer = await asyncio.wait_for(create_topics(quorum, "a"), 2)
+            assert answer.topics[0].error_code is ErrorCode.kafka_storage_error
+            assert quorum.failed.result().errno == errno.EIO
+            await asyncio.wait_for(quorum.stop(), 2)
+
+        host.run(scenario)
+
+    def test_while_old_records_are_removed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def scenario(quorum: Quorum) -> None:
+            monkeypatch.setattr(QuorumStore, "clean", broken)
+            await asyncio.wait_for(quorum.maintain(), 2)
+            assert quorum.failed.result().errno == errno.EIO
+            await asyncio.wait_for(quorum.stop(), 2)
+
+        Host(tmp_path).run(scenario)
+
+    def test_while_records_are_read_for_another_node(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def scenario(quorum: Quorum) -> None:
+            monkeypatch.setattr(QuorumStore, "read_cached", broken)
+            await asyncio.wait([asyncio.ensure_future(_ask(quorum, wire.FETCH, _fetch(quorum)))], timeout=2)
+            assert quorum.failed.result().errno == errno.EIO
+            await asyncio.wait_for(quorum.stop(), 2)
+
+        Host(tmp_path).run(scenario)
+
+
+def test_a_snapshot_that_is_removed_while_it_is_asked_for(tmp_path: Path) -> None:
+    host = Host(tmp_path, metadata_log_max_snapshot_interval_ms="1000")
+    forgetful = Host(tmp_path, metadata_max_retention_ms="10").config
+
+    async def scenario(quorum: Quorum) -> None:
+        await register(quorum, host.directory_id)
+        for number in range(2):
+            await create_topics(quorum, f"topic-{number}")
+            host.clock.now_ms += 1001
+            await quorum.maintain()
+        snapshots = sorted(filter(None, (parse_file_name(file.name) for file in host.metadata.iterdir())))
+        removed = next(one for one in snapshots if one.end_offset > 0)
+        request = FetchSnapshotRequest(
+            cluster_id=CLUSTER_ID,
+            replica=ReplicaKey(2, None),
+            current_leader_epoch=quorum.driver.epoch,
+            snapshot_id=removed,
+            position=0,
+            max_bytes=1000,
+        )
+        cleaning = asyncio.ensure_future(quorum.driver.clean(forgetful, host.clock.now_ms + 100_000))
+        answer = await asyncio.wait_for(_ask(quorum, wire.FETCH_SNAPSHOT, request), 2)
+        await cleaning
+        assert not (host.metadata / removed.file_name).exists()
+        response = wire.read_response(wire.FETCH_SNAPSHOT, answer, listener_name="CONTROLLER")
+        assert response.error is ErrorCode.snapshot_not_found
+        assert not quorum.failed.done()
+        await quorum.stop()
+
+    host.run(scenario)
+
+
+def broken(*_: object) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def _fetch(quorum: Quorum) -> FetchRequest:
+    return FetchRequest(
+        cluster_id=CLUSTER_ID,
+        replica=ReplicaKey(2, None),
+        current_leader_epoch=quorum.driver.epoch,
+        last_fetched_epoch=0,
+        fetch_offset=0,
+        max_wait_ms=0,
+        max_bytes=1000,
+        high_watermark=0,
+    )
+
+
+async def _ask(quorum: Quorum, api_key: int, message: Any) -> Any:
+    version = wire.HIGHEST[api_key]
+    return await quorum.answer(api_key, version, wire.write_request(schema(api_key, version), message), "CONTROLLER")

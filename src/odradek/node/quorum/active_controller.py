@@ -176,6 +176,9 @@ class ActiveController:
     async def _committed(self, offset: int) -> None:
         """Raises KafkaError if this node ceases to lead before it is known."""
         if offset >= self._committed_end:
+            if self._controller is None:
+                # The append has ended it, and everybody was told who waited then.
+                raise self._refusal()
             committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._pending.append((offset, committed))
             await committed

@@ -268,7 +268,13 @@ class QuorumDriver:
         """Everything up to the first that has to wait for the disk."""
         while self._waiting and not self._is_over:
             effect = self._waiting.popleft()
-            if not self._do(effect):
+            try:
+                is_done = self._do(effect)
+            except OSError as error:
+                # Not to be heard by whoever happens to be here: a node that asks for something, or this one's timer.
+                self._fail(error)
+                break
+            if not is_done:
                 self._carrying = asyncio.ensure_future(self._carry_out(effect))
                 return
         self._is_carrying_out = False
@@ -294,11 +300,7 @@ class QuorumDriver:
             case do.Respond(request_id, message):
                 self._respond(request_id, message)
             case do.Append(change, batches):
-                try:
-                    self._store.append(batches, self._clock.wall_ms())
-                except OSError as error:
-                    self._fail(error)
-                    return True
+                self._store.append(batches, self._clock.wall_ms())
                 self._appended_change = change
                 self._flush()
             case do.RespondWithRecords(request_id, message, start_offset, end_offset, max_bytes):
@@ -354,10 +356,13 @@ class QuorumDriver:
             case do.LoadSnapshot(change, snapshot_id):
                 await self._load_snapshot(change, snapshot_id)
             case _Clean(config, now_ms, done):
-                cleaned_up_to = await run(lambda: store.clean(config, now_ms), lane=LANE)
-                if cleaned_up_to is not None:
-                    self.step(hear.LogStartAdvanced(cleaned_up_to))
-                done.set_result(None)
+                try:
+                    cleaned_up_to = await run(lambda: store.clean(config, now_ms), lane=LANE)
+                    if cleaned_up_to is not None:
+                        self.step(hear.LogStartAdvanced(cleaned_up_to))
+                finally:
+                    # Whatever became of it: its failure is this replica's, and somebody waits.
+                    done.set_result(None)
 
     # The log
 
@@ -413,8 +418,13 @@ class QuorumDriver:
         store, snapshot_id, position = self._store, message.snapshot_id, message.position
         if request_id not in self._answers or snapshot_id is None:
             return
-        data = await self._executor.run(lambda: store.read_snapshot(snapshot_id, position, max_bytes), lane=LANE)
-        self._respond(request_id, replace(message, data=data))
+        try:
+            data = await self._executor.run(lambda: store.read_snapshot(snapshot_id, position, max_bytes), lane=LANE)
+        except FileNotFoundError:
+            # Cleaned since it was decided to send it: the next Fetch is told of another.
+            self._respond(request_id, replace(message, error=ErrorCode.snapshot_not_found))
+        else:
+            self._respond(request_id, replace(message, data=data))
 
     # Time
 
