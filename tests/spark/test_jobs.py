@@ -33,7 +33,7 @@ from odradek.jobs.tables.table import TableFormat, open_table
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

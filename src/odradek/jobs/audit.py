@@ -103,7 +103,7 @@ class TableAudit:
             "xor",
         ).cache()
         try:
-            return self._findings(judged, self._removed(rows, spark))
+            return self._findings(judged, self._removed(spark))
         finally:
             judged.unpersist()
 
@@ -163,7 +163,7 @@ class TableAudit:
                 named.setdefault(partition, {}).setdefault(fault, []).append(row.offset)
         return Findings(partitions=tuple(partitions), named=named, removed_rows=removed)
 
-    def _removed(self, rows: "DataFrame", spark: "SparkSession") -> int:
+    def _removed(self, spark: "SparkSession") -> int:
         files = self._files(spark)
         if files is None or all(offset == 0 for _, offset in self._start.partitions()):
             return 0

@@ -8,7 +8,7 @@ from odradek.cli.terminal import say
 from odradek.client.cluster import Cluster
 from odradek.jobs.commands import INTERRUPTED, SparkSettings, passing_session
 from odradek.jobs.interruption import stop_requests
-from odradek.jobs.lock import held, is_held
+from odradek.jobs.lock import held, holder
 from odradek.jobs.pipeline.definition import Pipeline
 from odradek.jobs.pipeline.display import pipeline_display, show_status
 from odradek.jobs.pipeline.example import example
@@ -60,7 +60,7 @@ def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: Outp
 
 def status(pipeline: Pipeline, format: OutputFormat) -> int:
     """0: it runs, or has done its work. 1: it does not run, and did not end well."""
-    found, runs = PipelineStatus.read(pipeline.state), is_held(lock_file(pipeline))
+    found, runs = PipelineStatus.read(pipeline.state), holder(lock_file(pipeline)) is not None
     show_status(pipeline.name, found, runs=runs, format=format)
     return 0 if runs or (found is not None and found.state in ("done", "stopped")) else 1
 

@@ -12,7 +12,7 @@ from odradek.cli.errors import UserError, explain_unknown_topic
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownTopic
 from odradek.jobs.durable import write_whole
-from odradek.jobs.lock import is_held
+from odradek.jobs.lock import holder
 from odradek.jobs.pipeline.definition import Pipeline
 from odradek.jobs.pipeline.queries import PipelineQueries
 from odradek.jobs.pipeline.status import PipelineStatus, QueryWatch
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_S: Final = 0.5
+# How old a status may be while nothing happens.
+_KEEP_S: Final = 5.0
 # A batch that takes longer is cut off: it is done again the next time.
 _BATCH_S_MAX: Final = 60.0
 
@@ -77,14 +79,18 @@ def run_pipeline(
 
     failure: str | None = "it was cut off"
     state = "failed"
+    kept_at = float("-inf")
     try:
         for name, query in PipelineQueries(spark, pipeline).start():
             queries[name], watches[name] = query, QueryWatch(name)
         while True:
             active = any(query.isActive for query in queries.values())
-            if _look(queries, watches):
+            news = _look(queries, watches)
+            if news:
                 on_status(status("running"))
-            status("running").keep(pipeline.state)
+            if news or time.monotonic() > kept_at + _KEEP_S:
+                status("running").keep(pipeline.state)
+                kept_at = time.monotonic()
             _raise_failure(queries)
             if not active or should_stop():
                 break
@@ -124,13 +130,13 @@ def _stop(queries: "Mapping[str, StreamingQuery]", *, wait: bool) -> None:
 
 def stop_pipeline(pipeline: Pipeline, timeout_s: float) -> bool:
     """False: it does not run. Raises UserError if it goes on running."""
-    status = PipelineStatus.read(pipeline.state)
-    if not is_held(lock_file(pipeline)) or status is None:
+    running = holder(lock_file(pipeline))
+    if running is None:
         return False
-    os.kill(status.pid, signal.SIGTERM)
+    os.kill(running, signal.SIGTERM)
     until = time.monotonic() + timeout_s
-    while is_held(lock_file(pipeline)):
+    while holder(lock_file(pipeline)) == running:
         if time.monotonic() > until:
-            raise UserError(f"process {status.pid} still runs after {timeout_s:.0f} s: it may be in a long batch")
+            raise UserError(f"process {running} still runs after {timeout_s:.0f} s: it may be in a long batch")
         time.sleep(_LOOK_S / 10)
     return True
