@@ -22,6 +22,7 @@ from odradek.sim.checkers.replicas import (
     UNCLEAN_IS_OUT,
     WHO_IS_IN_SYNC,
     WHO_MAY_LEAD,
+    Leaderships,
     check_deleted,
     check_replicas,
     check_same_prefix,
@@ -257,13 +258,17 @@ def test_what_was_read_stays_and_what_was_deleted_does_not() -> None:
     assert len(list(check_read_stays(ORDERS, reads, {0: b"a"}))) == 1
     assert not list(check_read_stays(ORDERS, reads, {1: b"b"}, start_offset=1))
     deletion = Deletion(partition=ORDERS, offset=1, ended=0.5, leader_epoch=0)
-    assert len(list(check_deleted([deletion], reads, []))) == 1
+    together = Leaderships()
+    assert len(list(check_deleted([deletion], reads, [], together))) == 1
     died = [UncleanEnd(broker_id, 0.6, END) for broker_id in (1, 2)]
-    assert len(list(check_deleted([deletion], reads, died[:1]))) == 1
-    assert not list(check_deleted([deletion], reads, died))
+    assert len(list(check_deleted([deletion], reads, died[:1], together))) == 1
+    assert not list(check_deleted([deletion], reads, died, together))
+    alone = Leaderships(alone=frozenset({(ORDERS, 0)}))
+    assert len(list(check_deleted([deletion], reads, [], alone))) == 1
+    assert not list(check_deleted([deletion], reads, died[:1], alone))
     later = [read(1, 2, epoch=2, records=((0, b"a"), (1, b"b")))]
-    assert not list(check_deleted([deletion], later, [], {ORDERS: [2]}))
-    assert len(list(check_deleted([deletion], later, [], {ORDERS: [0, 3]}))) == 1
+    assert not list(check_deleted([deletion], later, [], Leaderships({ORDERS: [2]})))
+    assert len(list(check_deleted([deletion], later, [], Leaderships({ORDERS: [0, 3]})))) == 1
     deletion.leader_epoch = 1
-    assert not list(check_deleted([deletion], reads, []))
-    assert not list(check_deleted([Deletion(partition=ORDERS, offset=1)], reads, []))
+    assert not list(check_deleted([deletion], reads, [], together))
+    assert not list(check_deleted([Deletion(partition=ORDERS, offset=1)], reads, [], together))

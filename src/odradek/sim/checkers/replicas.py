@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from math import inf
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 from odradek.base.ids import NO_LEADER, TopicPartition
@@ -41,9 +41,7 @@ def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation
     yield from check_lives(history.metadata, history.in_sync_changes, seconds)
     yield from check_copies(history, states, seen.sends)
     yield from check_stands_still(history.metadata, history.in_sync_changes, seen)
-    yield from check_deleted(
-        seen.deletions, seen.reads, history.unclean_ends, _epochs_of_eligible_leaders(history.metadata)
-    )
+    yield from check_deleted(seen.deletions, seen.reads, history.unclean_ends, Leaderships.of(history.metadata))
 
 
 # ---- the metadata log
@@ -241,24 +239,51 @@ def _shortages(records: Sequence[CommittedRecord]) -> dict[_Epoch, _Shortage]:
 # ---- deletions
 
 
+class Leaderships(NamedTuple):
+    """Epochs of partitions' leaders: what they may not have heard of, or may forget."""
+
+    of_eligible: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({})
+    """Of leaders that were not in sync when they were elected."""
+    alone: frozenset[_Epoch] = frozenset()
+    """In which the leader was the only one in sync, at least for a while."""
+
+    @classmethod
+    def of(cls, records: Sequence[CommittedRecord]) -> Self:
+        model = ClusterModel()
+        of_eligible: dict[TopicPartition, list[int]] = defaultdict(list)
+        alone: set[_Epoch] = set()
+        for one in records:
+            former = dict(model.partitions)
+            changed = model.take(one)
+            if changed is None or changed not in model.partitions:
+                continue
+            before, after = former.get(changed), model.partitions[changed]
+            if before is not None and after.leader_epoch != before.leader_epoch and after.leader in before.elr:
+                of_eligible[model.name(changed)].append(after.leader_epoch)
+            if len(after.isr) == 1:
+                alone.add((model.name(changed), after.leader_epoch))
+        return cls(of_eligible, frozenset(alone))
+
+
 def check_deleted(
     deletions: Sequence[Deletion],
     reads: Sequence[Read],
     unclean_ends: Sequence[UncleanEnd],
-    eligible: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({}),
+    leaderships: Leaderships,
 ) -> Iterator[Violation]:
     """What was deleted stays so; a leader that was deposed before may not have heard of it. Where a log starts is
-    written down now and then only: brokers that die one after the other may forget it. Nor are those waited for who
-    are away, as in Kafka: whoever of them is elected for being eligible has every record, those that are deleted too.
-
-    `eligible`: the epochs of leaders that were not in sync when they were elected."""
+    written down now and then only: brokers that die one after the other may forget it, and so may one that was alone.
+    Nor are those waited for who are away, as in Kafka: whoever of them is elected for being eligible has every record,
+    those that are deleted too.
+    """
     for one in deletions:
         if one.ended is None:
             continue
         died = [end for end in unclean_ends if end.seconds >= one.ended]
-        forgotten_at = died[1].seconds if len(died) > 1 else inf
+        knew_count = 1 if (one.partition, one.leader_epoch) in leaderships.alone else 2
+        forgotten_at = died[knew_count - 1].seconds if len(died) >= knew_count else inf
         forgotten_in = min(
-            (epoch for epoch in eligible.get(one.partition, ()) if epoch > one.leader_epoch), default=inf
+            (epoch for epoch in leaderships.of_eligible.get(one.partition, ()) if epoch > one.leader_epoch), default=inf
         )
         for read in reads:
             is_later = one.ended < read.began < forgotten_at and one.leader_epoch <= read.leader_epoch < forgotten_in
@@ -266,19 +291,6 @@ def check_deleted(
                 what = f"{one.partition} {read.asked_offset}: {read.reader} reads what was deleted below {one.offset}"
                 yield Violation(STAYS_DELETED, what, read.ended)
                 return
-
-
-def _epochs_of_eligible_leaders(records: Sequence[CommittedRecord]) -> dict[TopicPartition, list[int]]:
-    model = ClusterModel()
-    found: dict[TopicPartition, list[int]] = defaultdict(list)
-    for one in records:
-        former = dict(model.partitions)
-        changed = model.take(one)
-        if changed in former:
-            before, after = former[changed], model.partitions[changed]
-            if after.leader_epoch != before.leader_epoch and after.leader in before.elr:
-                found[model.name(changed)].append(after.leader_epoch)
-    return found
 
 
 # ---- disks
