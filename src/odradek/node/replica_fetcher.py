@@ -187,17 +187,37 @@ class ReplicaFetcher:
         return self._throttle.is_exceeded(now)
 
     async def _sync_what_must_be(self) -> None:
-        """Asking acknowledges: where a topic syncs before that, so does this."""
-        touched = [partition for key in self._touched if (partition := self._partitions.get(key)) is not None]
-        unsynced = [partition for partition in touched if partition.needs_sync() and partition.unavailable is None]
-        if not unsynced:
-            return
-        results = await asyncio.gather(*(one.flush() for one in unsynced), return_exceptions=True)
-        for partition, result in zip(unsynced, results, strict=True):
-            if isinstance(result, OSError):
-                self._disk_failed(partition.log_dir, result)
-            elif isinstance(result, BaseException):
-                raise result
+        """Asking acknowledges: where a topic syncs before that, so does this. Others may join meanwhile."""
+        synced: set[Partition] = set()
+        while unsynced := [one for one in self._unsynced() if one not in synced]:
+            synced.update(unsynced)
+            results = await asyncio.gather(*(one.flush() for one in unsynced), return_exceptions=True)
+            for partition, result in zip(unsynced, results, strict=True):
+                if isinstance(result, OSError):
+                    self._disk_failed(partition.log_dir, result)
+                    self._put_off(partition, f"it cannot be synced: {result}")
+                elif isinstance(result, BaseException):
+                    raise result
+
+    def _unsynced(self) -> list[Partition]:
+        now = self._clock.monotonic()
+        looked_at = [
+            partition for key in self._touched | self._restless if (partition := self._partitions.get(key)) is not None
+        ]
+        return [
+            partition
+            for partition in looked_at
+            if partition.needs_sync()
+            and partition.following is not None
+            and partition.following.position(partition.log, now) is not None
+        ]
+
+    def _put_off(self, partition: Partition, reason: str) -> None:
+        """Unless its disk is given up."""
+        following, now = partition.following, self._clock.monotonic()
+        asked = None if following is None else following.position(partition.log, now)
+        if following is not None and asked is not None:
+            self._report(partition, following.append_failed(asked, reason, now))
 
     async def _wait(self) -> None:
         """Until something joins, or somebody's pause is over."""

@@ -1,9 +1,30 @@
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
 import pytest
 
-from odradek.node.replica_fetcher import checked_batches
-from odradek.records.batch import CorruptBatch
+from odradek.base.ids import TopicPartition
+from odradek.config.topic_config import TopicConfig
+from odradek.host.clock import SystemClock
+from odradek.host.disk import HostDisk
+from odradek.log.partition_log import PartitionLog
+from odradek.node import replica_fetcher
+from odradek.node.replica_fetcher import FETCH, FETCH_VERSION_MAX, LeaderEndpoint, ReplicaFetcher, checked_batches
+from odradek.partition.pace import AppendPace
+from odradek.partition.partition import Partition
+from odradek.protocol.schemas import schema
+from odradek.records.batch import CorruptBatch, parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
+from odradek.replication.follower import FollowerState
+from odradek.replication.throttle import ReplicationThrottle
+from tests.unit.handlers.fake_broker import FakeBroker
+
+T = TypeVar("T")
+MESSAGES = schema(FETCH, FETCH_VERSION_MAX)
 
 
 def batch(base_offset: int) -> bytes:
@@ -24,3 +45,106 @@ def test_a_damaged_batch_is_not_taken() -> None:
     damaged[-1] ^= 1
     with pytest.raises(CorruptBatch):
         checked_batches(bytes(damaged))
+
+
+class HeldThreads:
+    """Run nothing until they may."""
+
+    def __init__(self) -> None:
+        self.may_run = asyncio.Event()
+        self.may_run.set()
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        await self.may_run.wait()
+        return work()
+
+
+class Leader:
+    """Keeps what it is asked, and answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
+
+    async def ask(self, api_key: int, build: Callable[[Any], Any], **_: object) -> Any:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.asked.put_nowait((build(MESSAGES), answer))
+        return await answer
+
+    def close(self) -> None:
+        """The answers that came may still be read."""
+
+
+class Stage:
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.directory = directory
+        self.threads = HeldThreads()
+        self.leader = Leader()
+        # Each connection is another, though they behave the same.
+        monkeypatch.setattr(replica_fetcher, "Peer", lambda *_, **__: _Link(self.leader))
+        self.fetcher = ReplicaFetcher(
+            LeaderEndpoint(2, "localhost", 9092),
+            FakeBroker(directory).config,
+            broker_epoch=lambda: 1,
+            throttle=ReplicationThrottle(window_count=11, window_seconds=1.0),
+            clock=SystemClock(),
+            disk_failed=lambda *_: None,
+            leader_lost=lambda _: None,
+        )
+
+    def partition(self, index: int, **config: str) -> Partition:
+        """A follower with one record that came from a former leader."""
+        name, topic_id = TopicPartition("orders", index), UUID(int=7)
+        log = PartitionLog.open(
+            HostDisk(),
+            str(self.directory / str(name)),
+            topic_partition=name,
+            topic_id=topic_id,
+            config=TopicConfig.resolve(config),
+            now_ms=0,
+        )
+        data = bytearray(build_batch([Record(None, b"value", 1)]))
+        log.append_as_follower(data, parse_batches(data), now_ms=1)
+        partition = Partition(
+            name,
+            topic_id,
+            log,
+            log_dir=str(self.directory),
+            pace=AppendPace(),
+            clock=SystemClock(),
+            executor=self.threads,
+            disk_failed=lambda *_: None,
+        )
+        following = FollowerState(leader_id=2, leader_epoch=1, high_watermark=0, backoff_max_seconds=1.0)
+        partition.become_follower(2, 1, following)
+        return partition
+
+    async def asked(self) -> tuple[Any, "asyncio.Future[Any]"]:
+        return await asyncio.wait_for(self.leader.asked.get(), 2)
+
+
+class _Link:
+    def __init__(self, leader: Leader) -> None:
+        self.ask = leader.ask
+        self.close = leader.close
+
+
+def test_nothing_is_acknowledged_before_it_is_synced_where_the_topic_asks_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it has come while others were being synced: to ask is to acknowledge."""
+
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch)
+        both = [stage.partition(index, **{"flush.messages": "1"}) for index in range(2)]
+        stage.threads.may_run.clear()
+        stage.fetcher.add(both[0])
+        await asyncio.sleep(0.01)
+        stage.fetcher.add(both[1])
+        stage.threads.may_run.set()
+        request, _ = await stage.asked()
+        named = {one.partition for topic in request.topics for one in topic.partitions}
+        assert named == {0, 1}
+        assert [one.log.recovery_point for one in both] == [1, 1]
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())
