@@ -257,6 +257,9 @@ class ReplicaFetcher:
             return
         finally:
             self._is_polling = False
+        if peer is not self._peer:
+            # It came as the connection was given up: its session is not gone on with, and all is asked for again.
+            return
         if response.error_code is not ErrorCode.none:
             logger.info("leader %d begins a new fetch session: %s", self.leader.broker_id, response.error_code.name)
             self._session.reset()

@@ -1,11 +1,13 @@
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
 import pytest
 
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.config.topic_config import TopicConfig
 from odradek.host.clock import SystemClock
@@ -145,6 +147,33 @@ def test_nothing_is_acknowledged_before_it_is_synced_where_the_topic_asks_for_th
         named = {one.partition for topic in request.topics for one in topic.partitions}
         assert named == {0, 1}
         assert [one.log.recovery_point for one in both] == [1, 1]
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_of_a_connection_that_was_given_up_does_not_begin_its_session_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader would go on with partitions that are not followed any more."""
+
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch)
+        stage.fetcher.add(stage.partition(0))
+        _, answer = await stage.asked()
+        answer.set_result(
+            MESSAGES.new(
+                "FetchResponse",
+                throttle_time=timedelta(0),
+                error_code=ErrorCode.none,
+                session_id=7,
+                responses=(),
+                node_endpoints=(),
+            )
+        )
+        stage.fetcher.add(stage.partition(1))
+        request, _ = await stage.asked()
+        assert (request.session_id, request.session_epoch) == (0, 0)
         await stage.fetcher.stop()
 
     asyncio.run(scenario())
