@@ -6,6 +6,7 @@ Times are virtual seconds. What was never answered has no end, and may have happ
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 from typing import Final
 
 from odradek.base.ids import TopicPartition
@@ -110,6 +111,7 @@ class Deletion:
 
     partition: TopicPartition
     offset: int
+    began: float
     ended: float | None = None
     leader_epoch: int = UNKNOWN_EPOCH
     """It was not done in a later one."""
@@ -187,9 +189,10 @@ class History:
     quorum: Final[QuorumHistory] = field(default_factory=QuorumHistory)
     groups: Final[GroupHistory] = field(default_factory=GroupHistory)
 
-    def may_be_deleted(self, partition: TopicPartition) -> int:
+    def may_be_deleted(self, partition: TopicPartition, until: float = inf) -> int:
         """What lies below this offset may be gone, and rightly so."""
-        return max((one.offset for one in self.deletions if one.partition == partition), default=0)
+        deletions = (one for one in self.deletions if one.partition == partition and one.began <= until)
+        return max((one.offset for one in deletions), default=0)
 
 
 def name_of(value: bytes) -> str:

@@ -176,14 +176,29 @@ def test_who_may_lead_has_what_was_acknowledged() -> None:
         seen = History()
         seen.sends.append(send(0, 11))
         assert rules(history, seen) == expected
+        seen.deletions.append(Deletion(partition=ORDERS, offset=1, began=2.5))
+        assert rules(history, seen) == expected
         history.unclean_ends.append(UncleanEnd(3, 1.5, END))
         assert rules(history, seen) == []
 
 
+def test_what_was_deleted_need_not_be_there() -> None:
+    """Simulated with seed 1039 of replicas-deposed: a follower kept what its leader had deleted, and it had another."""
+    batch, other = StoredBatch(0, 0, 0, 11), StoredBatch(0, 0, 0, 12)
+    history = told_by()
+    history.copies.append(copies({1: (batch,), 2: (batch,), 3: (other,)}, b1=1, b2=1, b3=1))
+    seen = History()
+    seen.sends.append(send(0, 11))
+    assert sorted(rules(history, seen)) == sorted([HAS_EVERYTHING, LOGS_AGREE])
+    seen.deletions.append(Deletion(partition=ORDERS, offset=1, began=0.5))
+    assert rules(history, seen) == []
+
+
 def test_logs_agree_below_the_lowest_high_watermark() -> None:
     one, other = StoredBatch(0, 0, 0, 11), StoredBatch(0, 0, 0, 12)
-    assert not list(check_same_prefix([copies({1: (one,), 2: (other,)}, b1=1, b2=0)]))
-    assert [found.rule for found in check_same_prefix([copies({1: (one,), 2: (other,)}, b1=1, b2=1)])] == [LOGS_AGREE]
+    assert not list(check_same_prefix([copies({1: (one,), 2: (other,)}, b1=1, b2=0)], History()))
+    both = copies({1: (one,), 2: (other,)}, b1=1, b2=1)
+    assert [found.rule for found in check_same_prefix([both], History())] == [LOGS_AGREE]
 
 
 def read(began: float, high_watermark: int, epoch: int = 0, **fields: object) -> Read:
@@ -257,7 +272,7 @@ def test_what_was_read_stays_and_what_was_deleted_does_not() -> None:
     assert not list(check_read_stays(ORDERS, reads, {0: b"a", 1: b"b"}))
     assert len(list(check_read_stays(ORDERS, reads, {0: b"a"}))) == 1
     assert not list(check_read_stays(ORDERS, reads, {1: b"b"}, start_offset=1))
-    deletion = Deletion(partition=ORDERS, offset=1, ended=0.5, leader_epoch=0)
+    deletion = Deletion(partition=ORDERS, offset=1, began=0.4, ended=0.5, leader_epoch=0)
     together = Leaderships()
     assert len(list(check_deleted([deletion], reads, [], together))) == 1
     died = [UncleanEnd(broker_id, 0.6, END) for broker_id in (1, 2)]
@@ -271,4 +286,4 @@ def test_what_was_read_stays_and_what_was_deleted_does_not() -> None:
     assert len(list(check_deleted([deletion], later, [], Leaderships({ORDERS: [0, 3]})))) == 1
     deletion.leader_epoch = 1
     assert not list(check_deleted([deletion], reads, [], together))
-    assert not list(check_deleted([Deletion(partition=ORDERS, offset=1)], reads, [], together))
+    assert not list(check_deleted([Deletion(partition=ORDERS, offset=1, began=0.4)], reads, [], together))

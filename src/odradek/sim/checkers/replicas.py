@@ -34,12 +34,12 @@ _Epoch = tuple[TopicPartition, int]
 
 def check_replicas(history: ReplicaHistory, seen: History) -> Iterator[Violation]:
     """`seen` by clients."""
-    yield from check_same_prefix(history.copies)
+    yield from check_same_prefix(history.copies, seen)
     seconds = history.copies[-1].seconds if history.copies else 0.0
     states = _States(history.metadata)
     yield from check_metadata_log(history.metadata, history.unclean_ends, seconds)
     yield from check_lives(history.metadata, history.in_sync_changes, seconds)
-    yield from check_copies(history, states, seen.sends)
+    yield from check_copies(history, states, seen)
     yield from check_stands_still(history.metadata, history.in_sync_changes, seen)
     yield from check_deleted(seen.deletions, seen.reads, history.unclean_ends, Leaderships.of(history.metadata))
 
@@ -303,9 +303,11 @@ class _Acknowledged(NamedTuple):
     send: Send
 
 
-def check_copies(history: ReplicaHistory, states: _States, sends: Sequence[Send]) -> Iterator[Violation]:
+def check_copies(history: ReplicaHistory, states: _States, seen: History) -> Iterator[Violation]:
+    """What was deleted need not be there, though files may still hold something in its place: below the start of its
+    leader's log a follower does not look for what is not its leader's."""
     acknowledged: dict[TopicPartition, list[_Acknowledged]] = defaultdict(list)
-    for send in sends:
+    for send in seen.sends:
         if send.outcome is Outcome.DONE and send.ended is not None:
             acknowledged[send.partition].append(_Acknowledged(send.ended, send.offset, send.checksum, send))
     for of_partition in acknowledged.values():
@@ -319,7 +321,12 @@ def check_copies(history: ReplicaHistory, states: _States, sends: Sequence[Send]
         state = model.partition(copies.partition)
         if state is None:
             continue
-        due = [one for one in acknowledged[copies.partition] if one.seconds <= copies.seconds]
+        start_offset = seen.may_be_deleted(copies.partition, copies.seconds)
+        due = [
+            one
+            for one in acknowledged[copies.partition]
+            if one.seconds <= copies.seconds and one.offset >= start_offset
+        ]
         if not copies.is_thorough:
             due = due[-_LATEST_SENDS:]
         doubtful = {
@@ -347,16 +354,19 @@ def _missing(log: Sequence[StoredBatch], due: Sequence[_Acknowledged]) -> _Ackno
     return next((one for one in due if one.offset >= start_offset and (one.offset, one.checksum) not in held), None)
 
 
-def check_same_prefix(history: Sequence[Copies]) -> Iterator[Violation]:
+def check_same_prefix(history: Sequence[Copies], clients: History) -> Iterator[Violation]:
     for copies in history:
         if not copies.is_thorough:
             continue
+        start_offset = clients.may_be_deleted(copies.partition, copies.seconds)
         seen: dict[int, tuple[StoredBatch, int]] = {}
         lowest = min(copies.high_watermarks.values(), default=0)
         for broker_id, log in copies.logs.items():
             for batch in log:
                 if batch.last_offset >= lowest:
                     break
+                if batch.last_offset < start_offset:
+                    continue
                 other, holder = seen.setdefault(batch.base_offset, (batch, broker_id))
                 if other != batch:
                     what = f"{batch} at broker {broker_id} and {other} at {holder}, below {lowest}"

@@ -44,7 +44,7 @@ class Deleter:
     async def _delete(self, offset: int) -> bool:
         client = self._client
         _, wire = await client.reach_leader(self._partition)
-        deletion = Deletion(partition=self._partition, offset=offset)
+        deletion = Deletion(partition=self._partition, offset=offset, began=client.now)
         self._history.deletions.append(deletion)
         client.note(f"asks to delete {self._partition} below {offset}")
         response = await client.ask(wire, DELETE_RECORDS, lambda chosen: self._request(chosen, offset))
