@@ -40,7 +40,7 @@ class Query:
     """What Spark does around the sink, with a driver that may die at any request."""
 
     def __init__(self, broker: NodeProcess, topic: str) -> None:
-        self.cluster = Cluster(parse_bootstrap(broker.bootstrap), timeout_s=30)
+        self.cluster = Cluster(parse_bootstrap(broker.bootstrap), timeout_s=90)
         self.topic = self.sink = topic
         Admin(self.cluster).create_topic(topic, partitions=PARTITIONS, replication_factor=1)
         self.log = DecisionLog(self.cluster, "odradek-decisions", topic)

@@ -17,6 +17,7 @@ from odradek.spark.exactly_once.requests import (
     EndedOtherwise,
     EndTransaction,
     Fenced,
+    FindOpen,
     InitProducer,
     ListOpen,
     NextTicket,
@@ -110,6 +111,8 @@ class Brokers:
                     if one.is_open and name.startswith(prefix)
                 ]
                 return self.random.sample(found, len(found))
+            case FindOpen(names):
+                return [Prepared(name, self.transactions[name].producer) for name in names if self._is_open(name)]
             case EndTransaction(name, producer, committed):
                 return self._end(self.transactions[name], producer, committed)
             case WriteRows(name, producer):
@@ -119,6 +122,9 @@ class Brokers:
                 one.is_open = True
                 one.rows += rows
                 return None
+
+    def _is_open(self, name: str) -> bool:
+        return self.transactions[name].is_open
 
     def _init(self, name: str) -> Producer:
         one = self.transactions.get(name)
@@ -414,8 +420,8 @@ def test_a_driver_that_aborts_its_successors_transactions_is_found(monkeypatch: 
             if one not in decided.winners:
                 yield from driver._abort_one(one)
 
-    def trusting(sink: str, decided: Any) -> Iterator[Any]:
-        yield ReadState(sink)
+    def trusting(decided: Any) -> Iterator[Any]:
+        yield ReadState(SINK)
 
     monkeypatch.setattr(driver, "_abort_others", careless)
     # The last look before a decision leaves so little time that few seeds would meet it.

@@ -10,6 +10,7 @@ from odradek.spark.exactly_once.requests import (
     EndedOtherwise,
     EndTransaction,
     Fenced,
+    FindOpen,
     InitProducer,
     ListOpen,
     NextTicket,
@@ -90,7 +91,7 @@ def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reu
             winners=tuple(report.prepared for report in reports if report.prepared is not None),
             pool=generation.pool,
         )
-        yield from _check_open(sink, state)
+        yield from _check_open(state)
         producer = yield WriteState(sink, producer, state)
     assert isinstance(state, Decided)
     yield from _finish(sink, producer, state, reuse_ids=reuse_ids)
@@ -110,9 +111,10 @@ def abort(generation: Generation, batch: int, reports: Sequence[Report]) -> Step
             yield from _abort_one(report.prepared)
 
 
-def _check_open(sink: str, decided: Decided) -> Steps[None]:
+def _check_open(decided: Decided) -> Steps[None]:
     """Where transactions have timeouts this is the last moment at which one that has passed does no harm."""
-    found = yield from until_known(ListOpen(names_of(sink)))
+    names = tuple(winner.transactional_id for winner in decided.winners)
+    found = yield from until_known(FindOpen(names))
     for winner in decided.winners:
         if winner not in found:
             raise NotDecided(decided.batch, winner.transactional_id)

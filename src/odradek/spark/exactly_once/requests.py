@@ -40,6 +40,13 @@ class ListOpen:
 
 
 @dataclass(frozen=True, slots=True)
+class FindOpen:
+    """As ListOpen, for these ids; each is asked for where it belongs, also while coordinators move."""
+
+    transactional_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EndTransaction:
     """Answered by the producer that may write next. Repeated it is answered the same."""
 
@@ -70,7 +77,9 @@ class WriteRows:
     producer: Producer
 
 
-Request = InitProducer | ReadState | WriteState | ListOpen | EndTransaction | NextTicket | TakeTicket | WriteRows
+Request = (
+    InitProducer | ReadState | WriteState | ListOpen | FindOpen | EndTransaction | NextTicket | TakeTicket | WriteRows
+)
 Steps = Generator[Request, Any, T]
 
 

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -17,6 +17,7 @@ from odradek.spark.exactly_once.requests import (
     EndedOtherwise,
     EndTransaction,
     Fenced,
+    FindOpen,
     InitProducer,
     ListOpen,
     NextTicket,
@@ -120,7 +121,9 @@ class Brokers:
                     following = end_transaction(self._cluster, member, commits=True)
                 return Producer(*following, written=0 if self._terms.epochs_rise else producer.written + 1)
             case ListOpen(prefix):
-                return self._open(prefix)
+                return self._find_open(self._listed(prefix))
+            case FindOpen(names):
+                return self._find_open(names)
             case EndTransaction(name, producer, committed):
                 with _fenced(_REPLACED), _ended():
                     return Producer(*end_transaction(self._cluster, self._member(name, producer), commits=committed))
@@ -150,14 +153,15 @@ class Brokers:
             raise
         return Producer(*found)
 
-    def _open(self, prefix: str) -> list[Prepared]:
+    def _listed(self, prefix: str) -> list[str]:
         """Brokers that cannot match patterns list all there are."""
-        transactions = Transactions(self._cluster)
-        listed = transactions.listings(states=[_ONGOING], pattern=re.escape(prefix) + ".*")
-        names = [one.transactional_id for one in listed if is_name(prefix, one.transactional_id)]
+        found = Transactions(self._cluster).listings(states=[_ONGOING], pattern=re.escape(prefix) + ".*")
+        return [one.transactional_id for one in found if is_name(prefix, one.transactional_id)]
+
+    def _find_open(self, names: Iterable[str]) -> list[Prepared]:
         return [
             Prepared(name, Producer(found.producer_id, found.producer_epoch))
-            for name, found in transactions.describe(names).items()
+            for name, found in Transactions(self._cluster).describe(names).items()
             if isinstance(found, TransactionDescription) and found.state == _ONGOING
         ]
 
