@@ -211,9 +211,11 @@ def test_what_is_prepared_waits_in_two_phases_only(impatient: OdradekProcess) ->
         query.terms = replace(query.terms, in_two_phases=False)
         second = query.begin()
         reports = query.write(second, 1)
-        time.sleep(1.0)
+        while Transactions(query.cluster).listings(states=["Ongoing"]):
+            time.sleep(0.1)
         with pytest.raises(NotDecided, match=r"of batch 1 timed out before the batch was decided"):
             query.commit(second, 1, reports)
         query.drive(driver.abort(second, 1, reports))
+        query.terms = replace(query.terms, in_two_phases=True)
         query.run(1)
         assert query.committed() == query.expected(2)
