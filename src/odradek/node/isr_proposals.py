@@ -88,16 +88,11 @@ class IsrProposals:
 
     async def _send(self, proposed: list[_Proposed]) -> None:
         proposed.sort(key=lambda one: one[0].topic_id.bytes)
-        response = await self._controller.handle(*ALTER_PARTITION, self._request(proposed))
-        if response.error_code is not ErrorCode.none:
-            logger.info("the controller refused to hear who is in sync: %s", response.error_code.name.upper())
-        answers = {
-            (topic.topic_id, one.partition_index): _answer(one) for topic in response.topics for one in topic.partitions
-        }
+        code, answers = await self._ask(proposed)
         now = self._clock.monotonic()
         for partition, proposal, in_sync_before in proposed:
             key: tuple[UUID, int] = (partition.topic_id, partition.name.partition)
-            answer = answers.get(key, response.error_code)
+            answer = answers.get(key, code)
             if answer is ErrorCode.none:
                 answer = ErrorCode.unknown_server_error
             if isinstance(answer, CommittedIsr):
@@ -108,6 +103,22 @@ class IsrProposals:
             if replication is not None and replication.proposal_answered(proposal, answer, now):
                 partition.take_high_watermark()
             self.may_change(partition)
+
+    async def _ask(
+        self, proposed: list[_Proposed]
+    ) -> tuple[ErrorCode, dict[tuple[UUID, int], CommittedIsr | ErrorCode]]:
+        """What the controller says to all, and what to each."""
+        try:
+            response = await self._controller.handle(*ALTER_PARTITION, self._request(proposed))
+        except Exception:
+            # A fault of ours. Whoever is never answered could never propose anything again.
+            logger.exception("the controller could not be asked who is in sync")
+            return ErrorCode.unknown_server_error, {}
+        if response.error_code is not ErrorCode.none:
+            logger.info("the controller refused to hear who is in sync: %s", response.error_code.name.upper())
+        return response.error_code, {
+            (topic.topic_id, one.partition_index): _answer(one) for topic in response.topics for one in topic.partitions
+        }
 
     def _request(self, proposed: list[_Proposed]) -> Message:
         messages = schema(*ALTER_PARTITION)
