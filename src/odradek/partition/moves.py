@@ -198,11 +198,17 @@ class ReplicaMoves:
             self._log_dirs.promote(copy.copy)
             return True
 
-        def publish(finished: bool) -> None:
-            if finished:
-                partition.relocate(copy.copy, move.destination, self._pace_of(move.destination))
+        moved = False
 
-        if not await partition.exclusively(finish, publish):
+        def publish(finished: bool) -> None:
+            nonlocal moved
+            # If the original's disk failed just then, the partition is given up: nobody would serve it from elsewhere.
+            if finished and partition.unavailable is not ErrorCode.kafka_storage_error:
+                partition.relocate(copy.copy, move.destination, self._pace_of(move.destination))
+                moved = True
+
+        await partition.exclusively(finish, publish)
+        if not moved:
             return False
         try:
             await self._executor.run(lambda: self._delete(move.source))

@@ -359,3 +359,24 @@ def test_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     # Ten kilobytes at forty a second; the last chunk is not waited for.
     assert on(tmp_path, test) > 0.15
+
+
+def test_a_disk_that_fails_as_its_last_replica_leaves_keeps_it(tmp_path: Path) -> None:
+    """The broker has given the replica up: the cluster must not believe that it is served from elsewhere."""
+
+    async def test(bench: Bench) -> None:
+        await bench.append()
+        promote = bench.log_dirs.promote
+
+        def promote_too_late(log: PartitionLog) -> None:
+            promote(log)
+            bench.partition.withdraw(ErrorCode.kafka_storage_error)
+
+        bench.log_dirs.promote = promote_too_late  # type: ignore[method-assign]
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.done()
+        assert bench.assigned == [bench.id_of(bench.second), bench.id_of(bench.first)]
+        assert bench.partition.log_dir == bench.first
+        assert (bench.kinds(bench.first), bench.kinds(bench.second)) == (["orders-0"], ["orders-0"])
+
+    on(tmp_path, test)
