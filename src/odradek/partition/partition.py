@@ -523,9 +523,10 @@ class Partition:
         log = self.log
         try:
             log.flush(end_offset)
-        except FileNotFoundError:
+        except OSError as error:
             # The replica moved to another log dir meanwhile, where everything was synced before, or was deleted.
-            if log is self.log and self.unavailable is None:
+            is_deleted = self.unavailable is not None and isinstance(error, FileNotFoundError)
+            if log is self.log and not is_deleted:
                 raise
 
     def _synced(self, end_offset: int) -> None:

@@ -7,6 +7,7 @@ from odradek.base.ids import ZERO_UUID
 from odradek.handlers.broker.fetch_reading import Reader, read_all, read_waiting
 from odradek.handlers.context import RequestContext
 from odradek.log.reading import LogRead
+from odradek.partition.pace import AppendPace
 from odradek.partition.partition import FollowerFetch, Partition
 from odradek.protocol.schemas import schema
 from odradek.records.batch import parse_batches
@@ -67,3 +68,21 @@ def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeB
     ((_, fetched),) = read_all(fetch, BY_FOLLOWER, context, broker, read).results
     assert fetched.error is ErrorCode.fenced_leader_epoch
     assert not fetched.records
+
+
+def test_a_disk_that_fails_a_reader_is_blamed_though_the_replica_moved_meanwhile(broker: FakeBroker) -> None:
+    broker.add_topic("orders")
+    partition = broker.partition("orders", 0)
+    assert partition is not None
+    first, second = broker.directories
+
+    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
+        partition.relocate(partition.log, second, AppendPace())
+        raise OSError(5, "Input/output error")
+
+    target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 0, 1 << 20, -1, -1, 0, topic="orders")
+    fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
+    context = RequestContext(FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(FETCH, VERSION))
+    reader = BY_FOLLOWER._replace(follower=None)
+    ((directory, _),) = read_all(fetch, reader, context, broker, read).broken_disks
+    assert directory == first

@@ -195,3 +195,28 @@ def test_what_is_written_is_counted_while_this_broker_leads(tmp_path: Path) -> N
         assert (traffic.appends, traffic.messages_in) == (3, 3)
 
     asyncio.run(scenario())
+
+
+def test_a_sync_that_fails_where_the_replica_was_before_is_not_the_new_disks(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path, flush_messages="1")
+        partition = fixture.partition
+        fixture.append()
+        elsewhere = PartitionLog.open(
+            HostDisk(),
+            str(tmp_path / "elsewhere"),
+            topic_partition=NAME,
+            topic_id=UUID(int=7),
+            config=partition.log.config,
+            now_ms=0,
+        )
+
+        def flush(up_to_offset: int | None = None) -> None:
+            partition.relocate(elsewhere, "elsewhere", AppendPace())
+            raise OSError(5, "Input/output error")
+
+        partition.log.flush = flush  # type: ignore[method-assign]
+        await partition.durable(1)
+        assert not fixture.failures
+
+    asyncio.run(scenario())

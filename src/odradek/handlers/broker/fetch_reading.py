@@ -128,7 +128,7 @@ def read_all(
             results.append((target, FetchedPartition(target.key.partition, partition, aborted=())))
             continue
         revision += partition.revision
-        leader_epoch = partition.leader_epoch
+        leader_epoch, log_dir = partition.leader_epoch, partition.log_dir
         try:
             if needs_leader:
                 partition.check_leader(target.leader_epoch)
@@ -160,7 +160,7 @@ def read_all(
         except OSError as error:
             is_urgent = True
             if partition.unavailable is None:
-                broken.append((partition.log_dir, error))
+                broken.append((log_dir, error))
             # A partition that was deleted meanwhile took its files along: no fault of the disk's.
             fetched = FetchedPartition(target.key.partition, partition.unavailable or ErrorCode.kafka_storage_error)
         is_urgent = is_urgent or fetched.diverging is not None
