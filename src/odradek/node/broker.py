@@ -313,8 +313,11 @@ class Broker:
             again: list[_Held] = []
             for one, log in zip(missing, logs, strict=True):
                 name = one[0]
-                if isinstance(log, PartitionLog):
+                if isinstance(log, PartitionLog) and self.log_dirs.dir_of(log) in self.log_dirs.online:
                     self._add(one, log)
+                elif isinstance(log, PartitionLog):
+                    # Its disk failed meanwhile, over something else.
+                    again.append(one)
                 elif isinstance(log, LogDirFailed):
                     self.fail_log_dir(log.directory, log.error)
                     if log.directory in self.log_dirs.online:

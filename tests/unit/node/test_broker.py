@@ -34,10 +34,13 @@ class HeldThreads:
     def __init__(self) -> None:
         self.may_run = asyncio.Event()
         self.may_run.set()
+        self.afterwards: Callable[[], object] = lambda: None
 
     async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
         await self.may_run.wait()
-        return work()
+        result = work()
+        self.afterwards()
+        return result
 
 
 class FailsTheDisk:
@@ -68,6 +71,8 @@ class Stage:
             log_dir_failed=lambda directory, error: None,
         )
         self.image = made.image
+        self.log_dirs = made.log_dirs
+        self.directories = made.directories
 
     async def lead(self) -> Partition:
         self.broker.begin_with(self.image)
@@ -120,6 +125,25 @@ def test_a_disk_that_fails_while_readers_hear_of_another_leader(tmp_path: Path) 
         assert partition.unavailable is ErrorCode.kafka_storage_error
         assert partition.following is None
         assert not stage.broker._roles._fetchers._leaders
+        await stage.broker.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_log_is_not_served_from_a_disk_that_failed_as_it_was_made(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        stage = Stage(tmp_path)
+        directory = stage.directories[0]
+
+        def fail_with_the_first_log() -> None:
+            if Path(directory, "orders-0").exists():
+                stage.log_dirs.fail(directory, BROKEN)
+
+        stage.threads.afterwards = fail_with_the_first_log
+        stage.broker.begin_with(stage.image)
+        await stage.broker.hold_all()
+        assert stage.broker.partition("orders", 0) is None
+        assert stage.broker.is_offline("orders", 0)
         await stage.broker.stop()
 
     asyncio.run(scenario())
