@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-console pipeline clean
+.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-console pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ bench-columns: $(VENV)/.installed-bench ## segments read as Arrow columns, up to
 
 bench-spark: $(VENV)/.installed-pipeline ## Spark reading a topic by format("odradek") and by its own connector; needs Java 17 and Maven
 	@$(BIN)/python -m bench.spark_rows $(ARGS)
+
+bench-spark-writes: $(VENV)/.installed-pipeline ## Spark writing a topic by format("odradek"), also exactly once, and by its own connector; needs Java 17 and Maven
+	@$(BIN)/python -m bench.spark_writes $(ARGS)
 
 bench-groups: $(VENV)/.installed-bench ## what a thousand groups cost three brokers, and groups whose brokers go (MINUTES=10, ARGS=--quick)
 	@$(BIN)/python -m bench.groups $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)

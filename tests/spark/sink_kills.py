@@ -204,6 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args(arguments)
+    # Whoever ends this ends what it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     chance = random.Random(given.seed)
     kinds = [kind for kind in given.kind or KINDS for _ in range(given.kills)]
     chance.shuffle(kinds)
