@@ -70,6 +70,8 @@ class Commands:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # One that is killed leaves Spark's files there.
+            env=os.environ | {"TMPDIR": str(self._table.parent)},
             # A signal reaches it alone.
             start_new_session=True,
         )
