@@ -88,6 +88,7 @@ def test_it_is_started_and_stopped_by_the_command_line(file: Path, monkeypatch: 
     command(monkeypatch, "import sys; sys.exit('{}\\nerror: there is no topic orders\\n')")
     with pytest.raises(Refused, match=r"did not start: there is no topic orders\."):
         StartPipeline(file).carry_out(NOBODY)
+    assert problem_sentences(look_at_pipelines([file])) == "shop: there is no topic orders."
     command(monkeypatch, "import sys; print(sys.argv)")
     assert "is starting" in StartPipeline(file).carry_out(NOBODY)
     assert "'run', " in (file.parent / "state" / "console-run.log").read_text()

@@ -10,14 +10,13 @@ from typing import Final
 from odradek.cli.errors import UserError
 from odradek.client.cluster import Cluster
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.inquiries.pipelines import last_line, state_directory
+from odradek.console.inquiries.pipelines import RUN_LOG, last_line, state_directory
 from odradek.console.readings.table import inert
 
 # What is wrong with the file, its topics or its state is said before Spark starts.
 _REFUSAL_S: Final = 5.0
 _STOP_S: Final = 120.0
 _COMMAND: Final = (sys.executable, "-m", "odradek", "pipeline")
-_LOG: Final = "console-run.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class StartPipeline:
         return {}
 
     def preview(self, cluster: Cluster) -> Preview:
-        log = _state(self.file) / _LOG
+        log = _state(self.file) / RUN_LOG
         return Preview(
             sentence=f"Runs `odradek pipeline run {inert(str(self.file))}` on this machine, on from where it was.",
             warnings=[f"It goes on when the console ends. What it says is written to {inert(str(log))}."],
@@ -42,7 +41,7 @@ class StartPipeline:
     def carry_out(self, cluster: Cluster) -> str:
         directory = _state(self.file)
         directory.mkdir(parents=True, exist_ok=True)
-        log = directory / _LOG
+        log = directory / RUN_LOG
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*_COMMAND, "run", str(self.file)],

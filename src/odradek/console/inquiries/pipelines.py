@@ -7,10 +7,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from odradek.cli.errors import UserError
 from odradek.cli.job import jobs_module
+
+RUN_LOG: Final = "console-run.log"
+"""In the state directory: what a run says that was started from here."""
+
+_ERROR: Final = "error: "
+_LOG_CHARACTERS: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +56,16 @@ def _look_at(file: Path) -> PipelineSeen:
     try:
         pipeline: Any = jobs_module("pipeline.definition").read_pipeline(file)
         status: Any = jobs_module("pipeline.status").PipelineStatus.read(pipeline.state)
-        runs = bool(jobs_module("lock").is_held(pipeline.state / "lock"))
+        runs = jobs_module("lock").holder(pipeline.state / "lock") is not None
     except UserError as error:
         return _unreadable(file, str(error))
     except (OSError, ValueError, KeyError, TypeError) as error:
         return _unreadable(file, f"its state cannot be read: {error}")
+    refusal = None if runs else _refusal(pipeline.state / RUN_LOG, status.at_ms if status else 0)
     if status is None:
         state = "starting" if runs else "never run"
         return PipelineSeen(
-            file=file, name=pipeline.name, state=state, is_running=runs, at_ms=None, queries=(), problem=None
+            file=file, name=pipeline.name, state=state, is_running=runs, at_ms=None, queries=(), problem=refusal
         )
     # Whoever was killed has not said so.
     state = status.state if runs or status.state != "running" else "ended unasked"
@@ -79,8 +86,19 @@ def _look_at(file: Path) -> PipelineSeen:
             )
             for one in status.queries
         ),
-        problem=None if runs else status.failure,
+        problem=None if runs else refusal or status.failure,
     )
+
+
+def _refusal(log: Path, since_ms: int) -> str | None:
+    """Why a run that was started from here did not begin, if that was after what the pipeline says of itself."""
+    try:
+        if log.stat().st_mtime_ns // 1_000_000 < since_ms:
+            return None
+        lines = log.read_text(errors="replace")[-_LOG_CHARACTERS:].splitlines()
+    except OSError:
+        return None
+    return next((line.removeprefix(_ERROR) for line in reversed(lines) if line.startswith(_ERROR)), None)
 
 
 def _unreadable(file: Path, why: str) -> PipelineSeen:
@@ -92,7 +110,7 @@ def _unreadable(file: Path, why: str) -> PipelineSeen:
 def last_line(text: str) -> str:
     """What a command said last, without the word before it: JSON that it printed is no sentence."""
     lines = [line for line in text.splitlines() if line.strip() and not _is_json(line)]
-    return lines[-1].removeprefix("error: ") if lines else ""
+    return lines[-1].removeprefix(_ERROR) if lines else ""
 
 
 def _is_json(line: str) -> bool:

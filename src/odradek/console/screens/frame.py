@@ -145,7 +145,7 @@ def framed(console: Console, request: Request, title: str) -> Iterator[Frame]:
                     link.props["aria-current"] = "page"
         if console.settings.is_read_only:
             ui.label("Read-only")
-        Search(console, PLACES)
+        search = Search(console, PLACES)
         toggle = Text("Light or dark", "button").element
         toggle.props["type"] = "button"
         toggle.on("click", js_handler=f"() => {{ {_TOGGLE_THEME} }}")
@@ -155,6 +155,7 @@ def framed(console: Console, request: Request, title: str) -> Iterator[Frame]:
         frame = Frame(console, request, path)
         with top:
             frame.put_health()
+        frame.on_look(lambda _: search.renew())
         yield frame
     if console.watch.sight is None:
         ui.timer(0, frame.wait_for_look, once=True)

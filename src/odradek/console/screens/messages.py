@@ -49,7 +49,7 @@ class _Messages:
         self._shown: deque[Message] = deque(maxlen=asking.TAIL_MAX)
         self._resume: Positions | None = None
         self._tail: Positions | None = None
-        self._tailed: Wanted | None = None
+        self._tailed = Wanted(topic=topic)
         self._left_out = 0
         self._views = _VIEWS | (_BY_SCHEMA if frame.console.schemas is not None else {})
         self._decoders: Mapping[int, Decode] = {}
@@ -184,9 +184,14 @@ class _Messages:
             self._sentence.say("Waiting for messages …" if self._tail is not None else "")
 
     async def _follow(self) -> None:
-        positions, wanted = self._tail, self._tailed
-        if positions is None or wanted is None:
+        positions = self._tail
+        if positions is None:
             return
+        try:
+            wanted = self._tailed = self._wanted()
+        except Refused:
+            # Somebody is still writing what is wanted.
+            wanted = self._tailed
         ask = self._frame.console.gateway.ask
         question = ask(lambda cluster: asking.follow(cluster, positions, wanted))
         arrived = await self._frame.ask(question, is_repeated=True)

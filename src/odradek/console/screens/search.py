@@ -16,22 +16,31 @@ class Search(Element, component="search.js"):
         self._console = console
         self._places = places
         self._words = ""
+        self._groups: Sequence[str] = ()
         self.props.update(hits=[], asked="")
         self.on("asked", self._ask)
 
     async def _ask(self, event: GenericEventArguments) -> None:
         words = self._words = str(event.args)[:WORDS_LENGTH_MAX]
         # What is known at once is shown at once; groups have to be asked for.
-        self._show(words, ())
+        self._show()
         try:
             listed = await self._console.groups.get()
         except EXPECTED:
             return
         # Whoever has typed on meanwhile wants something else by now.
         if words == self._words:
-            self._show(words, [one.id for one in listed])
+            self._groups = [one.id for one in listed]
+            self._show()
 
-    def _show(self, words: str, groups: Sequence[str]) -> None:
-        found = find(words, self._console.watch.sight, groups, self._places)
-        self.props["hits"] = [asdict(hit) for hit in found]
-        self.props["asked"] = words
+    def renew(self) -> None:
+        """The cluster was looked at again: what is sought may be there now."""
+        if self._words:
+            self._show()
+
+    def _show(self) -> None:
+        found = find(self._words, self._console.watch.sight, self._groups, self._places)
+        hits = [asdict(hit) for hit in found]
+        if (hits, self._words) != (self.props["hits"], self.props["asked"]):
+            self.props["hits"] = hits
+            self.props["asked"] = self._words

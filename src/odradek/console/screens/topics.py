@@ -17,7 +17,7 @@ from odradek.console.screens.widgets import Pager, RowsTable, Text, button, chec
 from odradek.console.shared import Shared
 
 # All groups are asked for what they have committed: not every second, and not before the page is there.
-LAGS_EVERY_S = 10.0
+LAGS_EVERY_S = 15.0
 LAGS_AFTER_S = 1.0
 
 _ORDERS = {Order.NAME: "Name", Order.SIZE: "Size", Order.PARTITIONS: "Partitions"}
