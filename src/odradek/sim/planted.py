@@ -6,9 +6,10 @@ controller: see `planted_brokers`, those of coordinators: see `planted_groups`.
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any, Final
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.controller.producer_ids import ProducerIds
 from odradek.log import recovery
 from odradek.log.batch_file import BatchFile
@@ -60,6 +61,13 @@ def _sync_later(sound: Any) -> Any:
         self._background.add(asyncio.ensure_future(sound(self, end_offset)))
 
     return durable
+
+
+def _committed_at_once(sound: Any) -> Any:
+    def when_committed(self: Partition, end_offset: int, leader_epoch: int, told: Callable[[ErrorCode], None]) -> None:
+        told(ErrorCode.none)
+
+    return when_committed
 
 
 def _publish_at_once(sound: Any) -> Any:
@@ -164,6 +172,7 @@ BUGS: Final = {
             owner=Partition,
             attribute="durable",
             breaks=_sync_later,
+            also=((Partition, "when_committed", _committed_at_once),),
         ),
         PlantedBug(
             name="high-watermark-before-the-sync",
