@@ -11,7 +11,7 @@ from odradek.cli.times import format_span
 from odradek.jobs.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
 Show = Callable[[Progress], None]
 
@@ -30,13 +30,13 @@ def progress_display(what: str, format: OutputFormat) -> Iterator[Show]:
         from rich.live import Live
 
         with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
-            yield lambda progress: live.update(_table(what, progress), refresh=True)
+            yield lambda progress: live.update(_picture(what, progress), refresh=True)
 
 
 def summary(progress: Progress) -> str:
     parts = [f"{progress.rows:,} rows"]
     if progress.dead_letters:
-        parts.append(f"{progress.dead_letters:,} dead letters")
+        parts.append(f"{progress.dead_letters:,} dead letter{'' if progress.dead_letters == 1 else 's'}")
     if progress.rows_per_second is not None:
         parts.append(f"{progress.rows_per_second:,.0f} records/s")
     parts.append(f"lag {progress.lag:,}")
@@ -52,11 +52,13 @@ def finish(what: str, progress: Progress, format: OutputFormat, *, interrupted: 
         say(f"{what}: {'stopped' if interrupted else 'done'}, {summary(progress)}")
 
 
-def _table(what: str, progress: Progress) -> "Table":
+def _picture(what: str, progress: Progress) -> "Group":
     from rich.box import SIMPLE_HEAD
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, caption=f"{what}: {summary(progress)}", caption_justify="left")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("partition", "offset", "end", "lag"):
         table.add_column(name, justify="right")
     shown: Any = sorted(progress.partitions, key=lambda one: -one.lag)[:_PARTITIONS_SHOWN_MAX]
@@ -64,4 +66,4 @@ def _table(what: str, progress: Progress) -> "Table":
         table.add_row(str(one.partition), f"{one.offset:,}", f"{one.end:,}", f"{one.lag:,}")
     if len(progress.partitions) > len(shown):
         table.add_row(f"+{len(progress.partitions) - len(shown)}", "…", "…", "…")
-    return table
+    return Group(table, Text(f"{what}: {summary(progress)}"))

@@ -56,5 +56,5 @@ def _cells(one: QueryStatus) -> Sequence[object]:
 
 
 def _line(one: QueryStatus) -> str:
-    letters = f", {one.dead_letters:,} dead letters" if one.dead_letters else ""
+    letters = f", {one.dead_letters:,} dead letter{'' if one.dead_letters == 1 else 's'}" if one.dead_letters else ""
     return f"{one.name}: batch {one.batch}, {one.records:,} records{letters}, lag {one.lag:,}"
