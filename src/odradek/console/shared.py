@@ -10,6 +10,8 @@ from odradek.console.gateway import Gateway
 
 T = TypeVar("T")
 
+LATELY_S: Final = 20.0
+
 
 class Shared(Generic[T]):
     def __init__(self, gateway: Gateway, question: Callable[[Cluster], T], *, kept_s: float) -> None:
@@ -27,6 +29,14 @@ class Shared(Generic[T]):
             self._asking = asyncio.get_running_loop().create_task(self._gateway.ask(self._question))
         # Whoever goes away does not take the answer from the others.
         return await asyncio.shield(self._asking)
+
+    @property
+    def lately(self) -> T | None:
+        """What was answered last, if that is not long ago: to be shown until it is asked for anew."""
+        asked = self._asking
+        if asked is None or not asked.done() or asked.cancelled() or asked.exception() is not None:
+            return None
+        return asked.result() if time.monotonic() - self._asked_at_s < LATELY_S else None
 
     def forget(self) -> None:
         """Something was changed: the next one asks anew."""

@@ -48,11 +48,17 @@ class Frame:
         self.query: Final = dict(request.query_params)
         self.may_change: Final = not console.settings.is_read_only
         self._path: Final = path
+        self._client: Final = ui.context.client
         self._on_look: Final[list[OnLook]] = []
         self._seen: Sight | None = None
         self._reason: str | None = None
         self._health: Text | None = None
         self._told = ui.element("div")
+
+    @property
+    def is_open(self) -> bool:
+        """A page that was left lives on for a while, in case its browser comes back: nothing dear is asked for it."""
+        return self._client.has_socket_connection
 
     def on_look(self, draw: OnLook) -> None:
         """`draw` is called with every new view of the cluster, and with the present one if there is any."""

@@ -27,7 +27,7 @@ class _Groups:
         self._frame = frame
         self._search = frame.query.get("search", "")
         self._page = frame.number("page", 1)
-        self._listings: list[GroupListing] = []
+        self._listings: list[GroupListing] = frame.console.groups.lately or []
         self._summaries: dict[str, GroupSummary] = {}
         with ui.element("div").classes("o-bar"):
             text_field("Search groups", self._search, on_change=self._on_search, hint="part of a name")
@@ -35,6 +35,7 @@ class _Groups:
             "Groups", COLUMNS, empty="No group is like that.", on_act=self._act if frame.may_change else None
         )
         self._pager = Pager(self._turn)
+        self._draw()
         ui.timer(EVERY_S, self._load)
 
     async def _load(self) -> None:

@@ -60,6 +60,8 @@ class _Topics:
         ui.timer(LAGS_EVERY_S, self._load_lags, immediate=False)
 
     async def _load_lags(self) -> None:
+        if not self._frame.is_open:
+            return
         found = await self._frame.ask(self._shared_lags.get(), is_repeated=True)
         if found is not None:
             self._lags = found
