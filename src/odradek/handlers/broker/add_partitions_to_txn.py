@@ -4,13 +4,13 @@ Up to version 3 it comes from producers, of one transaction. Since version 4 it 
 many at once, some only to verify.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.base.transaction_commands import EPOCHS_RISE_SINCE, AddPartitions, VerifyAnswer, VerifyPartitions
-from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with_all
+from odradek.handlers.broker.coordinator_answer import IN_ONE_GO_MAX, NOT_THROTTLED, answer_in_steps, answer_with_all
 from odradek.handlers.broker.hosted_partition import is_known
 from odradek.handlers.broker.transaction_errors import for_version
 from odradek.handlers.context import BrokerPort, RequestContext
@@ -25,12 +25,18 @@ _Command = AddPartitions | VerifyPartitions
 _Errors = Mapping[TopicPartition, ErrorCode]
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer | Awaitable[Message]:
     commands = _of_brokers(request) if context.version >= FIRST_OF_BROKERS else [_of_producer(request)]
-    return answer_with_all(
-        [_ask(command, context, broker) for command in commands],
-        lambda answers: _response(commands, answers, context),
-    )
+
+    def ask() -> list[Any]:
+        return [_ask(command, context, broker) for command in commands]
+
+    def respond(answers: list[Any]) -> Message:
+        return _response(commands, answers, context)
+
+    if sum(len(command.partitions) for command in commands) > IN_ONE_GO_MAX:
+        return answer_in_steps(ask, respond)
+    return answer_with_all(ask(), respond)
 
 
 def _of_producer(request: Message) -> _Command:

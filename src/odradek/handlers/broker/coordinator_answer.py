@@ -10,6 +10,8 @@ from odradek.protocol.schemas import Message
 from odradek.waiting.pending_answer import PendingAnswer
 
 NOT_THROTTLED: Final = timedelta(0)
+IN_ONE_GO_MAX: Final = 1000
+"""Of so many things a request may speak before others have their turn while it is answered."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -21,6 +23,16 @@ def answer_with(asked: Any, respond: Callable[[Any], Message]) -> Message | Late
 def answer_with_all(asked: list[Any], respond: Callable[[list[Any]], Message]) -> Message | LateAnswer:
     """As `answer_with`, where several were asked, and all are waited for."""
     return _Awaited(asked, respond) if any(map(_is_pending, asked)) else respond(asked)
+
+
+async def answer_in_steps(ask: Callable[[], list[Any]], respond: Callable[[list[Any]], Message]) -> Message:
+    """As `answer_with_all`, where thousands of things are spoken of: others have their turn between the steps."""
+    await asyncio.sleep(0)
+    asked = ask()
+    await asyncio.sleep(0)
+    response = respond([await answered(one) for one in asked])
+    await asyncio.sleep(0)
+    return response
 
 
 async def answered(asked: Any) -> Any:

@@ -1,7 +1,9 @@
 """LeaveGroup, versions 0 to 5: members of a classic group leave; since version 3 several at once, sent away or not."""
 
+from collections.abc import Awaitable
+
 from odradek.base.group_commands import LeaveAnswer, LeaveGroup, LeavingMember, LeftMember
-from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with
+from odradek.handlers.broker.coordinator_answer import IN_ONE_GO_MAX, NOT_THROTTLED, answer_in_steps, answer_with
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.handlers.late_answer import LateAnswer
 from odradek.protocol.schemas import Message
@@ -9,8 +11,12 @@ from odradek.protocol.schemas import Message
 _FIRST_OF_MANY = 3
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer | Awaitable[Message]:
     command = LeaveGroup(request.group_id, _leaving(request, context.version))
+    if len(command.members) > IN_ONE_GO_MAX:
+        return answer_in_steps(
+            lambda: [broker.groups.ask(command.group_id, command)], lambda answers: _response(answers[0], context)
+        )
     return answer_with(broker.groups.ask(command.group_id, command), lambda answer: _response(answer, context))
 
 

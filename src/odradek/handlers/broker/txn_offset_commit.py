@@ -4,6 +4,7 @@ The transaction's coordinator is asked first whether the group's offsets belong 
 belong to it (transaction version 2).
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -17,7 +18,7 @@ from odradek.base.group_commands import (
     TopicOffsets,
 )
 from odradek.base.ids import TopicPartition
-from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answered
+from odradek.handlers.broker.coordinator_answer import IN_ONE_GO_MAX, NOT_THROTTLED, answered
 from odradek.handlers.broker.transaction_parts import Joiner
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.metadata.topic_names import CONSUMER_OFFSETS
@@ -30,7 +31,10 @@ LOADING_SINCE: Final = 2
 
 
 async def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    speaks_of_many = sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX
     topics, refused = _sort_out(request, broker)
+    if speaks_of_many:
+        await asyncio.sleep(0)
     answered_topics: Sequence[TopicErrors] = ()
     if topics:
         error = await _verify(request, context, broker) if request.group_id else ErrorCode.none
@@ -38,7 +42,10 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
             answered_topics = (await _commit(request, topics, broker)).topics
         else:
             answered_topics = [_refused(topic, error) for topic in topics]
-    return _response(_merged(request, refused, answered_topics), context)
+    response = _response(_merged(request, refused, answered_topics), context)
+    if speaks_of_many:
+        await asyncio.sleep(0)
+    return response
 
 
 def _sort_out(request: Message, broker: BrokerPort) -> tuple[list[TopicOffsets], dict[TopicPartition, ErrorCode]]:
