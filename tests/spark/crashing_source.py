@@ -101,5 +101,4 @@ class CrashingRows(ExactlyOnceRows):
 
 
 def arm(crash_file: Path, where: str, count: int) -> None:
-    crash_file.with_suffix(".dead").unlink(missing_ok=True)
     crash_file.write_text(f"{where} {count}")

@@ -43,9 +43,11 @@ class Stream:
     def writing(self, sink: str, **options: str) -> DataStreamWriter:
         return self._rows.writeStream.format(sink).options(**self._options, **options)
 
-    def crash_everywhere(self, crash_file: Path) -> None:
+    def crash_everywhere(self, directory: Path) -> None:
         self._spark.dataSource.register(CrashingSource)
-        for name, (where, count) in CRASH_POINTS.items():
+        for number, (name, (where, count)) in enumerate(CRASH_POINTS.items(), 1):
+            # Each its own: a task of the query before may still be at work, and must not find what is not for it.
+            crash_file = directory / f"crash-{number}"
             arm(crash_file, where, count)
             query = self.writing("crashing", crashfile=str(crash_file)).start()
             try:
@@ -54,6 +56,8 @@ class Stream:
                 if crash_file.exists():
                     raise
                 say(f"died: {name}: {str(error).splitlines()[0][:100]}")
+            else:
+                raise TimeoutError(f"{name}: nobody died")
 
     def to_the_end(self) -> None:
         for attempt in range(1, STARTS_MAX + 1):
@@ -72,7 +76,7 @@ def main() -> None:
     with spark_session("sink", (), directory / "work", directory / "spark.log") as spark:
         stream = Stream(spark, bootstrap, source, target, directory)
         if crash:
-            stream.crash_everywhere(directory / "crash")
+            stream.crash_everywhere(directory)
         say("running")
         stream.to_the_end()
         say("done")
