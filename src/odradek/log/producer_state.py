@@ -182,6 +182,7 @@ class ProducerState:
         "_unreplicated",
         "end_offset",
         "expiration_ms",
+        "first_undecided_offset",
         "producers",
         "recalled",
         "snapshots",
@@ -199,6 +200,8 @@ class ProducerState:
         self.recalled: set[int] = set()
         # Open transactions, first offset to producer, in rising order: offsets are only ever added at the end.
         self._ongoing: dict[int, int] = {}
+        # Where the oldest of them begins. Kept by whoever writes, who may be a thread: others read just this.
+        self.first_undecided_offset: int | None = None
         # Ended ones whose marker may still be above the high watermark: first offset to marker's offset.
         self._unreplicated: dict[int, int] = {}
         # The state covers everything below this offset.
@@ -225,8 +228,10 @@ class ProducerState:
         for first_offset, producer_id in staged.started:
             self._ongoing[first_offset] = producer_id
         for completed in staged.completed:
-            self._ongoing.pop(completed.first_offset, None)
+            # In this order: a reader in another thread finds it in one of the two at any moment.
             self._unreplicated[completed.first_offset] = completed.last_offset
+            self._ongoing.pop(completed.first_offset, None)
+        self._note_first_undecided()
         for header in staged.in_transactions:
             self.verifications.written(header)
 
@@ -253,10 +258,8 @@ class ProducerState:
 
     # ---- transactions
 
-    @property
-    def first_undecided_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
-        return next(iter(self._ongoing), None)
+    def _note_first_undecided(self) -> None:
+        self.first_undecided_offset = next(iter(self._ongoing), None)
 
     def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
         entry = self.producers.get(producer_id)
@@ -277,17 +280,18 @@ class ProducerState:
         return self.verifications.begin(producer_id, epoch, sequence, epochs_rise=epochs_rise, now_ms=now_ms)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset whose fate is open: undecided, or decided by a marker that is not replicated yet."""
+        """The first offset whose fate is open: undecided, or decided by a marker that is not replicated yet.
+
+        Asked by the event loop and by threads, while another one writes.
+        """
+        undecided = self.first_undecided_offset
         unreplicated = self._unreplicated
-        if unreplicated:
-            for first_offset, last_offset in list(unreplicated.items()):
-                if last_offset < high_watermark:
-                    del unreplicated[first_offset]
-        undecided = next(iter(self._ongoing), None)
         if not unreplicated:
             return undecided
-        unconfirmed = min(unreplicated)
-        return unconfirmed if undecided is None else min(undecided, unconfirmed)
+        for first_offset, last_offset in list(unreplicated.items()):
+            if last_offset < high_watermark:
+                unreplicated.pop(first_offset, None)
+        return min((*unreplicated, *(() if undecided is None else (undecided,))), default=None)
 
     # ---- life and death
 
@@ -303,7 +307,7 @@ class ProducerState:
         """Old producers stay known; only the bookkeeping of what lies below moves."""
         for first_offset, last_offset in list(self._unreplicated.items()):
             if last_offset < log_start_offset:
-                del self._unreplicated[first_offset]
+                self._unreplicated.pop(first_offset, None)
         self.end_offset = max(self.end_offset, log_start_offset)
         latest = self.snapshots.latest_offset
         self._snapshot_offset = log_start_offset if latest is None else latest
@@ -313,6 +317,7 @@ class ProducerState:
         self.recalled.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
+        self._note_first_undecided()
 
     # ---- snapshots
 
@@ -345,6 +350,7 @@ class ProducerState:
                     self.producers[entry.producer_id] = entry
             ongoing = ((one.transaction_first_offset, one.producer_id) for one in self.producers.values())
             self._ongoing.update(sorted(one for one in ongoing if one[0] >= 0))
+            self._note_first_undecided()
             self.end_offset = self._snapshot_offset = offset
             return
         self.end_offset = self._snapshot_offset = log_start_offset

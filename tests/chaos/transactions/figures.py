@@ -16,6 +16,8 @@ class TransactionFigures:
     unknown: int
     replaced: int
     """Producers that were of no use any more, besides those that were abandoned on purpose."""
+    hung: int
+    """Of these, those whose client did not come back from a call: a fault of its own."""
     read_by_consumers: int
     read_finally: int
     """Of the ledger; the copies are as many."""
@@ -32,6 +34,7 @@ def figures(history: TransactionHistory) -> TransactionFigures:
         aborted=outcomes[Outcome.ABORTED],
         unknown=outcomes[Outcome.UNKNOWN],
         replaced=history.replaced,
+        hung=history.hung,
         read_by_consumers=sum(len(reads) for reads in history.reads.values()),
         read_finally=sum(len(history.final[place]) for place in history.ledger),
         copied=sum(len(history.final[history.copy_of(place)]) for place in history.ledger),
@@ -52,6 +55,7 @@ def rows(figures: TransactionFigures) -> list[tuple[str, str]]:
         ("  aborted", f"{figures.aborted:,}"),
         ("  of unknown outcome", f"{figures.unknown:,}"),
         ("  producers replaced", f"{figures.replaced:,}"),
+        ("    because a call of theirs hung", f"{figures.hung:,}"),
         ("committed records read under faults", f"{figures.read_by_consumers:,}"),
         ("committed records in the end", f"{figures.read_finally:,}"),
         ("  copied", f"{figures.copied:,}"),

@@ -110,6 +110,8 @@ class TransactionHistory:
     """By place and node: a digest of the log as it stands on that node's disk."""
     replaced: int = 0
     """Producers that were of no use any more and got a successor of the same transactional id."""
+    hung: int = 0
+    """Of these, those whose client did not come back from a call in time."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -154,6 +156,10 @@ class TransactionHistory:
     def replace(self) -> None:
         with self._lock:
             self.replaced += 1
+
+    def hang(self) -> None:
+        with self._lock:
+            self.hung += 1
 
     def read(self, consumer: str, place: int, offset: int, value: bytes) -> None:
         self._add(self.reads[consumer, place], consumer, place, offset, value)

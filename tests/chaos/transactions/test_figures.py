@@ -17,11 +17,12 @@ def test_outcomes_and_gaps_are_counted() -> None:
     history.end(copier, history.begin(copier, (1,), 0.0), Outcome.COMMITTED, 6.0)
     history.begin(writer, (0,), 0.0)
     history.replace()
+    history.hang()
     history.read_finally(0, 0, record_value(writer, 0, 0, 0))
     history.read_finally(1, 0, record_value(copier, 0, 0, 1, record_value(writer, 0, 0, 0)))
     found = figures(history)
     assert (found.begun, found.committed, found.aborted, found.unknown) == (6, 3, 2, 1)
-    assert (found.replaced, found.read_finally, found.copied) == (1, 1, 1)
+    assert (found.replaced, found.hung, found.read_finally, found.copied) == (1, 1, 1, 1)
     assert found.longest_gap_s_of == {"writer": 3.5, "copier": 0.0}
     assert ("longest gap of commits of writer", "3.50 s") in rows(found)
 

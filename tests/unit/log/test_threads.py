@@ -87,6 +87,36 @@ def test_readers_see_only_whole_batches_in_their_place(tmp_path: Path) -> None:
     assert log.recovery_point <= log.log_end_offset
 
 
+def test_stable_offset_stays_below_what_is_not_decided(tmp_path: Path) -> None:
+    """Appends come from a thread where the disk is slow, and fetches ask beside it."""
+    box = LogBox(tmp_path)
+    log = box.log
+    high_watermark = 0
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        before = high_watermark
+        stable = log.last_stable_offset(before)
+        # The record before the high watermark is in a transaction whose marker is beyond it.
+        if high_watermark == before > 0:
+            assert stable == before - 1
+            asked += 1
+
+    deadline = time.monotonic() + SECONDS
+    with beside(ask, ask):
+        while time.monotonic() < deadline:
+            for _ in range(50):
+                producer_id = log.log_end_offset
+                box.produce(producer_id, 0, is_transactional=True)
+                high_watermark = log.log_end_offset
+                box.end_transaction(producer_id, commit=True)
+                high_watermark = 0
+                log.last_stable_offset(log.log_end_offset)
+    assert asked > 0
+    assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset
+
+
 def test_deleted_partition_is_no_broken_disk(tmp_path: Path) -> None:
     for attempt in range(20):
         box = LogBox(tmp_path / str(attempt), config=config(segment_bytes=200))
