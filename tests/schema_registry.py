@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,13 +10,17 @@ from typing import Any
 
 
 class FakeRegistry:
-    """`answers`: what there is at each path; JSON, or bytes as they are."""
+    """`answers`: what there is at each path; JSON, or bytes as they are. Of others it says that it has none."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
         self.asked: list[tuple[str, str | None]] = []
         """Paths, and who asked by `Authorization`."""
         self.address = ""
+        self.trouble: int | None = None
+        """The status of all its answers, if it has any."""
+        self.pause_s = 0.0
+        """Before each answer."""
 
 
 @contextmanager
@@ -25,9 +30,15 @@ def fake_registry() -> Iterator[FakeRegistry]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             registry.asked.append((self.path, self.headers.get("Authorization")))
+            time.sleep(registry.pause_s)
             answer = registry.answers.get(self.path)
+            if answer is None:
+                answer = {"error_code": 40403, "message": "Schema not found"}
+                status = 404
+            else:
+                status = 200
             body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(404 if answer is None else 200)
+            self.send_response(registry.trouble or status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -18,7 +18,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from odradek.console.outward import NoAnswer, ask_json
+from odradek.client.json_over_http import NoAnswer, ask_json
 from odradek.console.readings.table import inert
 from odradek.console.settings import OidcSettings
 

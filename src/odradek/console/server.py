@@ -17,9 +17,9 @@ from odradek.cli.terminal import say
 from odradek.client.address import Address
 from odradek.console.access import Access
 from odradek.console.console import Console
-from odradek.console.inquiries.schema_registry import NoRegistry
 from odradek.console.screens.all_screens import add_screens
 from odradek.console.settings import Settings, check_exposure
+from odradek.schemas.registry import NoRegistry
 
 _FAVICON: Final = "🧵"
 # A phone in a tunnel comes back to the page as it was.

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from odradek.console.inquiries.messages import Excerpt
-from odradek.console.inquiries.schema_registry import NoRegistry, SchemaRegistry
-from odradek.console.readings.by_schema import Schema, Undecodable, decode_framed, decoder_of
+from odradek.console.inquiries.schema_registry import SchemaRegistry
 from odradek.console.readings.messages import View, in_a_cell, in_full
+from odradek.schemas.decoding import decode_framed, decoder_of
+from odradek.schemas.registry import NoRegistry
+from odradek.schemas.schema import Schema, Undecodable
 from tests.schema_registry import FakeRegistry, fake_registry
 
 fastavro = pytest.importorskip("fastavro")
@@ -138,7 +140,7 @@ def test_schemas_are_asked_for_once_with_those_they_name(registry: FakeRegistry)
     assert decode_framed(framed(1, b"\x08"), decoders) == {"line": {"n": 4}}
     assert decode_framed(framed(2, b"\x00\x0a\x01x"), decoders) == {"name": "x"}
     assert decode_framed(framed(3, b'{"a": 1}'), decoders) == {"a": 1}
-    for number, why in ((4, "no JSON object"), (5, "not understood"), (6, "answers 404")):
+    for number, why in ((4, "no JSON object"), (5, "not understood"), (6, "does not have it")):
         with pytest.raises(Undecodable, match=f"schema {number}: .*{why}"):
             decode_framed(framed(number, b""), decoders)
     count = len(registry.asked)

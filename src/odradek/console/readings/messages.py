@@ -9,8 +9,10 @@ from odradek.cli.amounts import format_bytes
 from odradek.cli.terminal import neutralise
 from odradek.cli.times import format_time
 from odradek.console.inquiries.messages import PAGE_MESSAGES, Excerpt, Found, Message, Wanted
-from odradek.console.readings.by_schema import Decode, Undecodable, decode_framed, schema_id_of
 from odradek.console.readings.table import Column, Row, counted, inert
+from odradek.schemas.decoding import Decode, decode_framed
+from odradek.schemas.framing import schema_id_of
+from odradek.schemas.schema import Undecodable
 
 SHOW = "Show"
 _CELL_CHARACTERS: Final = 160

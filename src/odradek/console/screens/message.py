@@ -8,13 +8,13 @@ from odradek.console.actions.action import Action
 from odradek.console.actions.entered import optional_number, pairs
 from odradek.console.actions.messages import Form, ProduceMessage, ResendMessage, bytes_of
 from odradek.console.inquiries.messages import Message, whole_record
-from odradek.console.readings.by_schema import Decode
 from odradek.console.readings.messages import View, heading_of, in_full
 from odradek.console.readings.table import inert
 from odradek.console.screens.change import Form as DialogForm
 from odradek.console.screens.change import compose, dialog_named, remove
 from odradek.console.screens.frame import Frame
 from odradek.console.screens.widgets import Text, button, choice, text_field
+from odradek.schemas.decoding import Decode
 
 
 async def show_message(frame: Frame, message: Message, view: View, decoders: Mapping[int, Decode]) -> None:

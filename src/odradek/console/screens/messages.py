@@ -15,13 +15,13 @@ from odradek.console.inquiries.export import FileForm, export_messages
 from odradek.console.inquiries.expression import NoExpression
 from odradek.console.inquiries.messages import Found, Message, Positions, Start, Wanted
 from odradek.console.readings import messages as reading
-from odradek.console.readings.by_schema import Decode
 from odradek.console.readings.messages import View
 from odradek.console.readings.table import Tone, counted, inert, link_to
 from odradek.console.screens.change import compose
 from odradek.console.screens.frame import Frame, framed
 from odradek.console.screens.message import message_form, show_message
 from odradek.console.screens.widgets import RowsTable, Text, button, check, choice, enable, text_field
+from odradek.schemas.decoding import Decode
 
 _STARTS = {
     Start.NEWEST: "The newest",

@@ -5,6 +5,7 @@ Blocks.
 
 import http.client
 import json
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Final
@@ -15,7 +16,12 @@ ANSWER_BYTES_MAX: Final = 1024 * 1024
 
 
 class NoAnswer(Exception):
-    """The message says who did not answer as it should, and how."""
+    """The message says who did not answer as it should, and how. `told`: what came with a status that is an error's."""
+
+    def __init__(self, message: str, *, status: int | None = None, told: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status: Final = status
+        self.told: Final = told or {}
 
 
 def address_of(url: str) -> SplitResult:
@@ -46,15 +52,33 @@ def ask_json(
         with closing(connect(str(parts.hostname), parts.port, timeout=ANSWER_S)) as connection:
             connection.request("GET" if form is None else "POST", path, body=body, headers=sent)
             response = connection.getresponse()
-            answer = response.read(ANSWER_BYTES_MAX + 1)
+            answer = _read(response, time.monotonic() + ANSWER_S)
     except (OSError, http.client.HTTPException) as error:
         raise NoAnswer(f"{parts.hostname} does not answer ({error})") from None
+    told = _object(answer)
     if response.status != http.client.OK or len(answer) > ANSWER_BYTES_MAX:
-        raise NoAnswer(f"{parts.hostname} answers {response.status}")
-    try:
-        told = json.loads(answer)
-    except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        raise NoAnswer(f"{parts.hostname} answers {response.status}", status=response.status, told=told)
+    if told is None:
         raise NoAnswer(f"{parts.hostname} answers with what is no JSON object")
     return told
+
+
+def _read(response: http.client.HTTPResponse, until_s: float) -> bytes:
+    """One byte more than is allowed where there are more. Who sends byte by byte is not waited for."""
+    answer = b""
+    while len(answer) <= ANSWER_BYTES_MAX:
+        part = response.read1(ANSWER_BYTES_MAX + 1 - len(answer))
+        if not part:
+            break
+        answer += part
+        if time.monotonic() > until_s:
+            raise TimeoutError("it takes too long")
+    return answer
+
+
+def _object(answer: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(answer)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
