@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-console pipeline clean
+.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-console pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -27,7 +27,7 @@ _MARKER_OF_FIXTURE = {
 
 # Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
 # leave of the machine. Of the others two run at a time, one of the first lane's directories and one of the rest. Those
-# of one broker come last, file by file, and whoever is done takes the next.
+# of one broker are taken file by file by whoever is free.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
 _FIRST_LANE = {"console", "spark", "testing", "arrow"}
 _FILE_BY_FILE = {"wire"}

@@ -2,18 +2,16 @@
 
 import contextlib
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.errors import PySparkException
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from odradek.jobs.java_process import session_of_its_own
 from pipelines.runtime.errors import PipelineError
 
 # Kafka's clients report every refused connection while a broker is away: worth a line in the file, not a thousand.
@@ -28,7 +26,6 @@ appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
 logger.clients.name = org.apache.kafka
 logger.clients.level = error
 """
-STOP_TIMEOUT_SECONDS = 20.0
 
 
 @contextlib.contextmanager
@@ -43,7 +40,7 @@ def spark_session(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     try:
-        with _session(_configuration(name, jars, work_directory, log_file, is_short), log_file) as spark:
+        with session_of_its_own(_configuration(name, jars, work_directory, log_file, is_short), log_file) as spark:
             yield spark
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise PipelineError(f"Spark failed: {first_line(error)}; its log is {log_file}") from error
@@ -85,32 +82,3 @@ def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_fi
             ("spark.ui.showConsoleProgress", "false"),
         ]
     )
-
-
-@contextlib.contextmanager
-def _session(configuration: SparkConf, log_file: Path) -> Iterator[SparkSession]:
-    with log_file.open("ab") as output:
-        # The Java process writes a few lines before its logging is configured; they belong into the same file.
-        gateway = launch_gateway(configuration, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
-    try:
-        on_interrupt = signal.getsignal(signal.SIGINT)
-        spark = SparkSession(SparkContext(gateway=gateway, conf=configuration))
-        # PySpark has put its own handler there, which calls Java from within whatever call to Java it interrupts.
-        signal.signal(signal.SIGINT, on_interrupt)
-        try:
-            yield spark
-        finally:
-            spark.stop()
-    finally:
-        gateway.shutdown()
-        # PySpark keeps these for the life of the interpreter; without them the next session starts its own Java, also
-        # when this one did not stop but die.
-        SparkContext._gateway = None
-        SparkContext._jvm = None
-        SparkContext._active_spark_context = None
-        gateway.proc.stdin.close()
-        try:
-            gateway.proc.wait(STOP_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            gateway.proc.kill()
-            gateway.proc.wait()

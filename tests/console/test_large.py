@@ -21,6 +21,7 @@ from odradek.protocol.schemas import Message, Schema
 from odradek.testing import Cluster
 from tests.console.browser import DESKTOP, Visitor
 from tests.console.console_process import ConsoleProcess
+from tests.processor_time import processor_seconds
 
 COUNT = int(os.environ.get("ODRADEK_CONSOLE_TOPICS", "0"))
 PAINT_S = 1.5
@@ -32,23 +33,6 @@ pytestmark = [
     pytest.mark.skipif(not COUNT, reason="takes minutes: make bench-console"),
     pytest.mark.timeout(1800),
 ]
-
-
-def processor_seconds() -> float:
-    """Of this process and all that it has started: on a machine where others work, clocks alone say little."""
-    parents, ticks = {}, {}
-    for directory in Path("/proc").iterdir():
-        if directory.name.isdecimal():
-            try:
-                fields = (directory / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(directory.name)] = int(fields[1])
-            ticks[int(directory.name)] = int(fields[11]) + int(fields[12])
-    own = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in own} - own:
-        own |= more
-    return sum(ticks.get(pid, 0) for pid in own) / os.sysconf("SC_CLK_TCK")
 
 
 def create_topics(client: Client) -> None:

@@ -1,6 +1,5 @@
 """The client before an Apache Kafka that wants TLS and SASL: what no broker of ours asks for yet."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +12,11 @@ from odradek.client.errors import NotAuthenticated
 from odradek.client.produce import Producer
 from odradek.client.security import Sasl, Security, Tls
 from odradek.records.record import Record
-from tests.kafka.apache_kafka import REFERENCE, ApacheKafka, KafkaTools
+from tests.certificates import make_certificate
+from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
 from tests.node_process import free_ports
 
-pytestmark = list(REFERENCE)
+pytestmark = pytest.mark.kafka
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -24,14 +24,7 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("tls")
-    key, made, both = directory / "key.pem", directory / "certificate.pem", directory / "both.pem"
-    kind = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-    name = "-subj /CN=broker -addext subjectAltName=IP:127.0.0.1"
-    command = ["openssl", "req", "-x509", *kind.split(), *name.split(), "-keyout", key, "-out", made]
-    subprocess.run(command, check=True, capture_output=True)
-    both.write_text(key.read_text() + made.read_text())
-    return both
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")

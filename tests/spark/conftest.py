@@ -1,13 +1,18 @@
-"""What the pipelines need: Java 17 and the jars of Spark's Kafka connector."""
+"""What the pipelines need: Java 17, the jars of Spark's Kafka connector, and a broker."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from odradek.client.address import parse_bootstrap
+from odradek.client.cluster import Cluster
 from pipelines.runtime.errors import PipelineError
 from pipelines.runtime.jars import connector_jars, jars_directory
 from pipelines.runtime.java import Java, find_java
 from tests import components
+from tests.node_process import NodeProcess
+from tests.odradek_process import OdradekProcess
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +23,21 @@ def java() -> None:
 @pytest.fixture(scope="session")
 def spark_jars(java: None) -> tuple[Path, ...]:
     return components.require("Spark's Kafka connector", _jars)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    node = OdradekProcess(tmp_path_factory.mktemp("node"))
+    try:
+        yield node.start()
+    finally:
+        node.remove()
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: NodeProcess) -> Iterator[Cluster]:
+    with Cluster(parse_bootstrap(broker.bootstrap)) as opened:
+        yield opened
 
 
 def _java() -> Java:

@@ -10,33 +10,16 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.groups import Groups
 from pipelines.runtime.session import spark_session
 from tests.node_process import NodeProcess
-from tests.odradek_process import OdradekProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 STARTS_MAX = 5
 QUERY_TIMEOUT_S = 300
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    node = OdradekProcess(tmp_path_factory.mktemp("node"))
-    try:
-        yield node.start()
-    finally:
-        node.remove()
-
-
-@pytest.fixture(scope="module")
-def cluster(broker: NodeProcess) -> Iterator[Cluster]:
-    with Cluster(parse_bootstrap(broker.bootstrap)) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from odradek.cli.errors import UserError
-from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.jobs import ingest as ingest_module
@@ -31,24 +30,8 @@ from odradek.jobs.state import JobState
 from odradek.jobs.tables.delta import DeltaLakeTable
 from odradek.jobs.tables.table import TableFormat, open_table
 from tests.node_process import NodeProcess
-from tests.odradek_process import OdradekProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    node = OdradekProcess(tmp_path_factory.mktemp("node"))
-    try:
-        yield node.start()
-    finally:
-        node.remove()
-
-
-@pytest.fixture(scope="module")
-def cluster(broker: NodeProcess) -> Iterator[Cluster]:
-    with Cluster(parse_bootstrap(broker.bootstrap)) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

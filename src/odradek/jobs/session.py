@@ -4,8 +4,6 @@ import contextlib
 import logging
 import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -27,7 +25,6 @@ appender.file.fileName = {log_file}
 appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d %p %c{{1}}: %m%n%ex
 """
-_STOP_TIMEOUT_S: Final = 20.0
 _TRACEBACK: Final = "Traceback (most recent call last):"
 # The line of a traceback that says what happened: the only one that is not indented.
 _PYTHON_ERROR: Final = re.compile(r"(?:\w+\.)*(\w+)(?:: (.+))?")
@@ -43,6 +40,8 @@ def spark_session(
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
+
+        from odradek.jobs.java_process import session_of_its_own
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
     check_java()
@@ -51,7 +50,8 @@ def spark_session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="odradek-spark-") as work:
         try:
-            with _session(_configuration(name, master, Path(work), log_file, conf, is_short), log_file) as session:
+            configuration = _configuration(name, master, Path(work), log_file, conf, is_short)
+            with session_of_its_own(configuration, log_file) as session:
                 yield session
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise UserError(f"{spark_line(error)} (more in {str(log_file)!r})") from error
@@ -100,35 +100,3 @@ def _configuration(name: str, master: str, work: Path, log_file: Path, conf: Map
     if master.startswith("local"):
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return SparkConf().setAll(list((chosen | dict(conf)).items()))
-
-
-@contextlib.contextmanager
-def _session(configuration: Any, log_file: Path) -> "Iterator[SparkSession]":
-    from pyspark import SparkContext
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
-    with log_file.open("ab") as output:
-        # Java writes a few lines before its logging is configured: they belong into the same file.
-        gateway = launch_gateway(configuration, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
-    try:
-        on_interrupt = signal.getsignal(signal.SIGINT)
-        session = SparkSession(SparkContext(gateway=gateway, conf=configuration))
-        # PySpark has put its own handler there, which calls Java from within whatever call to Java it interrupts.
-        signal.signal(signal.SIGINT, on_interrupt)
-        try:
-            yield session
-        finally:
-            session.stop()
-    finally:
-        gateway.shutdown()
-        # PySpark keeps these for the life of the interpreter, also when Java has died.
-        SparkContext._gateway = None
-        SparkContext._jvm = None
-        SparkContext._active_spark_context = None
-        gateway.proc.stdin.close()
-        try:
-            gateway.proc.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            gateway.proc.kill()
-            gateway.proc.wait()

@@ -1,9 +1,7 @@
 """TLS and SASL: brokers that are trusted, and those that are not; users that are known, and those that are not."""
 
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +17,7 @@ from odradek.client.connection import SASL_AUTHENTICATE, SASL_HANDSHAKE, millise
 from odradek.client.errors import NotAuthenticated
 from odradek.client.security import Sasl, Security, Tls
 from odradek.protocol.schemas import Message, Schema
+from tests.certificates import make_certificate
 from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
 
 VERSIONS = {METADATA: (0, 13), SASL_HANDSHAKE: (0, 1), SASL_AUTHENTICATE: (0, 2)}
@@ -97,16 +96,7 @@ class TlsFront:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is needed to make a certificate")
-    directory = tmp_path_factory.mktemp("tls")
-    key, made, both = directory / "key.pem", directory / "certificate.pem", directory / "both.pem"
-    kind = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-    name = "-subj /CN=broker -addext subjectAltName=IP:127.0.0.1"
-    command = ["openssl", "req", "-x509", *kind.split(), *name.split(), "-keyout", key, "-out", made]
-    subprocess.run(command, check=True, capture_output=True)
-    both.write_text(key.read_text() + made.read_text())
-    return both
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 def test_a_broker_is_trusted_or_not(broker: ScriptedBroker, certificate: Path) -> None:

@@ -36,6 +36,7 @@ from odradek.partition.pace import AppendPace
 from odradek.partition.partition import Partition
 from odradek.protocol.schemas import schema
 from odradek.records.batch import parse_batches
+from odradek.replication.leader import LeaderState
 from odradek.replication.throttle import ReplicationThrottle
 from tests import raw_wire
 from tests.record_batches import TestRecord, batch
@@ -142,6 +143,24 @@ def partition_image(**changes: Any) -> PartitionImage:
         "partition_epoch": 0,
     }
     return PartitionImage(**(values | changes))
+
+
+def with_followers(leader_epoch: int, *, min_isr: int) -> LeaderState:
+    """Of this broker over an empty log; two others are in sync."""
+    return LeaderState(
+        broker_id=NODE_ID,
+        leader_epoch=leader_epoch,
+        partition_epoch=0,
+        replicas=(NODE_ID, 2, 3),
+        isr=(NODE_ID, 2, 3),
+        min_isr=min_isr,
+        epoch_start_offset=0,
+        log_end_offset=0,
+        high_watermark=0,
+        lag_max_seconds=10.0,
+        brokers=lambda _: None,
+        now=0.0,
+    )
 
 
 class FakeBroker:

@@ -12,10 +12,9 @@ from odradek.partition.partition import FollowerFetch, Partition
 from odradek.protocol.schemas import schema
 from odradek.records.batch import parse_batches
 from odradek.replication.follower import FollowerState
-from odradek.replication.leader import LeaderState
 from odradek.waiting.fetch_sessions import FetchContext, FetchTarget, PartitionKey
 from tests.record_batches import TestRecord, batch
-from tests.unit.handlers.fake_broker import NODE_ID, FakeBroker
+from tests.unit.handlers.fake_broker import NODE_ID, FakeBroker, with_followers
 
 FETCH, VERSION = 1, 12
 FOLLOWER = FollowerFetch(2, 1)
@@ -24,29 +23,12 @@ BY_FOLLOWER = Reader(
 )
 
 
-def leading(epoch: int) -> LeaderState:
-    return LeaderState(
-        broker_id=NODE_ID,
-        leader_epoch=epoch,
-        partition_epoch=0,
-        replicas=(NODE_ID, 2, 3),
-        isr=(NODE_ID, 2, 3),
-        min_isr=1,
-        epoch_start_offset=0,
-        log_end_offset=0,
-        high_watermark=0,
-        lag_max_seconds=10.0,
-        brokers=lambda _: None,
-        now=0.0,
-    )
-
-
 def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeBroker) -> None:
     """The follower would append it behind what the later leader has cut off, and nobody would ever see it."""
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None
-    partition.become_leader(NODE_ID, 1, leading(1))
+    partition.become_leader(NODE_ID, 1, with_followers(1, min_isr=1))
     for value in (b"one", b"two", b"three"):
         broker.append("orders", TestRecord(value))
 

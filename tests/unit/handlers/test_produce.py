@@ -11,9 +11,8 @@ from odradek.partition.partition import Partition
 from odradek.protocol.produce_codec import PartitionRecords, ProduceRequest, TopicRecords
 from odradek.protocol.schemas import schema
 from odradek.replication.follower import FollowerState
-from odradek.replication.leader import LeaderState
 from tests.record_batches import TestRecord, batch
-from tests.unit.handlers.fake_broker import NODE_ID, FakeBroker
+from tests.unit.handlers.fake_broker import NODE_ID, FakeBroker, with_followers
 
 PRODUCE, VERSION = 0, 9
 ALL_ACKS = -1
@@ -25,23 +24,6 @@ class UnreadableDisk:
     def partition_changed(self, partition: Partition, added_bytes: int) -> None:
         del partition.end_watchers[self]
         partition.withdraw(ErrorCode.kafka_storage_error)
-
-
-def replicated() -> LeaderState:
-    return LeaderState(
-        broker_id=NODE_ID,
-        leader_epoch=1,
-        partition_epoch=0,
-        replicas=(NODE_ID, 2, 3),
-        isr=(NODE_ID, 2, 3),
-        min_isr=2,
-        epoch_start_offset=0,
-        log_end_offset=0,
-        high_watermark=0,
-        lag_max_seconds=10.0,
-        brokers=lambda _: None,
-        now=0.0,
-    )
 
 
 async def _produce(broker: FakeBroker, acks: int) -> bytes:
@@ -69,7 +51,7 @@ def test_records_that_no_replica_has_are_not_acknowledged(broker: FakeBroker) ->
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None
-    partition.become_leader(NODE_ID, 1, replicated())
+    partition.become_leader(NODE_ID, 1, with_followers(1, min_isr=2))
     partition.end_watchers[UnreadableDisk()] = None
     assert produce(broker, ALL_ACKS) is ErrorCode.kafka_storage_error
 

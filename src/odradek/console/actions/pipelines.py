@@ -20,9 +20,8 @@ _COMMAND: Final = (sys.executable, "-m", "odradek", "pipeline")
 
 
 @dataclass(frozen=True, slots=True)
-class StartPipeline:
+class _OfPipeline:
     file: Path
-    name: str = "Start pipeline"
 
     @property
     def target(self) -> str:
@@ -30,6 +29,11 @@ class StartPipeline:
 
     def details(self) -> dict[str, object]:
         return {}
+
+
+@dataclass(frozen=True, slots=True)
+class StartPipeline(_OfPipeline):
+    name: str = "Start pipeline"
 
     def preview(self, cluster: Cluster) -> Preview:
         log = _state(self.file) / RUN_LOG
@@ -60,16 +64,8 @@ class StartPipeline:
 
 
 @dataclass(frozen=True, slots=True)
-class StopPipeline:
-    file: Path
+class StopPipeline(_OfPipeline):
     name: str = "Stop pipeline"
-
-    @property
-    def target(self) -> str:
-        return f"pipeline {self.file}"
-
-    def details(self) -> dict[str, object]:
-        return {}
 
     def preview(self, cluster: Cluster) -> Preview:
         return Preview(

@@ -1,6 +1,5 @@
 """Records as a file: JSON lines, exact, or CSV, for spreadsheets. Bounded in number, size and time."""
 
-import base64
 import csv
 import io
 import json
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from odradek.cli.record_text import json_bytes
 from odradek.client.admin import LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.consume import Consumed, Consumer
@@ -87,19 +87,10 @@ def as_json(item: Consumed) -> dict[str, Any]:
         "partition": item.partition.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp,
-        **_named("key", record.key),
-        **_named("value", record.value),
-        "headers": [{"name": name, **_named("value", value)} for name, value in record.headers],
+        **json_bytes("key", record.key),
+        **json_bytes("value", record.value),
+        "headers": [{"name": name, **json_bytes("value", value)} for name, value in record.headers],
     }
-
-
-def _named(name: str, data: bytes | None) -> dict[str, str | None]:
-    if data is None:
-        return {name: None}
-    try:
-        return {name: data.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
 def _cells(item: Consumed) -> list[str]:
