@@ -358,6 +358,16 @@ def test_a_silent_broker_is_fenced() -> None:
     assert FENCED not in broken(*history, *followed, *beats, is_whole=False)
 
 
+def test_a_controller_that_could_commit_nothing_fences_nobody_meanwhile() -> None:
+    """It fences one broker after the other, and the first of them has to wait until a majority is there again."""
+    before = [replace(told(1, "node1", "node2", seconds=second / 2), offset=second) for second in range(2, 6)]
+    once_more = replace(told(1, "node1", "node2", seconds=8.0), offset=9)
+    history = (leads(1, 1, 0.1), REGISTERED, UNFENCED, *before, once_more, beat(2.0))
+    assert FENCED not in broken(*history, is_whole=False)
+    later = replace(once_more, offset=10, seconds=8.6)
+    assert FENCED in broken(*history, later, is_whole=False)
+
+
 def test_incarnations_are_told_apart() -> None:
     again = committed(9, 3.0, BrokerChange(broker_id=2, broker_epoch=9, incarnation="b", is_fenced=True))
     assert not broken(REGISTERED, again, beat(4.0, epoch=9), is_whole=False)

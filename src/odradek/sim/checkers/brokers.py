@@ -1,8 +1,8 @@
 """Brokers come and are fenced: not a living one early, no silent one never. From heartbeats and the committed log."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from odradek.sim.checkers.calm import Calm
@@ -16,6 +16,8 @@ OWN_EPOCH: Final = "every incarnation of a broker has an epoch of its own"
 # What a controller does late, for all that its disk and its threads may cost.
 _LATE_SECONDS: Final = 1.5
 _BUSY_SECONDS: Final = 0.1
+# For fences of other brokers, of which it writes one after the other once it can commit again.
+_OTHERS_FENCED_SECONDS: Final = 0.5
 
 
 def check_brokers(history: QuorumHistory, settings: QuorumSettings) -> Iterator[Violation]:
@@ -143,12 +145,20 @@ def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[V
                 since = moment - patience
                 if since < max(begin, moments[0]) or moment > end:
                     continue
+                if not _has_one(moments, since + settings.session_seconds, moment - _OTHERS_FENCED_SECONDS):
+                    # It could commit nothing since the fence was due.
+                    continue
                 place = bisect_right(heard, since)
                 is_heard = place < len(heard) and heard[place] <= moment
                 if not is_heard and calm.lasts(frozenset({leader}), since, moment):
                     what = f"{leader} has not fenced {names[broker_id]}, of which it has not heard since {since:.3f} s"
                     yield Violation(FENCED, what, moment)
                     return
+
+
+def _has_one(moments: Sequence[float], first: float, last: float) -> bool:
+    place = bisect_left(moments, first)
+    return place < len(moments) and moments[place] <= last
 
 
 def _serving(history: QuorumHistory) -> Iterator[tuple[int, int, float, float]]:
