@@ -211,10 +211,12 @@ class _HostLock:
 class HostDisk:
     """The files of this machine."""
 
-    __slots__ = ("_no_wait",)
+    __slots__ = ("_being_written", "_no_wait")
 
     def __init__(self) -> None:
         self._no_wait = _NoWaitReads()
+        # Files that are to take others' places, and by whom: several threads may write one at the same time.
+        self._being_written: dict[str, object] = {}
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> HostFile:
         flags = os.O_RDONLY if read_only else os.O_RDWR
@@ -227,12 +229,20 @@ class HostDisk:
             return file.read()
 
     def write_atomically(self, path: str, data: bytes) -> None:
+        mine = object()
         temporary = path + ".tmp"
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        beside = 0
+        while self._being_written.setdefault(temporary, mine) is not mine:
+            beside += 1
+            temporary = f"{path}.{beside}.tmp"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            del self._being_written[temporary]
         self.sync_dir(os.path.dirname(path))
 
     def list_dir(self, path: str) -> list[str]:

@@ -77,7 +77,11 @@ class BatchFile:
             raise
         size = start + len(data)
         # Known before it counts: whoever asks for the new end finds its position.
-        _remember(self._ends, end_offset, size)
+        ends = self._ends
+        ends[end_offset] = size
+        if len(ends) > _PLACES_MAX:
+            # Dictionaries keep the order of insertion: the first key is the oldest.
+            del ends[next(iter(ends))]
         self.size = size
 
     def note_end(self, end_offset: int) -> None:
@@ -85,8 +89,9 @@ class BatchFile:
         self._ends[end_offset] = self.size
 
     def truncate(self, size: int) -> None:
-        self._ends.clear()
-        self._reader_places.clear()
+        self._ends = {}
+        # Whoever is just reading may come to remember a place of what is cut off: not here.
+        self._reader_places = {}
         self.size = min(self.size, size)
         if self.file().size() != size:
             self.file().truncate(size)
@@ -116,6 +121,9 @@ class BatchFile:
             if at + HEADER_SIZE > len(chunk):
                 chunk = self.read(position, min(_WALK_CHUNK_BYTES, end - position), cached)
                 chunk_at, at = position, 0
+                if len(chunk) < HEADER_SIZE:
+                    # Cut off under this reader.
+                    break
             base_offset, length, last_offset_delta = _STEP.unpack_from(chunk, at)
             if length < _BATCH_LENGTH_MIN:
                 self._raise_no_batch(position)
@@ -130,6 +138,7 @@ class BatchFile:
         `end`, a batch's end beyond the limit, says how far the file may be looked at. With `min_one` the batch at
         `start` counts as fitting, however long it is.
         """
+        places = self._reader_places
         chunk = b""
         chunk_at = position
         while True:
@@ -137,6 +146,8 @@ class BatchFile:
             if position - chunk_at + HEADER_SIZE > len(chunk):
                 chunk = self.read(position, min(_WALK_CHUNK_BYTES, end - position), cached)
                 chunk_at = position
+                if len(chunk) < HEADER_SIZE:
+                    self._raise_no_batch(position)
             next_offset, length, last_offset_delta = _STEP.unpack_from(chunk, position - chunk_at)
             if length < _BATCH_LENGTH_MIN:
                 self._raise_no_batch(position)
@@ -147,7 +158,7 @@ class BatchFile:
         if position == start and min_one:
             position = following
             next_offset += last_offset_delta + 1
-        _remember(self._reader_places, next_offset, position)
+        _remember(places, next_offset, position)
         return WholeBatches(position, next_offset)
 
     def headers(self, position: int = 0) -> Iterator[BatchHeader]:
@@ -160,6 +171,9 @@ class BatchFile:
             if at + HEADER_SIZE > len(chunk):
                 chunk = self.read(position, min(_WALK_CHUNK_BYTES, end - position))
                 chunk_at, at = position, 0
+                if len(chunk) < HEADER_SIZE:
+                    # As in `find`.
+                    break
             header = parse_header(chunk, at)
             header.position = position
             yield header
@@ -194,7 +208,8 @@ class BatchFile:
 
 
 def _remember(places: dict[int, int], offset: int, position: int) -> None:
+    """Of what readers share, in whatever threads they are."""
     places[offset] = position
     if len(places) > _PLACES_MAX:
-        # Dictionaries keep the order of insertion: the first key is the oldest.
-        places.pop(next(iter(places)), None)
+        for oldest in list(places)[:-_PLACES_MAX]:
+            places.pop(oldest, None)

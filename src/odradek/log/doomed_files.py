@@ -1,5 +1,9 @@
 """Files that are no longer part of anything, and go once nobody can be reading them any more."""
 
+import contextlib
+from collections import deque
+from collections.abc import Iterator
+
 from odradek.base.ports import Disk
 
 
@@ -8,23 +12,37 @@ class DoomedFiles:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._waiting: list[tuple[int, str]] = []
+        # Taken one by one, and put back: others may add to it meanwhile, in a thread of theirs.
+        self._waiting: deque[tuple[int, str]] = deque()
 
     def add(self, path: str, remove_at_ms: int) -> None:
         self._waiting.append((remove_at_ms, path))
 
     def take_due(self, now_ms: int) -> list[str]:
         """Those whose time has come; they are the caller's to remove."""
-        due = [path for remove_at_ms, path in self._waiting if remove_at_ms <= now_ms]
-        if due:
-            self._waiting = [one for one in self._waiting if one[0] > now_ms]
+        due: list[str] = []
+        for remove_at_ms, path in self._taken():
+            if remove_at_ms <= now_ms:
+                due.append(path)
+            else:
+                self._waiting.append((remove_at_ms, path))
         return due
+
+    def _taken(self) -> Iterator[tuple[int, str]]:
+        """Each that waits now."""
+        for _ in range(len(self._waiting)):
+            try:
+                yield self._waiting.popleft()
+            except IndexError:
+                return
 
     def remove_due(self, now_ms: int) -> None:
         for path in self.take_due(now_ms):
-            if self._disk.exists(path):
+            # It may be gone already, or its directory have got another name just now.
+            with contextlib.suppress(FileNotFoundError):
                 self._disk.remove(path)
 
     def move_to(self, directory: str) -> None:
         """Their directory got another name."""
-        self._waiting = [(at_ms, f"{directory}/{path.rpartition('/')[2]}") for at_ms, path in self._waiting]
+        for remove_at_ms, path in self._taken():
+            self._waiting.append((remove_at_ms, f"{directory}/{path.rpartition('/')[2]}"))

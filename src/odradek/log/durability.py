@@ -3,6 +3,7 @@
 A flush runs in a thread of its own beside appends, rolls and even truncations, and claims only what it has synced.
 """
 
+import contextlib
 from collections.abc import Sequence
 
 from odradek.base.ports import Disk
@@ -34,11 +35,13 @@ class Durability:
             self._sync_batches(segments, directory, target)
         for segment in list(self._index_sync_due):
             segment.sync_indexes()
-            if segment in self._index_sync_due:
+            # Whoever writes may just have put another list in its place: then it is synced once more.
+            with contextlib.suppress(ValueError):
                 self._index_sync_due.remove(segment)
-        # What was cut meanwhile, and perhaps written anew, was not synced here.
+        flushed_to = max(self.flushed_to, target)
+        # What was cut meanwhile, and perhaps written anew, was not synced here. Nothing may come between these two.
         if truncations == self._truncations:
-            self.flushed_to = max(self.flushed_to, target)
+            self.flushed_to = flushed_to
 
     def _sync_batches(self, segments: Sequence[Segment], directory: str, target: int) -> None:
         flushed_to = self.flushed_to

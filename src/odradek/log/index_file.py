@@ -38,9 +38,14 @@ class IndexFile:
         self.entries = -1
 
     def load(self) -> None:
-        """Takes the file's whole length for entries: true of every index but that of an unclosed active segment."""
-        if self.entries < 0:
-            self.entries = self.file().size() // self.entry_size
+        """Takes the file's whole length for entries: true of every index but that of an unclosed active segment.
+
+        Several threads may come to it at once, one of them to write: the first that is done decides.
+        """
+        raise NotImplementedError
+
+    def count_stored(self) -> int:
+        return self.file().size() // self.entry_size
 
     def create(self) -> None:
         """An empty index of a new active segment; an old file of that name is overwritten."""
@@ -76,8 +81,12 @@ class IndexFile:
             self.file().truncate(size)
 
     def sync(self) -> None:
-        if self._file.is_open or self._disk.exists(self.path):
-            self.file().sync()
+        try:
+            file = self.file()
+        except FileNotFoundError:
+            # There is none, or it is just going with its segment.
+            return
+        file.sync()
 
     def release(self) -> None:
         self._file.release()

@@ -27,7 +27,7 @@ class LeaderEpochs:
     def __init__(self, disk: Disk, directory: str, entries: list[EpochEntry] | None = None) -> None:
         self._disk = disk
         self._directory = directory
-        # In rising order of both fields.
+        # In rising order of both fields. Replaced, never changed: whoever looks twice keeps what it found.
         self.entries: list[EpochEntry] = entries or []
         self._latest = self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
         self._unwritten = False
@@ -50,7 +50,8 @@ class LeaderEpochs:
 
     @property
     def earliest(self) -> EpochEntry | None:
-        return self.entries[0] if self.entries else None
+        entries = self.entries
+        return entries[0] if entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Begins an epoch. Entries that contradict it, left by a leader that wrote nothing, make room."""
@@ -85,18 +86,20 @@ class LeaderEpochs:
         undefined = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
         if epoch == UNDEFINED_EPOCH:
             return undefined
-        if epoch == self._latest:
+        entries = self.entries
+        if entries and epoch == entries[-1].epoch:
             return EpochEnd(epoch, log_end_offset)
-        above = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
-        if above == len(self.entries):
+        above = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+        if above == len(entries):
             return undefined
         # Below the first epoch that is known: its data is gone, and the first known epoch begins where it ended.
-        found = self.entries[above - 1].epoch if above else epoch
-        return EpochEnd(found, self.entries[above].start_offset)
+        found = entries[above - 1].epoch if above else epoch
+        return EpochEnd(found, entries[above].start_offset)
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        above = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
-        return self.entries[above - 1].epoch if above else None
+        entries = self.entries
+        above = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
+        return entries[above - 1].epoch if above else None
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drops the epochs that begin at this offset or above."""
@@ -124,11 +127,15 @@ class LeaderEpochs:
         self._directory = directory
 
     def _write(self) -> None:
-        # Before the entries are looked at: what changes meanwhile, in another thread, is written next time.
-        self._unwritten = False
-        lines = [f"{entry.epoch} {entry.start_offset}" for entry in self.entries]
-        try:
-            self._disk.write_atomically(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", encode_lines(lines))
-        except OSError:
-            self._unwritten = True
-            raise
+        entries = None
+        # A flush in its thread and whoever appends may both be at it: who finds others there than it wrote cannot tell
+        # whose came last.
+        while entries is not self.entries:
+            entries = self.entries
+            self._unwritten = False
+            lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
+            try:
+                self._disk.write_atomically(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", encode_lines(lines))
+            except OSError:
+                self._unwritten = True
+                raise

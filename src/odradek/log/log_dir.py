@@ -36,6 +36,29 @@ class LogDirError(Exception):
     """A dir cannot be used, and what to do about it."""
 
 
+class _Checkpoint:
+    """A file that is written now and then, and by whoever makes a partition: perhaps by both at the same time."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self.offsets: dict[TopicPartition, int] = {}
+
+    def update(self, current: Callable[[], dict[TopicPartition, int]]) -> None:
+        before, offsets = self.offsets, current()
+        is_due = offsets != before
+        while is_due:
+            self.offsets = offsets
+            try:
+                write_offsets(self._disk, self._path, offsets)
+            except OSError:
+                self.offsets = before
+                raise
+            # If another one has come, nobody can tell whose file was the last.
+            is_due = self.offsets is not offsets
+            offsets = current()
+
+
 class LogDir:
     def __init__(self, disk: Disk, path: str, lock: DiskLock, meta: MetaProperties | None) -> None:
         self._disk = disk
@@ -49,8 +72,8 @@ class LogDir:
         self.reserved = 0
         self.had_clean_shutdown = False
         self.previous_broker_epoch: int | None = None
-        self.recovery_points: dict[TopicPartition, int] = {}
-        self.log_starts: dict[TopicPartition, int] = {}
+        self._recovery_points = _Checkpoint(disk, self.file(RECOVERY_POINT_CHECKPOINT))
+        self._log_starts = _Checkpoint(disk, self.file(LOG_START_OFFSET_CHECKPOINT))
         self.high_watermarks: dict[TopicPartition, int] = {}
 
     @classmethod
@@ -95,8 +118,8 @@ class LogDir:
             self._disk.remove(marker)
         # Also what the last run made here, and died before it was durable.
         self._disk.sync_dir(self.path)
-        self.recovery_points = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT)
-        self.log_starts = self._read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
+        self._recovery_points.offsets = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT)
+        self._log_starts.offsets = self._read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT)
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
@@ -116,22 +139,26 @@ class LogDir:
 
     # ---- checkpoints
 
+    @property
+    def recovery_points(self) -> Mapping[TopicPartition, int]:
+        return self._recovery_points.offsets
+
+    @property
+    def log_starts(self) -> Mapping[TopicPartition, int]:
+        return self._log_starts.offsets
+
     def checkpoint_recovery_points(self) -> None:
-        offsets = {name: log.recovery_point for name, log in list(self.logs.items())}
-        if offsets != self.recovery_points:
-            write_offsets(self._disk, self.file(RECOVERY_POINT_CHECKPOINT), offsets)
-            self.recovery_points = offsets
+        self._recovery_points.update(lambda: {name: log.recovery_point for name, log in list(self.logs.items())})
 
     def checkpoint_log_starts(self) -> None:
         """Only starts within a segment: else the first segment's name says it."""
-        offsets = {
-            name: log.log_start_offset
-            for name, log in list(self.logs.items())
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        if offsets != self.log_starts:
-            write_offsets(self._disk, self.file(LOG_START_OFFSET_CHECKPOINT), offsets)
-            self.log_starts = offsets
+        self._log_starts.update(
+            lambda: {
+                name: log.log_start_offset
+                for name, log in list(self.logs.items())
+                if log.log_start_offset > log.segments[0].base_offset
+            }
+        )
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         offsets = {name: high_watermarks[name] for name in list(self.logs) if name in high_watermarks}

@@ -31,17 +31,21 @@ class OffsetIndex(IndexFile):
 
     def load(self) -> None:
         if self.entries < 0:
-            super().load()
-            self._remember_last()
+            entries = self.count_stored()
+            last = self._last_of(entries)
+            if self.entries < 0:
+                self.last_offset, self.last_position = last
+                self.entries = entries
 
     def reset(self) -> None:
         super().reset()
         self._remember_last()
 
     def _remember_last(self) -> None:
-        self.last_offset, self.last_position = (
-            self.entry(self.entries - 1) if self.entries else OffsetPosition(self.base_offset, 0)
-        )
+        self.last_offset, self.last_position = self._last_of(self.entries)
+
+    def _last_of(self, entries: int) -> OffsetPosition:
+        return self.entry(entries - 1) if entries else OffsetPosition(self.base_offset, 0)
 
     def entry(self, slot: int, *, cached: bool = False) -> OffsetPosition:
         relative, position = _ENTRY.unpack(self.read_entry(slot, cached=cached))

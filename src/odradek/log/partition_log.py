@@ -28,7 +28,7 @@ from odradek.log.segment import Segment, TimestampedOffset
 from odradek.log.swaps import settle, swap_in
 from odradek.log.transaction_index import AbortedTransaction
 from odradek.log.verification import Verification
-from odradek.records.batch import BatchHeader, patch_offset_and_epoch
+from odradek.records.batch import BatchHeader, CorruptBatch, patch_offset_and_epoch
 
 T = TypeVar("T")
 
@@ -75,7 +75,8 @@ class PartitionLog:
         # Never had a record, and so has nothing to lose: its files need not be durable.
         self._is_pristine = loaded.had_no_files or is_empty_as_left
         self.cut_count = 0
-        """How often its end was cut off since it was opened: what was read of it before may not be in it any more."""
+        """Changes when a cut of its end begins, and when it is done: what was read of it before may not be in it any
+        more."""
         # Whether the directory, its name and its topic id are on the disk for good.
         self._is_rooted = loaded.untouched and not is_empty_as_left
         self.producers: ProducerState = loaded.producers
@@ -308,28 +309,37 @@ class PartitionLog:
     def _look(self, look: Callable[[], T]) -> T:
         """What a reader sees under whom files may be renamed."""
         while True:
-            segments = self.segments
+            segments, cut_count = self.segments, self.cut_count
             try:
-                return look()
+                found = look()
             except FileNotFoundError:
                 if self._moved:
                     # The directory was renamed under this reader: the partition is deleted, or lives elsewhere.
                     raise KafkaError(ErrorCode.not_leader_or_follower) from None
-                if self.segments is segments:
+                if self.segments is segments and self.cut_count == cut_count:
                     raise
                 # Retention or compaction took the segment; the next look finds what stands in its place.
+            except CorruptBatch:
+                if self.cut_count == cut_count:
+                    raise
+            else:
+                # Else something may have been written meanwhile in the place of what was looked for.
+                if self.cut_count == cut_count:
+                    return found
 
     def read_cached(
         self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True
     ) -> LogRead | None:
         """As `read`, but None when that would have to wait for the disk."""
+        cut_count = self.cut_count
         try:
-            return self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=True)
+            found = self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=True)
         except WouldWait:
             return None
-        except FileNotFoundError:
+        except (FileNotFoundError, CorruptBatch):
             # `read` finds out why.
             return None
+        return found if self.cut_count == cut_count else None
 
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one_message: bool, cached: bool) -> LogRead:
         log_end_offset = self.log_end_offset
@@ -388,8 +398,20 @@ class PartitionLog:
             self._is_rooted = True
         # Epochs first: recovery does not look for them in batches that are flushed.
         self.epochs.write_if_changed()
-        self._durability.flush(self.segments, self.directory, target)
+        self._flush_segments(target)
         self.producers.snapshots.sync()
+
+    def _flush_segments(self, target: int) -> None:
+        while True:
+            segments, cut_count = self.segments, self.cut_count
+            try:
+                self._durability.flush(segments, self.directory, target)
+            except FileNotFoundError:
+                if self.segments is segments and self.cut_count == cut_count:
+                    raise
+                # Retention took a segment, or a cut did: what is left of them is to be synced.
+            else:
+                return
 
     # ---- shortening
 
@@ -406,12 +428,14 @@ class PartitionLog:
             self.truncate_fully_to(offset, now_ms)
             return True
         kept = [segment for segment in segments if segment.base_offset <= offset]
-        if len(kept) < len(segments):
-            self._doom_segments(segments[len(kept) :], now_ms)
-            self._disk.sync_dir(self.directory)
+        self.cut_count += 1
+        # Before files change their names: whoever then misses one finds that it is no longer asked for.
         self.segments = kept
         self._active = kept[-1]
         self._changed = True
+        if len(kept) < len(segments):
+            self._doom_segments(segments[len(kept) :], now_ms)
+            self._disk.sync_dir(self.directory)
         self._active.truncate_to(offset, now_ms)
         self._active.sync()
         self._active.log.note_end(offset)
@@ -419,12 +443,16 @@ class PartitionLog:
         self._durability.truncated(offset, self._active)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.epochs.truncate_from_end(offset)
-        rebuild_producers(self.producers, kept, self.log_start_offset, offset, now_ms)
+        # Meanwhile readers see those that were: of too many open transactions, never of too few.
+        producers = self.producers.copy()
+        rebuild_producers(producers, kept, self.log_start_offset, offset, now_ms)
+        self.producers = producers
         self.cut_count += 1
         return True
 
     def truncate_fully_to(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """Drops everything and begins anew at `offset`."""
+        self.cut_count += 1
         self._doom_segments(self.segments, now_ms)
         segment = Segment.create(self._disk, self.directory, offset, self.config, now_ms=now_ms)
         self.segments = [segment]

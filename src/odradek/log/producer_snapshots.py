@@ -92,14 +92,17 @@ class ProducerSnapshots:
 
     def sync(self) -> None:
         """Makes durable what was written without waiting for the disk."""
-        while self._unsynced:
-            offset = self._unsynced.pop()
-            if self._disk.exists(self.path(offset)):
+        # Beside whoever writes: what is written meanwhile is left for the next time, what is removed needs none.
+        for offset in list(self._unsynced):
+            self._unsynced.discard(offset)
+            try:
                 file = self._disk.open(self.path(offset))
-                try:
-                    file.sync()
-                finally:
-                    file.close()
+            except FileNotFoundError:
+                continue
+            try:
+                file.sync()
+            finally:
+                file.close()
 
     def read(self, offset: int) -> list[ProducerEntry]:
         path = self.path(offset)

@@ -312,6 +312,19 @@ class ProducerState:
         latest = self.snapshots.latest_offset
         self._snapshot_offset = log_start_offset if latest is None else latest
 
+    def copy(self) -> "ProducerState":
+        """To go on with in its place, once it is brought to where it has to be: others read this one until then."""
+        state = ProducerState(self.topic_partition, self.snapshots, self.expiration_ms)
+        state.producers = self.producers.copy()
+        state.verifications = self.verifications
+        state.recalled = self.recalled.copy()
+        state._ongoing = self._ongoing.copy()
+        state.first_undecided_offset = self.first_undecided_offset
+        state._unreplicated = self._unreplicated.copy()
+        state.end_offset = self.end_offset
+        state._snapshot_offset = self._snapshot_offset
+        return state
+
     def clear(self) -> None:
         self.producers.clear()
         self.recalled.clear()

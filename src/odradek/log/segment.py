@@ -200,22 +200,28 @@ class Segment:
     # ---- timestamps
 
     def _load_max_timestamp(self) -> int:
+        """For whoever writes: what a reader found out must not take the place of what was appended since."""
         timestamp = self._max_timestamp
         if timestamp is None:
-            self.time_index.load()
-            self._offset_of_max_timestamp = self.time_index.last_offset
-            timestamp = self._max_timestamp = self.time_index.last_timestamp
+            timestamp, self._offset_of_max_timestamp = self.max_timestamp
+            self._max_timestamp = timestamp
         return timestamp
 
     @property
     def max_timestamp(self) -> TimestampOffset:
         """The greatest timestamp and the last offset of the batch that has it; -1 without any."""
-        return TimestampOffset(self._load_max_timestamp(), self._offset_of_max_timestamp)
+        # Both at once: an append changes them together.
+        timestamp, offset = self._max_timestamp, self._offset_of_max_timestamp
+        if timestamp is None:
+            index = self.time_index
+            index.load()
+            timestamp, offset = index.last_timestamp, index.last_offset
+        return TimestampOffset(timestamp, offset)
 
     @property
     def largest_timestamp_ms(self) -> int:
         """What retention goes by: the greatest timestamp, or when the file was last written if batches have none."""
-        timestamp = self._load_max_timestamp()
+        timestamp = self.max_timestamp.timestamp
         return timestamp if timestamp >= 0 else self._disk.modified_ms(self.log.path)
 
     @property

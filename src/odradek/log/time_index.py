@@ -31,17 +31,21 @@ class TimeIndex(IndexFile):
 
     def load(self) -> None:
         if self.entries < 0:
-            super().load()
-            self._remember_last()
+            entries = self.count_stored()
+            last = self._last_of(entries)
+            if self.entries < 0:
+                self.last_timestamp, self.last_offset = last
+                self.entries = entries
 
     def reset(self) -> None:
         super().reset()
         self._remember_last()
 
     def _remember_last(self) -> None:
-        self.last_timestamp, self.last_offset = (
-            self.entry(self.entries - 1) if self.entries else TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        )
+        self.last_timestamp, self.last_offset = self._last_of(self.entries)
+
+    def _last_of(self, entries: int) -> TimestampOffset:
+        return self.entry(entries - 1) if entries else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def entry(self, slot: int) -> TimestampOffset:
         timestamp, relative = _ENTRY.unpack(self.read_entry(slot))

@@ -105,8 +105,12 @@ class TransactionIndex:
         self._entries = list(kept)
 
     def sync(self) -> None:
-        if self._entries != [] and self._disk.exists(self.path):
-            file = self._disk.open(self.path)
+        if self._entries != []:
+            try:
+                file = self._disk.open(self.path)
+            except FileNotFoundError:
+                # There is none, or it is just going with its segment.
+                return
             try:
                 file.sync()
             finally:

@@ -62,8 +62,10 @@ class Verifications:
         # The marker of the transaction before has the epoch of the next one, which waits already.
         is_for_next = known.epochs_rise and header.is_control and header.producer_epoch == known.epoch
         if not is_for_next:
-            del self._by_producer[header.producer_id]
+            self._by_producer.pop(header.producer_id, None)
 
     def expire(self, before_ms: int) -> None:
-        for producer_id in [one for one, known in self._by_producer.items() if known.since_ms <= before_ms]:
-            del self._by_producer[producer_id]
+        # In a thread, beside the loop, where others begin.
+        for producer_id, known in list(self._by_producer.items()):
+            if known.since_ms <= before_ms:
+                self._by_producer.pop(producer_id, None)

@@ -345,9 +345,11 @@ class Partition:
 
     def check_follower(self, fetch: FollowerFetch) -> None:
         """Raises what a follower hears that is none, or is no more."""
-        if self.replication is None:
+        # Asked by threads too, under whom the role may change.
+        replication = self.replication
+        if replication is None:
             raise KafkaError(ErrorCode.not_leader_or_follower)
-        self.replication.check_follower(*fetch)
+        replication.check_follower(*fetch)
 
     def take_high_watermark(self) -> None:
         """As `replication`, or `following`, has it now."""

@@ -61,7 +61,8 @@ def _describe(
         return _result(context, directory, ErrorCode.unknown_server_error)
     topics: dict[str, list[Message]] = {}
     for logs in (log_dir.logs, log_dir.future_logs):
-        for name, log in logs.items():
+        # Copied at once: others are made and deleted in threads.
+        for name, log in list(logs.items()):
             if is_asked(name):
                 described = _partition(log, logs is log_dir.future_logs, context, broker)
                 topics.setdefault(name.topic, []).append(described)

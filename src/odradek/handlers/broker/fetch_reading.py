@@ -341,7 +341,8 @@ def _is_held_back(partition: Partition, reader: Reader, broker: BrokerPort) -> b
     """Whoever is in sync is not: it would fall out of it, and come back, without end."""
     if reader.follower is None or not broker.leader_throttle.is_exceeded(broker.clock.monotonic()):
         return False
-    return partition.replication is not None and reader.follower.replica_id not in partition.replication.isr
+    replication = partition.replication
+    return replication is not None and reader.follower.replica_id not in replication.isr
 
 
 def _whom_to_ask(code: ErrorCode, partition: Partition, context: RequestContext) -> CurrentLeader | None:

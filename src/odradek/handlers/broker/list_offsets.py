@@ -72,6 +72,7 @@ class _Search(NamedTuple):
     """A look into the files, and the offset from which on nothing may be told."""
 
     partition: Partition
+    log_dir: str
     look: Callable[[], TimestampedOffset | None]
     end_offset: int
 
@@ -140,7 +141,7 @@ def _look_up(question: _Question, asker: _Asker, broker: BrokerPort) -> _Answer 
     except KafkaError as error:
         if error.code is not ErrorCode.not_leader_or_follower or asker.replica_id != _DEBUGGER:
             raise
-    log = partition.log
+    log, log_dir = partition.log, partition.log_dir
     if timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         first = log.epochs.earliest
         epoch = NO_EPOCH if first is None or first.start_offset > log.log_start_offset else first.epoch
@@ -154,8 +155,8 @@ def _look_up(question: _Question, asker: _Asker, broker: BrokerPort) -> _Answer 
         _check_watermark_known(partition, asker)
         return _Answer(offset=end_offset, leader_epoch=partition.leader_epoch)
     if timestamp == _MAX_TIMESTAMP:
-        return _Search(partition, log.offset_of_max_timestamp, end_offset)
-    return _Search(partition, lambda: log.offset_for_timestamp(timestamp), end_offset)
+        return _Search(partition, log_dir, log.offset_of_max_timestamp, end_offset)
+    return _Search(partition, log_dir, lambda: log.offset_for_timestamp(timestamp), end_offset)
 
 
 def _check_watermark_known(partition: Partition, asker: _Asker) -> None:
@@ -180,7 +181,7 @@ async def _search_and_respond(
             continue
         result = found[key]
         if isinstance(result, OSError):
-            broker.fail_log_dir(outcome.partition.log_dir, result)
+            broker.fail_log_dir(outcome.log_dir, result)
             result = _Answer(ErrorCode.kafka_storage_error)
         answers[key] = result
     return _response(answers, context)

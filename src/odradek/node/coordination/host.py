@@ -193,7 +193,7 @@ class PartitionHost(Generic[C, A, R]):
                 done.set_result(ErrorCode.not_coordinator)
 
     async def _load(self) -> None:
-        name, log = self.partition.name, self.partition.log
+        name, log, log_dir = self.partition.name, self.partition.log, self.partition.log_dir
         began = self._clock.monotonic()
         try:
             count = await replay_log(
@@ -209,7 +209,8 @@ class PartitionHost(Generic[C, A, R]):
         except OSError as error:
             self._fail_to_load(error)
             self._try_again()
-            self._disk_failed(self.partition.log_dir, error)
+            # Where it was read, wherever the partition has moved since.
+            self._disk_failed(log_dir, error)
         except (KafkaError, CorruptBatch, InvalidRecords, UnreadableRecord, UnservedRecord) as error:
             self._fail_to_load(error)
             if self.partition.log is not log:
