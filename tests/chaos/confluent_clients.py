@@ -69,6 +69,10 @@ class ConfluentClients:
             if thread.is_alive():
                 thread.join()
 
+    def abandon(self) -> None:
+        self._enough_sent.set()
+        self._enough_read.set()
+
 
 class _Producer(threading.Thread):
     def __init__(

@@ -36,6 +36,10 @@ class JavaProcess(ABC):
             self._process.kill()
         self._listener.join()
 
+    def abandon(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
     def _tell(self, what: str) -> None:
         assert self._process is not None and self._process.stdin is not None, "it was started"
         self._process.stdin.write(f"{what}\n")

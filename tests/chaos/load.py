@@ -25,3 +25,6 @@ class Clients(Protocol):
 
     def stop(self) -> None:
         """Consumers too."""
+
+    def abandon(self) -> None:
+        """The run is broken off: nobody waits for an answer any more."""

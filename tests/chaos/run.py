@@ -114,9 +114,12 @@ class _Course:
                     self._read_all()
                 except _BROKEN as error:
                     broken.append(Anomaly(Kind.UNHEALED, f"the final read: {error}"))
-        finally:
+        except BaseException:
             for clients in self._clients:
-                clients.stop()
+                clients.abandon()
+            raise
+        for clients in self._clients:
+            clients.stop()
         try:
             self._compare_copies()
         except _BROKEN as error:

@@ -49,6 +49,10 @@ class ConfluentTransactions:
         ):
             _end(thread, enough)
 
+    def abandon(self) -> None:
+        for enough in (self._enough_written, self._enough_copied, self._enough_read):
+            enough.set()
+
 
 def _end(thread: threading.Thread, enough: threading.Event) -> None:
     enough.set()

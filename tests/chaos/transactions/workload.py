@@ -81,6 +81,10 @@ class TransactionWorkload:
         for clients in self._clients:
             clients.stop()
 
+    def abandon(self) -> None:
+        for clients in self._clients:
+            clients.abandon()
+
     def _read_finally(self, places: list[int]) -> None:
         """By a new consumer; what is still open when all writers have ended theirs is hanging."""
         self._wait_until_stable(places)
