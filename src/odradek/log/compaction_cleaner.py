@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Disk, Executor, Random
+from odradek.log import names
 from odradek.log.checkpoints import CLEANER_CHECKPOINT, MalformedCheckpoint, read_offsets, write_offsets
 from odradek.log.compaction import Candidate, LogToClean, dirtiest_first, measure
 from odradek.log.compaction_filter import LastWrite, last_writes
@@ -145,6 +146,10 @@ class Cleaner:
             try:
                 with _named_by(estimate.candidate.log.directory):
                     cleaned = await self._clean_if_due(by_name[name], now_ms)
+            except FileNotFoundError as error:
+                if not _went_meanwhile(estimate.candidate.log, error):
+                    raise
+                cleaned = None
             finally:
                 self._in_work.discard(name)
             if cleaned is not None:
@@ -157,6 +162,9 @@ class Cleaner:
             try:
                 with _named_by(candidate.log.directory):
                     measured.append(measure(candidate, now_ms))
+            except FileNotFoundError as error:
+                if not _went_meanwhile(candidate.log, error):
+                    raise
             except KafkaError as error:
                 self._give_up(candidate.partition, error)
         return measured
@@ -270,6 +278,12 @@ class _Turns:
         self._is_stopped = True
         if not self._is_running:
             self._steps.close()
+
+
+def _went_meanwhile(log: PartitionLog, missing: FileNotFoundError) -> bool:
+    """The partition was deleted, or retention took the segment so long ago that its files are removed: the disk is not
+    to blame."""
+    return log.is_deleted or str(missing.filename).endswith(names.DELETED_SUFFIX)
 
 
 @contextmanager

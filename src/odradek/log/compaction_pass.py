@@ -47,7 +47,7 @@ class Replacement(NamedTuple):
     def put_in_place(self, log: PartitionLog, now_ms: int) -> bool:
         """By the log's writer. False, and the new segment is gone, if the log no longer has what was cleaned."""
         present = set(map(id, log.segments))
-        unchanged = all(
+        unchanged = not log.is_deleted and all(
             id(segment) in present and segment is not log.active_segment and segment.size == size
             for segment, size in zip(self.old, self.old_sizes, strict=True)
         )

@@ -363,6 +363,7 @@ class LogDirs:
             if logs.get(name) is log:
                 del logs[name]
         marked = names.marked_partition_dir(name, names.DELETE_DIR_SUFFIX, self._new_id().hex)
+        log.is_deleted = True
         log.move_to(log_dir.file(marked))
         log.release_files()
         self._doomed.add(log.directory, now_ms + log.config.file_delete_delay_ms)

@@ -83,6 +83,8 @@ class PartitionLog:
         self.epochs: LeaderEpochs = loaded.epochs
         self._doomed = DoomedFiles(disk)
         self._moved = False
+        self.is_deleted = False
+        """From now on its files may go at any moment, whoever still has something to do with them."""
 
     @classmethod
     def open(

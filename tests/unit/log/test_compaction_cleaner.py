@@ -203,6 +203,28 @@ def test_an_error_of_the_disk_names_its_directory(bench: Bench) -> None:
     assert bench.checkpoint() == {}
 
 
+@pytest.mark.parametrize("turn", [1, 2, 3])
+def test_a_partition_that_is_deleted_meanwhile_is_no_broken_disk(bench: Bench, turn: int) -> None:
+    partition = bench.add(NAME, 5)
+    partition.log.release_files()
+    for segment in partition.log.segments:
+        segment._first_batch_timestamp = None
+    turns = 0
+
+    def delete() -> None:
+        nonlocal turns
+        turns += 1
+        if turns == turn:
+            partition.log.is_deleted = True
+            partition.log.move_to(f"{partition.log.directory}-delete")
+            partition.log.delete()
+
+    bench.executor.before_each = delete
+    assert bench.clean() is None
+    assert turns >= turn
+    assert bench.cleaner.uncleanable == set()
+
+
 def test_a_cancelled_pass_is_ended_by_its_own_thread(bench: Bench) -> None:
     partition = bench.add(NAME, 5)
     started, may_end = threading.Event(), threading.Event()
