@@ -5,10 +5,11 @@ input says that the files are there, and in which circumstances it lives; every 
 answered by one on standard output. The end of that input is the end of the test.
 """
 
+import io
 import os
 import sys
 import threading
-from typing import BinaryIO, Final
+from typing import Final
 
 TOLD: Final = b"told\n"
 _ORPHANED: Final = 3
@@ -25,7 +26,8 @@ def _run(file: str, overrides: list[str]) -> int:
     from odradek.testing.faulty_disk import FaultyDisk
     from odradek.testing.network import NodeLoop
 
-    lines = sys.stdin.buffer
+    # Without a buffer, and so without a lock that a thread would hold at the interpreter's end.
+    lines = io.FileIO(sys.stdin.fileno(), closefd=False)
     first = lines.readline()
     if not first:
         return _ORPHANED
@@ -38,7 +40,7 @@ def _run(file: str, overrides: list[str]) -> int:
         disk.live_with(circumstances)
         loop.live_with(circumstances)
 
-    def listen(lines: BinaryIO) -> None:
+    def listen(lines: io.FileIO) -> None:
         for line in lines:
             live_with(line)
             os.write(sys.stdout.fileno(), TOLD)

@@ -48,8 +48,11 @@ class ProcessMember:
     def end(self) -> str:
         if self._process is None or self.is_running or self._was_ended:
             return ""
+        return self._last_words(self._process)
+
+    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
         lines = self._files.last_log_lines(0, _LOG_LINES)
-        return "\n".join((f"exit code {self._process.returncode}; its log ends with:", *lines))
+        return "\n".join((f"exit code {process.returncode}; its log ends with:", *lines))
 
     def prepare(self) -> None:
         self._files.directory.mkdir(parents=True, exist_ok=True)
@@ -139,6 +142,8 @@ class ProcessMember:
             self.kill()
             raise ClusterError(f"node {self.node_id} did not stop in {STOP_SECONDS_MAX:g} s") from None
         self._close_pipes()
+        if process.returncode != 0:
+            raise ClusterError(f"node {self.node_id} did not stop as it should: {self._last_words(process)}")
 
     def kill(self) -> None:
         if self._process is not None:
