@@ -28,7 +28,10 @@ class _Sample:
 
 class SampledRate:
     """As Kafka's SimpleRate: what was counted in the windows that are remembered, by the time since the oldest began,
-    which counts as one window at least."""
+    which counts as one window at least.
+
+    Counted by one; asked by threads as well, which therefore change nothing and look at a copy.
+    """
 
     def __init__(self, window_count: int, window_seconds: float) -> None:
         self._window_count: Final = window_count
@@ -43,28 +46,31 @@ class SampledRate:
         samples[-1].last_event_at = now
 
     def per_second(self, now: float) -> float:
-        self._forget(now)
-        if not self._samples:
+        return self._rate_of(self._remembered(now), now)
+
+    def _rate_of(self, samples: list[_Sample], now: float) -> float:
+        if not samples:
             return 0.0
-        return self._total() / max(now - self._samples[0].began_at, self._window_seconds)
+        return _total(samples) / max(now - samples[0].began_at, self._window_seconds)
 
     def falls_to(self, limit: float, now: float) -> float:
         """When the rate is no higher than this, if nothing more is counted."""
-        if self.per_second(now) <= limit:
+        samples = self._remembered(now)
+        if self._rate_of(samples, now) <= limit:
             return now
         # What is forgotten before that only makes it earlier, and then it is all forgotten at some time.
-        all_forgotten_at = self._samples[-1].last_event_at + self._window_count * self._window_seconds
+        all_forgotten_at = samples[-1].last_event_at + self._window_count * self._window_seconds
         if limit <= 0:
             return all_forgotten_at
-        return min(all_forgotten_at, self._samples[0].began_at + self._total() / limit)
+        return min(all_forgotten_at, samples[0].began_at + _total(samples) / limit)
 
-    def _total(self) -> int:
-        return sum(sample.total for sample in self._samples)
-
-    def _forget(self, now: float) -> None:
+    def _remembered(self, now: float) -> list[_Sample]:
         remembered_since = now - self._window_count * self._window_seconds
-        while self._samples and self._samples[0].last_event_at <= remembered_since:
-            self._samples.popleft()
+        return [sample for sample in list(self._samples) if sample.last_event_at > remembered_since]
+
+
+def _total(samples: list[_Sample]) -> int:
+    return sum(sample.total for sample in samples)
 
 
 class ReplicationThrottle:

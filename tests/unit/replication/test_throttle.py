@@ -99,3 +99,18 @@ def test_copying_that_stops_in_time_keeps_to_the_limit(chunk: int) -> None:
         copied += chunk
         now += 0.001
     assert now == pytest.approx(copied / 100, rel=0.15, abs=chunk / 100)
+
+
+def test_rate_is_asked_for_while_another_thread_counts() -> None:
+    rate = SampledRate(window_count=2, window_seconds=1.0)
+
+    class Counted(int):
+        def __radd__(self, other: int) -> int:
+            rate.count(5, 12.5)
+            return int(self) + other
+
+    rate.count(10, 10.0)
+    rate.count(10, 11.0)
+    for sample in rate._samples:
+        sample.total = Counted(10)
+    assert rate.per_second(11.2) > 0

@@ -234,7 +234,9 @@ def _is_settled(partition: Partition, target: FetchTarget, follower: FollowerFet
         and log.log_start_offset == target.sent_log_start_offset
         and partition.high_watermark == target.sent_high_watermark
         and follower.replica_id in replication.isr
-        and replication.followers[follower.replica_id].broker_epoch == follower.broker_epoch
+        # It may just be a replica no more: threads ask, too.
+        and (known := replication.followers.get(follower.replica_id)) is not None
+        and known.broker_epoch == follower.broker_epoch
     )
 
 
