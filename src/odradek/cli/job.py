@@ -27,6 +27,13 @@ class TableKind(StrEnum):
     PARQUET = "parquet"
 
 
+class ValuesChoice(StrEnum):
+    JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    REGISTRY = "registry"
+
+
 class NewFieldsChoice(StrEnum):
     ADD = "add"
     IGNORE = "ignore"
@@ -56,6 +63,37 @@ def ingest(
         typer.Option(
             "--schema", metavar="COLUMNS", help="As in 'id bigint, name string'; else found from the records."
         ),
+    ] = None,
+    values: Annotated[
+        ValuesChoice,
+        typer.Option(
+            "--values",
+            help="What the records' values are: json; avro or protobuf by one --schema-file; or registry: each begins "
+            "with the id of its schema.",
+        ),
+    ] = ValuesChoice.JSON,
+    schema_registry: Annotated[
+        str | None,
+        typer.Option(
+            "--schema-registry",
+            envvar="ODRADEK_SCHEMA_REGISTRY",
+            show_envvar=True,
+            metavar="URL",
+            help="With --values registry; http://USER:PASSWORD@… where it wants them, better by the variable.",
+        ),
+    ] = None,
+    schema_file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schema-file",
+            metavar="[ID=]FILE",
+            help="Avro's JSON, or what protoc --include_imports --descriptor_set_out makes; with an ID for --values "
+            "registry, repeatable.",
+        ),
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option("--message", metavar="NAME", help="With --values protobuf: which of the file's messages."),
     ] = None,
     new_fields: Annotated[
         NewFieldsChoice,
@@ -103,7 +141,11 @@ def ingest(
         format=tables.TableFormat(as_),
         name=name or topic,
         schema=schema,
-        new_fields=jobs_module("json_rows").NewFields(new_fields),
+        values=jobs_module("values").ValueKind(values),
+        registry=schema_registry,
+        schema_files=tuple(schema_file or ()),
+        message=message,
+        new_fields=jobs_module("rows").NewFields(new_fields),
         dead_letters=dead_letters,
         start=start,
         end=end,

@@ -19,11 +19,12 @@ from odradek.jobs import dead_letters
 from odradek.jobs.columns import ORIGIN, columns_text, parse_columns
 from odradek.jobs.findings import OFFSETS_NAMED_MAX, Fault, Findings, PartitionFindings, fault_of
 from odradek.jobs.ingest_task import SOURCE_COLUMNS, check_version
-from odradek.jobs.json_rows import JsonDecoder, NewFields
 from odradek.jobs.row_hashes import row_hashes
+from odradek.jobs.rows import NewFields, RowDecoder
 from odradek.jobs.state import DIRECTORY, JobState
 from odradek.jobs.tables.table import NO_BATCH, TableFormat, open_table
 from odradek.jobs.topic_range import TopicRange, source_options
+from odradek.jobs.values import ValueKind, Values
 from odradek.spark.topic_offsets import Positions
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class TableAudit:
             raise UserError(f"job {settings.name!r} reads topic {identity['topic']!r}, and not {settings.topic!r}")
         self._table: Final = open_table(TableFormat(identity["format"]), settings.table)
         self._columns: Final = state.columns() or pa.schema([])
+        kind = ValueKind(identity.get("values", ValueKind.JSON))
+        self._values: Final = Values(kind=kind, schemas=str(state.schemas.absolute()))
         self._range: Final = TopicRange(cluster, settings.topic, skip_lost=True)
         if settings.dead_letters is not None:
             TopicRange(cluster, settings.dead_letters, skip_lost=False).layout()
@@ -175,7 +178,7 @@ class TableAudit:
         options = source_options(self._settings.bootstrap, self._start, self._end)
         columns, version = columns_text(self._columns), odradek.__version__
         records = spark.read.format("odradek").options(**options, columns=",".join(SOURCE_COLUMNS)).load()
-        return records.mapInArrow(_hash_records(columns, version), _HASHED)
+        return records.mapInArrow(_hash_records(columns, self._values, version), _HASHED)
 
     def _rows(self, spark: "SparkSession") -> "DataFrame":
         files = self._files(spark)
@@ -231,12 +234,13 @@ def _fault(row: Any) -> Fault | None:
     return fault_of(in_topic=row.in_topic, is_letter=row.is_letter, rows=row.capped, is_same=row.is_same)
 
 
-def _hash_records(columns: str, version: str) -> Tasks:
+def _hash_records(columns: str, values: Values, version: str) -> Tasks:
     """Of records that are no rows the hash is that of an empty one: they are looked for among the dead letters."""
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
         check_version(version)
-        decoder = JsonDecoder(parse_columns(columns) if columns else pa.schema([]), NewFields.IGNORE)
+        read = values.reader()
+        decoder = RowDecoder(parse_columns(columns) if columns else pa.schema([]), NewFields.IGNORE, read)
         for batch in batches:
             decoded = decoder.decode(batch.column("value").to_pylist())
             good = batch.select(["timestamp", "key"]).take(pa.array(decoded.good, pa.int64()))

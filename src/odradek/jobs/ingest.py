@@ -7,7 +7,7 @@ again, with the same offsets: after a crash anywhere the same command goes on, a
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,20 +21,30 @@ from odradek.client.errors import ClientError
 from odradek.client.groups import Groups
 from odradek.jobs.columns import ORIGIN, SchemaProblem, add_columns, columns_text, known_columns, parse_columns
 from odradek.jobs.dead_letters import JOB, TOPIC, send_letters
-from odradek.jobs.ingest_task import REPORT_SCHEMA, SOURCE_COLUMNS, TaskReport, make_task, new_columns, origin_of
-from odradek.jobs.json_rows import NewFields
+from odradek.jobs.ingest_task import (
+    REPORT_SCHEMA,
+    SOURCE_COLUMNS,
+    TaskReport,
+    make_task,
+    new_columns,
+    origin_of,
+    wanted_schemas,
+)
 from odradek.jobs.once import SinkBatch
 from odradek.jobs.progress import Pace, Progress
+from odradek.jobs.rows import NewFields
+from odradek.jobs.schema_supply import SchemaSupply
 from odradek.jobs.state import JobState, Plan
 from odradek.jobs.tables.table import NO_BATCH, DataFile, Table, TableFormat, open_table
 from odradek.jobs.topic_range import TopicRange, limited, source_options
+from odradek.jobs.values import ValueKind
 from odradek.spark.topic_offsets import Positions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A pass that finds new fields is done again with their columns, which finds no more.
-_PASSES_MAX: Final = 3
+# A pass that wants schemas is done again with them, one that finds new fields with their columns: then no more come.
+_PASSES_MAX: Final = 4
 _POLL_S: Final = 0.2
 
 
@@ -46,6 +56,11 @@ class IngestSettings:
     format: TableFormat = TableFormat.DELTA
     name: str
     schema: str | None = None
+    values: ValueKind = ValueKind.JSON
+    registry: str | None = field(default=None, repr=False)
+    """Its address, in which there may be a password."""
+    schema_files: tuple[str, ...] = ()
+    message: str | None = None
     new_fields: NewFields = NewFields.ADD
     dead_letters: str | None = None
     start: str | None = None
@@ -70,7 +85,16 @@ class IngestJob:
         if settings.dead_letters is not None:
             TopicRange(cluster, settings.dead_letters, skip_lost=False).layout()
         self._target = self._range.last(settings.end)
+        self._supply: Final = SchemaSupply(
+            settings.values,
+            state.schemas,
+            registry=settings.registry,
+            files=settings.schema_files,
+            message=settings.message,
+            keeps_unknown=settings.dead_letters is not None,
+        )
         self._identify()
+        self._supply.keep_given()
         self._columns = self._known_columns()
         self._reached = Positions()
         self._interrupted = self._find_interrupted()
@@ -109,7 +133,7 @@ class IngestJob:
     def _identify(self) -> None:
         """What a first run takes down has been checked before."""
         settings = self._settings
-        identity = {"job": "ingest", "topic": settings.topic, "format": settings.format}
+        identity = {"job": "ingest", "topic": settings.topic, "format": settings.format, "values": settings.values}
         if self._state.exists:
             self._state.identify(identity | {"from": settings.start or ""})
             return
@@ -140,11 +164,11 @@ class IngestJob:
         if stored is None:
             self._state.keep_columns(given)
             return given
-        for field in given:
-            if field.name not in stored.names or stored.field(field.name).type != field.type:
+        for one in given:
+            if one.name not in stored.names or stored.field(one.name).type != one.type:
                 raise UserError(
-                    f"--schema: the job began with {columns_text(stored)!r}, where there is no {field.name!r} of type "
-                    f"{field.type}: leave --schema away, or begin a new job"
+                    f"--schema: the job began with {columns_text(stored)!r}, where there is no {one.name!r} of type "
+                    f"{one.type}: leave --schema away, or begin a new job"
                 )
         return stored
 
@@ -186,13 +210,15 @@ class IngestJob:
         stale: list[str] = []
         for _ in range(_PASSES_MAX):
             reports = self._pass(spark, plan)
-            found = new_columns(reports)
-            columns = add_columns(self._columns, found)
-            if columns == self._columns:
+            wanted = wanted_schemas(reports)
+            columns = add_columns(self._columns, new_columns(reports))
+            if columns == self._columns and not wanted:
                 break
             stale += [one.file for one in reports if one.file is not None]
-            self._columns = columns
-            self._state.keep_columns(columns)
+            self._supply.ask(plan.batch, wanted)
+            if columns != self._columns:
+                self._columns = columns
+                self._state.keep_columns(columns)
         else:
             raise UserError(f"batch {plan.batch} keeps finding new fields: give a --schema")
         # Offsets mean other records in a topic of the same name.
@@ -219,6 +245,7 @@ class IngestJob:
             batch=plan.batch,
             columns=self._columns,
             new_fields=plan.new_fields,
+            values=self._supply.values(plan.batch),
             letters=self._state.letters if settings.dead_letters else None,
         )
         records = (

@@ -16,10 +16,13 @@ import pyarrow as pa
 import odradek
 from odradek.jobs.columns import ORIGIN, columns_text, merge, parse_columns, type_text
 from odradek.jobs.data_file import DataFileWriter, data_file_name
-from odradek.jobs.json_rows import JsonDecoder, NewFields
+from odradek.jobs.rows import NewFields, RowDecoder
+from odradek.jobs.values import Values
 
 # Of the source, for rows; headers besides where bad records are to be kept.
 SOURCE_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
+# Of more schemas than that in a batch there is something wrong.
+WANTED_MAX: Final = 10_000
 REPORT_SCHEMA: Final = "report string"
 _REPORT: Final = pa.schema([("report", pa.string())])
 
@@ -38,6 +41,8 @@ class TaskReport:
     """Partition, offset, reason."""
     new: dict[str, str] = field(default_factory=dict)
     """Types of fields without a column."""
+    wanted: list[int] = field(default_factory=list)
+    """Schemas without which some records are neither rows nor bad; not all, if there are very many."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -58,6 +63,10 @@ def new_columns(reports: list[TaskReport]) -> dict[str, Any]:
     return found
 
 
+def wanted_schemas(reports: list[TaskReport]) -> set[int]:
+    return {schema_id for report in reports for schema_id in report.wanted}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestTask:
     """Given to Spark's mapInArrow; travels to every task."""
@@ -68,6 +77,7 @@ class IngestTask:
     batch: int
     columns: str
     new_fields: str
+    values: Values
     letters: str | None
     """Where bad records go; None: they are only counted."""
     version: str
@@ -76,16 +86,19 @@ class IngestTask:
         check_version(self.version)
         report = TaskReport()
         columns = parse_columns(self.columns) if self.columns else pa.schema([])
-        decoder = JsonDecoder(columns, NewFields(self.new_fields))
+        decoder = RowDecoder(columns, NewFields(self.new_fields), self.values.reader())
         schema = pa.schema([*ORIGIN, *columns])
         name = data_file_name(self.batch, uuid4().hex, self.job)
         rows = DataFileWriter(Path(self.directory) / name, schema)
         letters = None if self.letters is None else DataFileWriter(Path(self.letters) / name)
         new: dict[str, Any] = {}
+        wanted: set[int] = set()
         for batch in batches:
             decoded = decoder.decode(batch.column("value").to_pylist())
             for field_name, found in decoded.new.items():
                 new[field_name] = merge(new.get(field_name), found)
+            if len(wanted) <= WANTED_MAX:
+                wanted |= decoded.wanted
             if decoded.good:
                 rows.write(
                     pa.RecordBatch.from_arrays([*self._origin(batch, decoded.good), *decoded.arrays], schema=schema)
@@ -93,6 +106,7 @@ class IngestTask:
                 report.rows += len(decoded.good)
             if decoded.bad:
                 self._set_aside(batch, decoded.bad, letters, report)
+        report.wanted = sorted(wanted)[: WANTED_MAX + 1]
         report.new = {field_name: type_text(found) for field_name, found in new.items()}
         if rows.close():
             report.file = rows.path.name
@@ -135,6 +149,7 @@ def make_task(
     batch: int,
     columns: Any,
     new_fields: NewFields,
+    values: Values,
     letters: Path | None,
 ) -> IngestTask:
     return IngestTask(
@@ -144,6 +159,7 @@ def make_task(
         batch=batch,
         columns=columns_text(columns),
         new_fields=str(new_fields),
+        values=values,
         letters=None if letters is None else str(letters.absolute()),
         version=odradek.__version__,
     )

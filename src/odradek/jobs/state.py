@@ -17,8 +17,8 @@ import pyarrow as pa
 from odradek.cli.errors import UserError
 from odradek.jobs.columns import columns_text, parse_columns
 from odradek.jobs.durable import write_new, write_whole
-from odradek.jobs.json_rows import NewFields
 from odradek.jobs.lock import held
+from odradek.jobs.rows import NewFields
 from odradek.spark.topic_offsets import Positions
 
 DIRECTORY: Final = "_odradek"
@@ -27,6 +27,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 # Older plans are not looked at any more; some are kept for people.
 _PLANS_KEPT: Final = 100
+# What jobs were whose state does not say so.
+_BEFORE: Final = {"values": "json"}
 
 
 class Plan(NamedTuple):
@@ -49,6 +51,7 @@ class JobState:
             raise UserError(f"{str(table)!r} is no directory: name one that this machine and all executors reach")
         self.directory: Final = table / DIRECTORY / check_name(name)
         self.letters: Final = self.directory / "letters"
+        self.schemas: Final = self.directory / "schemas"
         self._plans: Final = self.directory / "batches"
         self._name: Final = name
 
@@ -74,9 +77,10 @@ class JobState:
             return
         known = self.identity()
         for key, value in identity.items():
-            if value and known.get(key, "") != value:
+            found = known.get(key, _BEFORE.get(key, ""))
+            if value and found != value:
                 raise UserError(
-                    f"{str(self.directory)!r} is another job's: its {key} is {known.get(key)!r}, and not {value!r}; "
+                    f"{str(self.directory)!r} is another job's: its {key} is {found!r}, and not {value!r}; "
                     "give this one a --name of its own"
                 )
 

@@ -7,7 +7,7 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.cli.errors import UserError
 from odradek.jobs.columns import columns_text, parse_columns
-from odradek.jobs.json_rows import NewFields
+from odradek.jobs.rows import NewFields
 from odradek.jobs.state import JobState, Plan
 from odradek.jobs.topic_range import limited, source_options
 from odradek.spark.topic_offsets import Positions

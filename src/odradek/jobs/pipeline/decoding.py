@@ -8,7 +8,7 @@ import pyarrow as pa
 import odradek
 from odradek.jobs.columns import ORIGIN, columns_text, parse_columns
 from odradek.jobs.ingest_task import check_version
-from odradek.jobs.json_rows import JsonDecoder, NewFields
+from odradek.jobs.rows import NewFields, RowDecoder
 
 # Of a record that is no row: what a dead letter is made of.
 _LETTER: Final = pa.schema(
@@ -34,7 +34,7 @@ def decode_task(schema: str, *, keep_bad: bool) -> Callable[[Iterator[Any]], Ite
     def task(batches: Iterator[Any]) -> Iterator[Any]:
         check_version(version)
         columns = parse_columns(schema)
-        decoder = JsonDecoder(columns, NewFields.IGNORE)
+        decoder = RowDecoder(columns, NewFields.IGNORE)
         whole = pa.schema([*ORIGIN, *columns, *_LETTER])
         for batch in batches:
             decoded = decoder.decode(batch.column("value").to_pylist())

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from odradek.jobs.columns import columns_text, parse_columns
-from odradek.jobs.json_rows import DecodedRows, JsonDecoder, NewFields
+from odradek.jobs.rows import DecodedRows, NewFields, RowDecoder
 
 
 def decode(schema: str, *values: object, new_fields: NewFields = NewFields.ADD) -> DecodedRows:
     raw = [one if isinstance(one, bytes | None) else json.dumps(one).encode() for one in values]
-    return JsonDecoder(parse_columns(schema), new_fields).decode(raw)
+    return RowDecoder(parse_columns(schema), new_fields).decode(raw)
 
 
 def rows(decoded: DecodedRows) -> list[Any]:
