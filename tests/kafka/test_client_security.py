@@ -1,10 +1,13 @@
 """The client before an Apache Kafka that wants TLS and SASL: what no broker of ours asks for yet."""
 
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from odradek.cli.main import run
 from odradek.client.address import Address
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
@@ -13,6 +16,7 @@ from odradek.client.produce import Producer
 from odradek.client.security import Sasl, Security, Tls
 from odradek.records.record import Record
 from tests.certificates import make_certificate
+from tests.console.console_process import ConsoleProcess
 from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
 from tests.node_process import free_ports
 
@@ -45,7 +49,7 @@ def secured(apache_kafka_libs: Path, certificate: Path, tmp_path_factory: pytest
         node.start()
         credential = (
             "--add-config",
-            "SCRAM-SHA-512=[password=hidden]",
+            "SCRAM-SHA-512=[password=ungeziefer]",
             "--entity-type",
             "users",
             "--entity-name",
@@ -57,7 +61,7 @@ def secured(apache_kafka_libs: Path, certificate: Path, tmp_path_factory: pytest
         node.remove()
 
 
-@pytest.mark.parametrize(("mechanism", "password"), [("PLAIN", "secret"), ("SCRAM-SHA-512", "hidden")])
+@pytest.mark.parametrize(("mechanism", "password"), [("PLAIN", "secret"), ("SCRAM-SHA-512", "ungeziefer")])
 def test_who_is_known_may_write(secured: Address, certificate: Path, mechanism: str, password: str) -> None:
     tls = Tls(authorities_file=str(certificate))
     security = Security(tls=tls, sasl=Sasl(mechanism=mechanism, username="anna", password=password))
@@ -69,3 +73,41 @@ def test_who_is_known_may_write(secured: Address, certificate: Path, mechanism: 
     wrong = Security(tls=tls, sasl=Sasl(mechanism=mechanism, username="anna", password="guess"))
     with Cluster([secured], security=wrong, timeout_s=30) as cluster, pytest.raises(NotAuthenticated):
         cluster.layout()
+
+
+def test_commands_and_the_console_take_a_file_of_properties(
+    secured: Address, certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("nicegui")
+    file = tmp_path / "client.properties"
+
+    def write(password: str) -> tuple[str, ...]:
+        file.write_text(
+            "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+            f'sasl.jaas.config={SCRAM_MODULE} required \\\n username="anna" \\\n password="{password}";\n'
+            f"ssl.truststore.type=PEM\nssl.truststore.location={certificate}\n"
+        )
+        return "--bootstrap", str(secured), "--command-config", str(file)
+
+    assert run(["topic", "create", "by-file", *write("guess")]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "check the file of --command-config" in told and "guess" not in told
+    assert run(["topic", "create", "by-file", *write("ungeziefer")]) == 0
+    console = ConsoleProcess(str(secured), tmp_path, "--command-config", str(file))
+    try:
+        page = eventually_holds(f"{console.address}/topics", "by-file")
+    finally:
+        console.stop()
+    assert "ungeziefer" not in page + console.log
+    assert "Traceback" not in console.log
+
+
+def eventually_holds(address: str, text: str, seconds: float = 30.0) -> str:
+    deadline = time.monotonic() + seconds
+    while True:
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            page: str = answer.read().decode()
+        if text in page:
+            return page
+        assert time.monotonic() < deadline, page
+        time.sleep(0.3)

@@ -8,7 +8,7 @@ import typer
 
 from odradek.base.ids import TopicPartition
 from odradek.cli.amounts import format_bytes
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.progress import progress
 from odradek.cli.terminal import say
@@ -26,6 +26,7 @@ def balance(
         int, typer.Option("--largest", min=0, metavar="N", help="How many partitions to show, by size and by traffic.")
     ] = 10,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -36,7 +37,7 @@ def balance(
     http.address.
     """
     with (
-        open_cluster(bootstrap, timeout) as cluster,
+        open_cluster(bootstrap, timeout, command_config) as cluster,
         progress("asking brokers for sizes", None, unit="brokers") as advance,
     ):
         found = survey(cluster, on_answer=advance)

@@ -7,7 +7,7 @@ import typer
 
 from odradek.cli.balance import balance
 from odradek.cli.errors import UserError
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.quorum import leaders_time_ms
 from odradek.cli.terminal import say
@@ -55,13 +55,14 @@ class Node:
 def show(
     context: typer.Context,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Show the nodes of the cluster: brokers online or fenced, controllers active, voting or observing."""
     if context.invoked_subcommand is not None:
         return
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         members = brokers(cluster)
         quorum = QuorumAdmin(cluster).describe()
     nodes = nodes_of(members, quorum)
@@ -101,10 +102,11 @@ def show(
 def unregister(
     node_id: Annotated[int, typer.Argument(metavar="ID", min=0, show_default=False)],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Forget a broker that will not come back. Its replicas stay assigned to it until they are moved."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         known = brokers(cluster).nodes
         if node_id not in known:
             raise UserError(f"there is no broker {node_id}: the brokers are {', '.join(map(str, sorted(known)))}")

@@ -5,7 +5,15 @@ from typing import Annotated
 import typer
 
 from odradek.cli.errors import UserError, nearest
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_assignments
+from odradek.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    Format,
+    Timeout,
+    open_cluster,
+    parse_assignments,
+)
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.terminal import say
 from odradek.client.admin import Admin, ConfigValue, Resource, ResourceType
@@ -32,11 +40,12 @@ def get_configs(
     loggers: Loggers = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show what is at its default too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Show configs and where their values come from: those named, or those that are not at their default."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         resource = _resource(cluster, topic, broker, all_brokers, group, loggers)
         known = Admin(cluster).configs(resource)
     shown = _choose(known, keys, everything)
@@ -63,13 +72,14 @@ def set_configs(
     group: Group = None,
     loggers: Loggers = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Change configs; what is not named stays as it is."""
     changes = parse_assignments(assignments, "argument")
     if not changes and not delete:
         raise UserError("nothing to change: give key=value, or --delete key")
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         resource = _resource(cluster, topic, broker, all_brokers, group, loggers)
         Admin(cluster).alter_configs(resource, changes=changes, removals=delete or ())
     say(f"{_title(resource)}: changed")

@@ -9,12 +9,13 @@ import typer
 
 from odradek.cli.console_beside import DEFAULT_PORT, MISSING
 from odradek.cli.errors import UserError
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, read_security
 from odradek.client.address import parse_bootstrap
 
 
 def command(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: any that is free.")] = DEFAULT_PORT,
     host: Annotated[
         str,
@@ -96,6 +97,7 @@ def command(
     server.serve(
         settings.Settings(
             bootstrap=addresses,
+            security=read_security(command_config),
             host=host,
             port=port,
             audit_log=audit_log or server.default_audit_log(dict(os.environ), Path.home()),

@@ -10,7 +10,7 @@ import typer
 
 from odradek.base.ids import TopicPartition
 from odradek.cli.errors import UserError
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Timeout, open_cluster
 from odradek.cli.progress import Advance, progress
 from odradek.cli.record_text import RecordFormat, RecordWriter, parse_shown
 from odradek.cli.terminal import is_terminal, say
@@ -54,12 +54,13 @@ def command(
         Isolation, typer.Option("--isolation", help="Whether to leave out what is not committed.")
     ] = Isolation.READ_UNCOMMITTED,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Show the records of a topic."""
     committed = isolation is Isolation.READ_COMMITTED
     writer = RecordWriter(sys.stdout.buffer, format, parse_shown(show), on_terminal=is_terminal(sys.stdout))
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         partitions = _partitions(cluster, topic, partition)
         positions = start_positions(Admin(cluster), partitions, start, read_committed=committed)
         consumer = Consumer(cluster, positions, read_committed=committed)

@@ -4,7 +4,14 @@ import errno
 import os
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.client.errors import ClientError, NotSupportedByBroker, TimedOut, UnknownTopic, Unreachable
+from odradek.client.errors import (
+    ClientError,
+    NotAuthenticated,
+    NotSupportedByBroker,
+    TimedOut,
+    UnknownTopic,
+    Unreachable,
+)
 from odradek.config.problems import ConfigErrors
 
 EXIT_CODE = 2
@@ -27,6 +34,8 @@ def explain(error: BaseException) -> str | None:
             return f"{error}: check --bootstrap, and that the cluster runs (`odradek up` starts one)"
         case NotSupportedByBroker():
             return f"{error}: name a broker's port in --bootstrap, not a controller's"
+        case NotAuthenticated():
+            return f"{error}: check the file of --command-config"
         case ClientError():
             return str(error)
         case KafkaError():

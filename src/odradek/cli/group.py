@@ -13,7 +13,15 @@ from odradek.cli.group_description import describe_as_json, print_described
 from odradek.cli.group_lag import show_lag
 from odradek.cli.group_reset import Scope, Wishes, plan_resets, plans_as_json, print_plans, say_remarks
 from odradek.cli.offset_file import offsets_as_csv
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_choices
+from odradek.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    Format,
+    Timeout,
+    open_cluster,
+    parse_choices,
+)
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.partition_names import name_partitions, partitions_named
 from odradek.cli.progress import progress
@@ -55,12 +63,13 @@ def list_groups(
         str | None, typer.Option("--type", metavar="TYPE[,…]", help="Only groups of one of these: classic,consumer …")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """List groups."""
     states, types = parse_choices(state, STATES, "--state"), parse_choices(type, TYPES, "--type")
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         shown = _listings(cluster, states, types)
     if format is OutputFormat.JSON:
         print_json([_listing_as_json(one) for one in shown])
@@ -78,6 +87,7 @@ def describe(
     group: NamesByOption = None,
     all_groups: AllGroups = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -86,7 +96,7 @@ def describe(
     If its coordinator has an http.address that is reached from here, also the last rebalances: who caused each, why,
     and how long it took.
     """
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         described = _describe(cluster, _chosen(cluster, names, group, all_groups))
         told = last_rebalances(cluster, (one.coordinator for one in described), timeout_s=min(timeout, _HTTP_TIMEOUT_S))
     rebalances = [None if one.coordinator not in told else told[one.coordinator].get(one.id, []) for one in described]
@@ -113,11 +123,12 @@ def lag(
         ),
     ] = 5.0,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Show how far a group is behind in each partition, how fast that changes, and when it is gone."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         described = _describe(cluster, _chosen(cluster, names, group, all_groups))
         show_lag(cluster, described, interval_s=interval, as_json=format is OutputFormat.JSON)
 
@@ -165,6 +176,7 @@ def reset(
     export: Annotated[bool, typer.Option("--export", help="Print the new offsets as CSV.")] = False,
     yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -183,7 +195,7 @@ def reset(
     _check_scope(scope, from_file)
     if execute and dry_run:
         raise UserError("--execute and --dry-run exclude each other")
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         plans = plan_resets(cluster, _chosen(cluster, names, group, all_groups), wish, scope)
         count = sum(len(one.offsets) for one in plans)
         if export:
@@ -221,10 +233,11 @@ def delete(
     ] = None,
     yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Delete groups without members and all that they have committed."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         chosen = _chosen(cluster, names, group, all_groups)
         if topic:
             _delete_offsets(cluster, chosen, topic, yes)

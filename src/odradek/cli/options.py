@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from odradek.host.log_lines import JSON, TEXT
 
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster
+    from odradek.client.security import Security
 
 
 class LogFormat(StrEnum):
@@ -33,6 +35,15 @@ Bootstrap = Annotated[
         help="One or more brokers of the cluster.",
     ),
 ]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="ODRADEK_COMMAND_CONFIG",
+        metavar="FILE",
+        help="A client's properties: security.protocol, sasl.*, ssl.*, as Kafka's tools take them.",
+    ),
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to try before giving up.")
 ]
@@ -46,13 +57,26 @@ Configs = Annotated[
 ]
 
 
-def open_cluster(bootstrap: str, timeout_s: float) -> "Cluster":
+def open_cluster(bootstrap: str, timeout_s: float, command_config: Path | None = None) -> "Cluster":
     from odradek.client.cluster import Cluster
 
     try:
-        return Cluster(parse_bootstrap(bootstrap), timeout_s=timeout_s)
+        addresses = parse_bootstrap(bootstrap)
     except ValueError as error:
         raise UserError(f"--bootstrap: {error}") from None
+    return Cluster(addresses, timeout_s=timeout_s, security=read_security(command_config))
+
+
+def read_security(command_config: Path | None) -> "Security":
+    """What the file says of TLS and SASL; without one there is neither."""
+    from odradek.client.security import NOTHING
+
+    if command_config is None:
+        return NOTHING
+    # Most do without, and start sooner.
+    from odradek.cli.command_config import security_of_file
+
+    return security_of_file(command_config)
 
 
 def parse_assignments(texts: Iterable[str] | None, option: str) -> dict[str, str]:

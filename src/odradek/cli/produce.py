@@ -11,7 +11,15 @@ from typing import IO, Annotated
 import typer
 
 from odradek.cli.errors import UserError
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_assignments
+from odradek.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    Format,
+    Timeout,
+    open_cluster,
+    parse_assignments,
+)
 from odradek.cli.output import OutputFormat, print_json
 from odradek.cli.progress import Advance, progress
 from odradek.cli.terminal import is_terminal, say
@@ -61,6 +69,7 @@ def command(
     acks: Annotated[Acks, typer.Option("--acks", help="Who must have a record before it counts as sent.")] = Acks.ALL,
     compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of the batches.")] = Codec.NONE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -77,7 +86,7 @@ def command(
         timestamp_ms=None if timestamp is None else parse_time_ms(timestamp, "--timestamp"),
     )
     tally = Tally()
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         cluster.retry("looking up the topic", lambda: cluster.topics([topic]))
         acks_number = ACKS_ALL if acks is Acks.ALL else int(acks)
         producer = Producer(cluster, acks=acks_number, compression=Compression.named(compression))

@@ -8,7 +8,7 @@ import typer
 
 from odradek.base.ids import uuid_from_text, uuid_to_text
 from odradek.cli.errors import UserError
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.start_node import load_config
 from odradek.cli.terminal import say
@@ -21,11 +21,12 @@ app = typer.Typer(help="Look at the controllers' quorum, and change who votes in
 @app.command()
 def status(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Show the leader and its epoch, and of each voter and observer how far it is. Controllers' ports do too."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         found = QuorumAdmin(cluster).describe()
     if format is OutputFormat.JSON:
         print_json(_as_json(found))
@@ -61,6 +62,7 @@ app.command("describe", hidden=True)(status)
 def add(
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="Its server.properties.")],
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Give a controller a vote: one that was formatted with --no-initial-controllers and runs on this machine."""
@@ -80,7 +82,7 @@ def add(
         ControllerEndpoint(one.name, one.host or "localhost", one.port)
         for one in config.advertised_controller_listeners
     ]
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         QuorumAdmin(cluster).add_voter(config.node_id, meta.directory_id, endpoints, cluster_id=meta.cluster_id)
     say(f"controller {config.node_id} votes now")
 
@@ -92,10 +94,11 @@ def remove(
         str | None, typer.Option("--directory-id", metavar="DIRECTORY", help="Only if it votes with this directory.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Take a controller's vote away; stop it afterwards, or it goes on as an observer."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         admin = QuorumAdmin(cluster)
         admin.remove_voter(node_id, _directory_of(admin, node_id, directory_id))
     say(f"controller {node_id} votes no more")

@@ -11,7 +11,7 @@ from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli.amounts import format_bytes
 from odradek.cli.errors import UserError, explain_refusal
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.progress import progress
 from odradek.cli.reassignment_file import read_plan, write_plan
@@ -55,6 +55,7 @@ def plan(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the plan there.")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -64,7 +65,7 @@ def plan(
         raise UserError("what shall the plan be for? give --drain ID, --add-broker ID or --even")
     if both := purpose.drain & purpose.fill:
         raise UserError(f"broker {min(both)} cannot be drained and filled at once: leave one of them out")
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         if topic:
             cluster.retry("looking for topics", lambda: cluster.topics(topic))
         found = _survey(cluster)
@@ -109,12 +110,13 @@ def apply(
         typer.Option("--throttle", min=1, metavar="BYTES/S", help="Let every broker copy no faster than this."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Begin the moves of a plan, or of a file of kafka-reassign-partitions. Once more changes their --throttle."""
     wanted = read_plan(file)
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         moves = _moves_to(wanted, _survey(cluster), file)
         under_way = Reassignments(cluster).ongoing()
         moving = {one.partition: one.target for one in under_way}
@@ -144,6 +146,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Until everything has arrived.")] = False,
     preserve_throttles: PreserveThrottles = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -151,7 +154,7 @@ def status(
 
     Once everything has arrived, replication throttles are taken off.
     """
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         is_over = show_status(cluster, watch=watch, as_json=format is OutputFormat.JSON)
         if is_over and not preserve_throttles:
             _clear_throttles(cluster)
@@ -163,11 +166,12 @@ def cancel(
     yes: Yes = False,
     preserve_throttles: PreserveThrottles = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Call moves off that are under way: the partitions go back to where they were."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         if topic:
             cluster.retry("looking for topics", lambda: cluster.topics(topic))
         moves = Reassignments(cluster)

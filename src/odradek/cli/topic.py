@@ -11,6 +11,7 @@ from odradek.cli.errors import UserError, explain_refusal
 from odradek.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
+    CommandConfig,
     Configs,
     Format,
     Timeout,
@@ -44,13 +45,14 @@ def create(
     config: Configs = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Be content if it is there already.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Create a topic."""
     configs = parse_assignments(config, "--config")
     created = True
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         try:
             Admin(cluster).create_topic(
                 name, partitions=partitions or -1, replication_factor=replication_factor or -1, configs=configs
@@ -72,11 +74,12 @@ def create(
 def list_topics(
     internal: Annotated[bool, typer.Option("--internal", help="Show the cluster's own topics too.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """List topics."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         everything = cluster.retry("listing topics", lambda: cluster.layout(None))
     shown = [layout for _, layout in sorted(everything.topics.items()) if internal or not layout.is_internal]
     if format is OutputFormat.JSON:
@@ -92,11 +95,12 @@ def list_topics(
 def describe(
     names: Names,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Show a topic's configs, and for each partition its leader, replicas and offsets."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         layouts = cluster.retry("describing topics", lambda: cluster.topics(names))
         described = [_describe(cluster, layouts[name]) for name in dict.fromkeys(names)]
     if format is OutputFormat.JSON:
@@ -117,13 +121,14 @@ def alter(
         list[str] | None, typer.Option("--delete-config", metavar="KEY", help="Back to the default; may be repeated.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Change a topic's configs, or add partitions."""
     changes = parse_assignments(config, "--config")
     if partitions is None and not changes and not delete_config:
         raise UserError("nothing to change: give --partitions, --config or --delete-config")
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         cluster.topics([name])
         admin = Admin(cluster)
         if changes or delete_config:
@@ -140,10 +145,11 @@ def delete(
     names: Names,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Delete topics and all their records."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         cluster.topics(names)
         if not yes and is_terminal(sys.stdin):
             typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
@@ -158,11 +164,12 @@ def elect(
         list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this one; may be repeated.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Let each partition be led by its preferred leader, the first of its replicas."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         asked = None
         if topic:
             layouts = cluster.retry("looking for topics", lambda: cluster.topics(topic))

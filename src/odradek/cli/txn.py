@@ -10,7 +10,15 @@ import typer
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.cli.errors import UserError
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_choices
+from odradek.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    Bootstrap,
+    CommandConfig,
+    Format,
+    Timeout,
+    open_cluster,
+    parse_choices,
+)
 from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.partition_names import name_partitions, partitions_named
 from odradek.cli.progress import progress
@@ -53,13 +61,14 @@ def list_transactions(
         typer.Option("--transactional-id-pattern", metavar="REGEX", help="Only those with an id that it matches."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """List transactional ids and what their transactions are at."""
     states = parse_choices(state, STATES, "--state")
     with (
-        open_cluster(bootstrap, timeout) as cluster,
+        open_cluster(bootstrap, timeout, command_config) as cluster,
         progress("asking brokers for transactions", None, unit="brokers") as advance,
     ):
         shown = Transactions(cluster).listings(
@@ -91,6 +100,7 @@ def describe(
         list[str] | None, typer.Option("--transactional-id", metavar="TRANSACTIONAL_ID", hidden=True)
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -98,7 +108,7 @@ def describe(
     chosen = (*(names or ()), *(transactional_id or ()))
     if not chosen:
         raise UserError("which transactional id? name one or more: `odradek txn list` shows all")
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         answers = Transactions(cluster).describe(chosen)
     described = [_found(name, answer) for name, answer in answers.items()]
     now_ms = int(time.time() * 1000)
@@ -129,11 +139,12 @@ def producers(
     partition: Annotated[int, typer.Option("--partition", min=0, metavar="NUMBER", show_default=False)],
     broker_id: BrokerId = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Show who writes to a partition, and since which offset a transaction is open there."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         (asked,) = partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
         found = Transactions(cluster).producers([asked], broker_id=broker_id)[asked]
     if format is OutputFormat.JSON:
@@ -172,6 +183,7 @@ def find_hanging_transactions(
         typer.Option("--max-transaction-timeout", min=0, metavar="MINUTES", help="What is younger is not looked at."),
     ] = 15,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -179,7 +191,7 @@ def find_hanging_transactions(
     if partition is not None and topic is None:
         raise UserError("--partition is one of a topic: give --topic too")
     now_ms = int(time.time() * 1000)
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         searched = _searched(cluster, topic, partition, broker_id)
         with progress("asking for producers", len(searched), unit="partitions") as advance:
             found = find_hanging(
@@ -228,18 +240,19 @@ def abort(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """Abort a transaction that hangs in a partition, by where it begins there; or that of a transactional id."""
     if transactional_id is not None:
         if topic is not None or partition is not None:
             raise UserError("--transactional-id means all partitions of its transaction: leave out --topic")
-        with open_cluster(bootstrap, timeout) as cluster:
+        with open_cluster(bootstrap, timeout, command_config) as cluster:
             _fence(cluster, transactional_id, yes)
         return
     if topic is None or partition is None:
         raise UserError("which transaction? give --topic, --partition and --start-offset: `odradek txn find-hanging`")
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         (named,) = partitions_named(cluster, [f"{topic}:{partition}"], "--topic")
         if start_offset is not None:
             producer = _open_at(cluster, named, start_offset)
@@ -266,10 +279,11 @@ def force_terminate_transaction(
     transactional_id: Annotated[str, typer.Option("--transactionalId", "--transactional-id")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 10.0,
 ) -> None:
     """The same as `odradek txn abort --transactional-id`."""
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         _fence(cluster, transactional_id, yes)
 
 

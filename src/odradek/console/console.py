@@ -35,8 +35,8 @@ class Outcome:
 class Console:
     def __init__(self, settings: Settings) -> None:
         self.settings: Final = settings
-        self.gateway: Final = Gateway(settings.bootstrap)
-        self._eyes: Final = Gateway(settings.bootstrap, threads=1)
+        self.gateway: Final = Gateway(settings.bootstrap, security=settings.security)
+        self._eyes: Final = Gateway(settings.bootstrap, security=settings.security, threads=1)
         self.watch: Final = Watch(self._eyes)
         self.groups: Final = Shared(self.gateway, list_groups, kept_s=_GROUPS_KEPT_S)
         """All of them, by name: asked for once, whoever wants them."""

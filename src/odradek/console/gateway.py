@@ -13,6 +13,7 @@ from odradek.base.errors import KafkaError
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
+from odradek.client.security import NOTHING, Security
 
 T = TypeVar("T")
 
@@ -27,8 +28,16 @@ class Busy(ClientError):
 
 
 class Gateway:
-    def __init__(self, bootstrap: Sequence[Address], *, threads: int = THREADS, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        security: Security = NOTHING,
+        threads: int = THREADS,
+        timeout_s: float = 5.0,
+    ) -> None:
         self._bootstrap: Final = tuple(bootstrap)
+        self._security: Final = security
         self._timeout_s: Final = timeout_s
         self._threads: Final = ThreadPoolExecutor(threads, thread_name_prefix="console-client")
         self._idle: Final[SimpleQueue[Cluster]] = SimpleQueue()
@@ -53,7 +62,7 @@ class Gateway:
         try:
             cluster = self._idle.get_nowait()
         except Empty:
-            cluster = Cluster(self._bootstrap, client_id=CLIENT_ID, timeout_s=self._timeout_s)
+            cluster = Cluster(self._bootstrap, client_id=CLIENT_ID, timeout_s=self._timeout_s, security=self._security)
         try:
             answer = question(cluster)
         except (KafkaError, ClientError):

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from odradek.cli.errors import UserError
 from odradek.client.address import Address
+from odradek.client.security import NOTHING, Security
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class OidcSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     bootstrap: tuple[Address, ...]
+    security: Security = NOTHING
+    """Between the console and the cluster."""
     host: str
     port: int
     audit_log: Path

@@ -7,7 +7,14 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.errors import ClientError, NotSupportedByBroker, TimedOut, UnknownTopic, Unreachable
+from odradek.client.errors import (
+    ClientError,
+    NotAuthenticated,
+    NotSupportedByBroker,
+    TimedOut,
+    UnknownTopic,
+    Unreachable,
+)
 from odradek.console.readings.health import missing_brokers, who_is_down
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import inert
@@ -55,6 +62,8 @@ def explain(error: Exception, sight: Sight | None = None, partition: TopicPartit
             return _sentence(f"{error}") + (_replicas(sight, partition) or " Look at the brokers, and try again.")
         case NotSupportedByBroker():
             return _sentence(f"{error}: it is too old for this, or a controller's port")
+        case NotAuthenticated():
+            return _sentence(f"{error}: see the file of --command-config that the console was started with")
         case ClientError():
             return _sentence(str(error))
         case KafkaError():

@@ -1,0 +1,87 @@
+"""TLS and SASL by the names of Kafka's client configs. Pure.
+
+Java's key stores are not read: PEM is, in a file or as the config's text. What is said of a config that is wrong never
+holds a value that may be secret.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.client.security import MECHANISMS, Sasl, Security, Tls
+
+PROTOCOL: Final = "security.protocol"
+
+_PROTOCOLS: Final = {
+    "PLAINTEXT": (False, False),
+    "SSL": (True, False),
+    "SASL_PLAINTEXT": (False, True),
+    "SASL_SSL": (True, True),
+}
+_JAAS_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
+_PEM: Final = re.compile(r"(-----BEGIN ([A-Z0-9 ]+)-----)(.*?)(-----END \2-----)", re.DOTALL)
+_PEM_LINE: Final = 64
+
+
+class WrongConfig(ValueError):
+    """The message begins with the config's name and says what to write."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{name}: {what}")
+        self.name = name
+
+
+def security_of(configs: Mapping[str, str]) -> Security:
+    """Raises WrongConfig. What files hold is not looked at."""
+    protocol = configs.get(PROTOCOL, "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise WrongConfig(PROTOCOL, f"{protocol!r} is none of {', '.join(_PROTOCOLS)}")
+    has_tls, has_sasl = _PROTOCOLS[protocol]
+    return Security(tls=_tls(configs) if has_tls else None, sasl=_sasl(configs) if has_sasl else None)
+
+
+def _tls(configs: Mapping[str, str]) -> Tls:
+    for store in ("truststore", "keystore"):
+        kind = configs.get(f"ssl.{store}.type", "PEM" if f"ssl.{store}.location" not in configs else "JKS")
+        if kind.upper() != "PEM":
+            raise WrongConfig(f"ssl.{store}.type", f"{kind} is Java's own; give a PEM file, and set the type to PEM")
+    chain, key = configs.get("ssl.keystore.certificate.chain"), configs.get("ssl.keystore.key")
+    if (chain is None) != (key is None):
+        given = "ssl.keystore.key" if chain is None else "ssl.keystore.certificate.chain"
+        raise WrongConfig(given, "give both, ssl.keystore.certificate.chain and ssl.keystore.key")
+    authorities = configs.get("ssl.truststore.certificates")
+    return Tls(
+        authorities_file=configs.get("ssl.truststore.location"),
+        authorities=None if authorities is None else _in_lines(authorities),
+        own_file=configs.get("ssl.keystore.location"),
+        own=None if chain is None or key is None else f"{_in_lines(key)}\n{_in_lines(chain)}\n",
+        key_password=configs.get("ssl.key.password"),
+        checks_host=configs.get("ssl.endpoint.identification.algorithm", "https") != "",
+    )
+
+
+def _sasl(configs: Mapping[str, str]) -> Sasl:
+    mechanism = configs.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism not in MECHANISMS:
+        raise WrongConfig("sasl.mechanism", f"{mechanism} is not supported, {', '.join(MECHANISMS)} are")
+    jaas = configs.get("sasl.jaas.config", "")
+    found = {name: _unquoted(value) for name, value in re.findall(r'(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;]+)', jaas)}
+    if "username" not in found or "password" not in found or not any(name in jaas for name in _JAAS_MODULES):
+        module = _JAAS_MODULES[mechanism != MECHANISMS[0]]
+        raise WrongConfig("sasl.jaas.config", f'write it as …{module} required username="…" password="…";')
+    return Sasl(mechanism=mechanism, username=found["username"], password=found["password"])
+
+
+def _unquoted(value: str) -> str:
+    return re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+
+
+def _in_lines(pem: str) -> str:
+    """Java takes PEM in one line, as continued lines of a file become; OpenSSL does not."""
+    return _PEM.sub(lambda block: block[0] if "\n" in block[3].strip() else _block_in_lines(block), pem)
+
+
+def _block_in_lines(block: re.Match[str]) -> str:
+    body = "".join(block[3].split())
+    lines = [body[place : place + _PEM_LINE] for place in range(0, len(body), _PEM_LINE)]
+    return "\n".join((block[1], *lines, f"{block[4]}\n"))

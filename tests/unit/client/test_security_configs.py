@@ -1,0 +1,63 @@
+import pytest
+
+from odradek.client.security import NOTHING, Sasl, Tls
+from odradek.client.security_configs import WrongConfig, security_of
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+BODY = "QUJD" * 40
+
+
+def test_who_says_nothing_is_neither_hidden_nor_known() -> None:
+    assert security_of({}) == NOTHING
+    # Of no use with this protocol, and harmless.
+    assert security_of({"security.protocol": "plaintext", "sasl.mechanism": "PLAIN"}) == NOTHING
+
+
+def test_names_and_passwords_are_those_of_the_login_module() -> None:
+    configs = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{PLAIN} required username="anna" password="se=c\\"r;et";',
+    }
+    found = security_of(configs)
+    assert found.tls is None
+    assert found.sasl == Sasl(mechanism="PLAIN", username="anna", password='se=c"r;et')
+
+
+def test_pem_in_one_line_is_cut_into_lines() -> None:
+    lines = "\n".join(BODY[place : place + 64] for place in range(0, len(BODY), 64))
+    given = f"-----BEGIN CERTIFICATE----- {BODY[:100]} {BODY[100:]} -----END CERTIFICATE-----"
+    whole = f"-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n"
+    key = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nQUJD\n-----END RSA PRIVATE KEY-----"
+    found = security_of(
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.certificates": f"{given} {given}",
+            "ssl.keystore.certificate.chain": whole,
+            "ssl.keystore.key": key,
+            "ssl.key.password": "secret",
+        }
+    )
+    assert found.tls == Tls(authorities=f"{whole} {whole}", own=f"{key}\n{whole}\n", key_password="secret")
+
+
+@pytest.mark.parametrize(
+    ("configs", "said"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol: 'TLS' is none of PLAINTEXT, SSL"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism: GSSAPI is not supported, PLAIN, SCRAM-SHA-256"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "write it as …PlainLoginModule required"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": 'password="hidden";'},
+            "sasl.jaas.config: write it as",
+        ),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "a"}, "ssl.truststore.type: JKS is Java's own"),
+        ({"security.protocol": "SSL", "ssl.keystore.key": "hidden"}, "ssl.keystore.key: give both"),
+        ({"security.protocol": "SSL", "ssl.keystore.certificate.chain": ""}, "certificate.chain: give both"),
+    ],
+)
+def test_what_is_wrong_is_said_and_no_secret(configs: dict[str, str], said: str) -> None:
+    with pytest.raises(WrongConfig) as refused:
+        security_of(configs)
+    assert said in str(refused.value)
+    assert "hidden" not in str(refused.value)
