@@ -22,6 +22,7 @@ from odradek.sim.replica_history import (
     ReplicaHistory,
     UncleanEnd,
 )
+from odradek.sim.spared_copies import spare_a_copy
 from odradek.sim.stored_log import CRC_COVERS_FROM, StoredBatch, StoredLog, stored_batch
 from odradek.sim.wire_names import Exchange
 from odradek.sim.world import World
@@ -149,7 +150,6 @@ class ReplicaEvidence:
         )
 
     def may_die(self, node: NodeHost) -> bool:
-        """Whether another broker that has not died since it was last heard of has everything of every partition."""
         if node.planned.node_id not in self._brokers:
             return True
         model = self._model()
@@ -157,8 +157,7 @@ class ReplicaEvidence:
         for end in self.history.unclean_ends:
             if model.registered_at.get(end.broker_id, -1) < end.metadata.end_offset:
                 doubtful.add(end.broker_id)
-        states = [model.partition(partition) for partition in self._partitions]
-        return all(state is not None and {*state.isr, *state.elr} - doubtful for state in states)
+        return spare_a_copy(model, self._partitions, doubtful)
 
     def leaders(self) -> list[Led]:
         """Of the partitions that have one, now."""

@@ -13,6 +13,7 @@ from odradek.metadata.records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from odradek.sim.checkers.partition_model import ClusterModel
 from odradek.sim.checkers.records import check_ends_of_epochs, check_read_stays
 from odradek.sim.checkers.replicas import (
     HAS_EVERYTHING,
@@ -37,6 +38,7 @@ from odradek.sim.replica_history import (
     ReplicaHistory,
     UncleanEnd,
 )
+from odradek.sim.spared_copies import spare_a_copy
 from odradek.sim.stored_log import StoredBatch
 
 ORDERS = TopicPartition("orders0", 0)
@@ -108,6 +110,23 @@ def test_what_a_sound_controller_writes_is_right() -> None:
         changed(isr=(3,), leader=3, eligible_leader_replicas=(2,), last_known_elr=()),
     )
     assert rules(history) == []
+
+
+def test_as_many_as_have_to_be_in_sync_never_die_at_once() -> None:
+    def spared(*doubtful: int, after: tuple[MetadataRecord, ...] = ()) -> bool:
+        model = ClusterModel()
+        for one in told_by(*after).metadata:
+            model.take(one)
+        return spare_a_copy(model, [ORDERS], set(doubtful))
+
+    assert spared(1)
+    # The third may be fenced while the two that died still count as in sync.
+    assert not spared(1, 2)
+    shrunk = (changed(isr=(1,), eligible_leader_replicas=(2,)),)
+    assert spared(1, 3, after=shrunk)
+    assert not spared(1, 2, after=shrunk)
+    alone = (changed(isr=(1,), eligible_leader_replicas=()),)
+    assert not spared(1, after=alone)
 
 
 def test_in_sync_and_eligible_exclude_each_other() -> None:

@@ -57,10 +57,11 @@ class ClusterModel:
         self._min_isr: Final[dict[str, int]] = {}
 
     def partition(self, partition: TopicPartition) -> PartitionModel | None:
-        for (topic_id, index), state in self.partitions.items():
-            if (self._names[topic_id], index) == partition:
-                return state
-        return None
+        key = self.key(partition)
+        return None if key is None else self.partitions[key]
+
+    def key(self, partition: TopicPartition) -> tuple[UUID, int] | None:
+        return next((key for key in self.partitions if self.name(key) == partition), None)
 
     def name(self, key: tuple[UUID, int]) -> TopicPartition:
         return TopicPartition(self._names[key[0]], key[1])
