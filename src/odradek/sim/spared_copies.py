@@ -10,8 +10,8 @@ def spare_a_copy(model: ClusterModel, partitions: Iterable[TopicPartition], doub
     """Whether all is well though these brokers die, or have died since they were last heard of.
 
     Somebody else has to have everything of every partition. And fewer than min.insync.replicas of those that may lead
-    are among them: where they are as many, whoever is left may be out of the controller's sight and lose its place while
-    the dead still have theirs, and then nobody is left who may lead.
+    are among them: where they are as many, whoever is left may be out of the controller's sight and lose its place
+    while the dead still have theirs, and then nobody is left who may lead.
     """
     for partition in partitions:
         key = model.key(partition)
