@@ -42,6 +42,11 @@ def test_options_that_do_not_work(cli: Cli, topic: str, table: Path) -> None:
     assert "--from 'soon'" in cli.mistake("job", "ingest", topic, str(table), "--name", "b", "--from", "soon")
     assert "--name 'a/b'" in cli.mistake("job", "ingest", topic, str(table), "--name", "a/b")
     assert "is no directory" in cli.mistake("job", "ingest", topic, "s3://bucket/table")
+    assert "wants --schema-registry URL" in cli.mistake("job", "ingest", topic, str(table), "--values", "registry")
+    schema = table.parent / "order.avsc"
+    schema.write_text('{"type": "record", "name": "A", "fields": [{"name": "a", "type": "A"}]}')
+    avro = ("--values", "avro", "--schema-file", str(schema))
+    assert "never ends: A holds itself" in cli.mistake("job", "ingest", topic, str(table), *avro)
     assert "exclude each other" in cli.mistake("job", "ingest", topic, str(table), "--follow", "--to", "end")
 
 

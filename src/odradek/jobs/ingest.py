@@ -133,7 +133,8 @@ class IngestJob:
     def _identify(self) -> None:
         """What a first run takes down has been checked before."""
         settings = self._settings
-        identity = {"job": "ingest", "topic": settings.topic, "format": settings.format, "values": settings.values}
+        kinds = {"format": str(settings.format), "values": str(settings.values)}
+        identity = {"job": "ingest", "topic": settings.topic, **kinds}
         if self._state.exists:
             self._state.identify(identity | {"from": settings.start or ""})
             return
