@@ -12,6 +12,7 @@ from odradek.jobs.lock import held, holder
 from odradek.jobs.pipeline.definition import Pipeline
 from odradek.jobs.pipeline.display import pipeline_display, show_status
 from odradek.jobs.pipeline.example import example
+from odradek.jobs.pipeline.functions import load_functions
 from odradek.jobs.pipeline.queries import PipelineQueries
 from odradek.jobs.pipeline.run import check_identity, check_topics, lock_file, run_pipeline, stop_pipeline
 from odradek.jobs.pipeline.status import PipelineStatus
@@ -29,6 +30,7 @@ def init(file: Path, bootstrap: str) -> None:
 
 def validate(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: OutputFormat) -> None:
     check_topics(cluster, pipeline)
+    load_functions(pipeline.transformations)
     with passing_session(f"validate {pipeline.name}", spark) as session:
         columns = PipelineQueries(session, pipeline).check()
     if format is OutputFormat.JSON:
@@ -46,6 +48,7 @@ def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: Outp
     with held(lock_file(pipeline), refusal), stop_requests() as should_stop:
         check_identity(pipeline)
         check_topics(cluster, pipeline)
+        load_functions(pipeline.transformations)
         with (
             spark_session(pipeline.name, master=spark.master, log_file=log_file, conf=spark.conf) as session,
             pipeline_display(format) as show,

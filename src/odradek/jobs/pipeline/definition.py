@@ -10,6 +10,7 @@ import yaml
 
 from odradek.cli.errors import UserError, nearest
 from odradek.jobs.columns import SchemaProblem, parse_columns
+from odradek.jobs.pipeline.functions import PythonFunction, find_function
 from odradek.jobs.tables.table import TableFormat
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -21,6 +22,7 @@ _MODES: Final = ("append", "update", "complete")
 
 _TOP: Final = ("name", "bootstrap", "sources", "transformations", "sinks", "dead_letters", "trigger", "state")
 _SOURCE: Final = ("topic", "schema", "from", "watermark", "max_records")
+_FUNCTION: Final = ("python", "from")
 _SINK: Final = ("from", "table", "format", "topic", "key", "mode")
 
 
@@ -51,7 +53,8 @@ class Pipeline:
     name: str
     bootstrap: str
     sources: tuple[Source, ...]
-    transformations: Mapping[str, str]
+    transformations: Mapping[str, str | PythonFunction]
+    """Queries in SQL, or functions; each may use what comes before it."""
     sinks: tuple[Sink, ...]
     dead_letters: str | None
     interval: str | None
@@ -101,8 +104,11 @@ class _Reader:
         if name and not _PIPELINE_NAME.fullmatch(name):
             self._wrong("name", f"{name!r} has other characters than a-z A-Z 0-9 _ -")
         sources = [self._source(*one) for one in self._named(top, "sources")]
-        transformations = {key: self._sql(key, sql) for key, sql in self._named(top, "transformations")}
-        views = [source.name for source in sources] + list(transformations)
+        views = [source.name for source in sources]
+        transformations = {}
+        for key, one in self._named(top, "transformations"):
+            transformations[key] = self._transformation(key, one, views)
+            views.append(key)
         for repeated in sorted({one for one in views if views.count(one) > 1}):
             self._wrong(f"transformations.{repeated}", "there is a source of that name")
         sinks = [self._sink(key, one, views) for key, one in self._named(top, "sinks")]
@@ -189,11 +195,36 @@ class _Reader:
             mode=mode,
         )
 
-    def _sql(self, name: str, sql: object) -> str:
-        if not isinstance(sql, str) or not sql.strip():
-            self._wrong(f"transformations.{name}", "a query in SQL is needed")
+    def _transformation(self, name: str, form: object, views: list[str]) -> str | PythonFunction:
+        where = f"transformations.{name}"
+        if isinstance(form, dict):
+            return self._function(form, where, views)
+        if not isinstance(form, str) or not form.strip():
+            self._wrong(where, "a query in SQL, or `python` and `from`, is needed")
             return ""
-        return sql.strip().rstrip(";")
+        return form.strip().rstrip(";")
+
+    def _function(self, form: object, where: str, views: list[str]) -> str | PythonFunction:
+        one = self._mapping(form, where)
+        self._known(one, _FUNCTION, where)
+        named = one.get("from")
+        given = [named] if isinstance(named, str) else named
+        if not isinstance(given, list) or not given or not all(isinstance(each, str) for each in given):
+            self._wrong(f"{where}.from", "is missing: a view, or several as in [orders, products]")
+            given = []
+        for view in given:
+            if view not in views:
+                meant = nearest(view, views)
+                told = f"; did you mean {meant!r}?" if meant else ""
+                self._wrong(f"{where}.from", f"there is no {view!r} before it{told}")
+        text = self._text(one, "python", where)
+        if text is None or not given:
+            return ""
+        try:
+            return find_function(text, tuple(given), self._directory)
+        except ValueError as error:
+            self._wrong(f"{where}.python", str(error))
+            return ""
 
     def _interval(self, form: object) -> str | None:
         if form == "once":

@@ -19,6 +19,7 @@ transformations:          # each becomes a view of its name, and may use those a
     SELECT id, product, amount, at, _partition, _offset FROM orders WHERE amount >= 100
   totals: |
     SELECT product, count(*) AS orders, sum(amount) AS amount FROM orders GROUP BY product
+  # cleaned: {{python: "cleaning.py:clean", from: orders}}   # a function in a file beside this one
 
 sinks:
   large_orders_table:

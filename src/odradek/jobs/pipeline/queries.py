@@ -1,15 +1,16 @@
 """A pipeline's views and queries in Spark."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from odradek.cli.errors import UserError, nearest
 from odradek.jobs.dead_letters import JOB, TOPIC, as_letters
 from odradek.jobs.pipeline.decoding import LETTER_COLUMNS, SOURCE_COLUMNS, decode_task, decoded_schema
 from odradek.jobs.pipeline.definition import Pipeline, Sink, Source
+from odradek.jobs.pipeline.functions import PythonFunction, load_functions, told
 from odradek.jobs.pipeline.status import DEAD_LETTERS_METRIC
 from odradek.jobs.pipeline.table_sink import TableSink
 from odradek.jobs.session import spark_line
@@ -43,11 +44,8 @@ class PipelineQueries:
         for source in self._pipeline.sources:
             self._view(source, self._spark.readStream.schema(self._schema(source)).parquet(str(empty)))
         columns = {}
-        for name, sql in self._pipeline.transformations.items():
-            with _named(f"transformations.{name}"):
-                view = self._spark.sql(sql)
-                view.createOrReplaceTempView(name)
-                columns[name] = view.schema.simpleString()
+        for name, view in self._transformed():
+            columns[name] = view.schema.simpleString()
         for sink in self._pipeline.sinks:
             view = self._spark.table(sink.view)
             rows = _records(view, sink) if sink.topic is not None else view
@@ -61,13 +59,38 @@ class PipelineQueries:
         streams = {source.name: self._stream(source) for source in self._pipeline.sources}
         for source in self._pipeline.sources:
             self._view(source, streams[source.name])
-        for name, sql in self._pipeline.transformations.items():
-            self._spark.sql(sql).createOrReplaceTempView(name)
+        for _ in self._transformed():
+            pass
         for sink in self._pipeline.sinks:
             yield sink.name, self._start_sink(sink)
         for source in self._pipeline.sources:
             if source.schema is not None and self._pipeline.dead_letters is not None:
                 yield f"{source.name}.dead_letters", self._start_letters(source, streams[source.name])
+
+    def _transformed(self) -> "Iterator[tuple[str, DataFrame]]":
+        """Each as a view, of which the next may make use."""
+        functions = load_functions(self._pipeline.transformations)
+        for name, one in self._pipeline.transformations.items():
+            with _named(f"transformations.{name}"):
+                view = self._spark.sql(one) if isinstance(one, str) else self._call(name, one, functions[name])
+                view.createOrReplaceTempView(name)
+            yield name, view
+
+    def _call(self, name: str, function: PythonFunction, called: Callable[..., Any]) -> "DataFrame":
+        from pyspark.errors import PySparkException
+        from pyspark.sql import DataFrame
+
+        try:
+            found = called(*(self._spark.table(view) for view in function.views))
+        except PySparkException:
+            raise
+        # Whatever a user's function raises is said in a line.
+        except Exception as error:  # noqa: BLE001
+            raise UserError(f"transformations.{name}: {told(error, [function.file])}") from None
+        if not isinstance(found, DataFrame):
+            kind = type(found).__name__
+            raise UserError(f"transformations.{name}: {function.name!r} gives a {kind}, and no DataFrame")
+        return found
 
     def _stream(self, source: Source) -> "DataFrame":
         pipeline = self._pipeline
