@@ -10,6 +10,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.address import parse_bootstrap
 from odradek.client.cluster import Cluster
 from odradek.client.delete_records import delete_records
+from odradek.jobs.run_status import RunStatus
 from odradek.jobs.state import JobState
 from tests.node_process import NodeProcess
 from tests.wire.cli_call import Cli
@@ -55,6 +56,10 @@ def test_without_records_no_spark(cli: Cli, topic: str, table: Path, monkeypatch
     cli.ok("topic", "create", topic)
     done = cli.ok("job", "ingest", topic, str(table), "--format", "json").json
     assert (done["event"], done["rows"], done["lag"]) == ("done", 0, 0)
+    status = RunStatus.read(JobState(table, topic).directory)
+    assert status is not None and (status.state, status.what) == ("done", f"{topic} → {table}")
+    assert f"{topic} does not run" in cli.ok("job", "stop", str(table)).remarks
+    assert "there is none; see --name" in cli.mistake("job", "stop", str(table.parent))
 
 
 def test_a_job_is_not_taken_for_another(cli: Cli, topic: str, table: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from odradek.cli.console_beside import DEFAULT_PORT, MISSING
 from odradek.cli.errors import UserError
+from odradek.cli.job_command import parse_job_command
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, read_security
 from odradek.client.address import parse_bootstrap
 
@@ -63,6 +64,14 @@ def command(
         list[Path] | None,
         typer.Option("--pipeline", metavar="FILE", help="A pipeline of this machine, to be shown too; repeatable."),
     ] = None,
+    job: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--job",
+            metavar="COMMAND",
+            help="A job of this machine, to be shown too, as 'ingest TOPIC TABLE --follow'; repeatable.",
+        ),
+    ] = None,
     attached: Annotated[
         bool, typer.Option("--attached", hidden=True, help="Say `ready ADDRESS`, and end when standard input does.")
     ] = False,
@@ -108,6 +117,7 @@ def command(
             private_key=tls_key,
             schema_registry=schema_registry,
             pipelines=tuple(file.absolute() for file in pipeline or ()),
+            jobs=tuple(parse_job_command(text, "--job") for text in job or ()),
             is_attached=attached,
         )
     )

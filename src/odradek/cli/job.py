@@ -231,8 +231,8 @@ def load(
         bootstrap=bootstrap,
         source=source,
         topic=topic,
-        state=state or (source if source.is_dir() else source.absolute().parent),
-        name=name or f"load-{topic}",
+        state=state or state_beside(source),
+        name=name or load_name(topic),
         key=key,
         value=value,
         compression=str(compression),
@@ -242,6 +242,28 @@ def load(
         raise UserError(f"there is no {str(source)!r}: name a table's directory, or files of Parquet or JSON")
     with open_cluster(bootstrap, timeout) as cluster:
         raise typer.Exit(jobs_module("commands").run_load(cluster, settings, spark, format))
+
+
+@app.command()
+def stop(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", show_default=False, help="Of the job; of a load, its source or --state.")
+    ],
+    name: Annotated[str | None, typer.Option("--name", help="Of the job, unless there is only one.")] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Not the job: its audit.")] = False,
+    timeout: Timeout = 120.0,
+) -> None:
+    """Let a run on this machine end after its batch. The same job again goes on where it stopped."""
+    jobs_module("commands").stop(state_beside(table), name, timeout, is_audit=audit)
+
+
+def state_beside(source: Path) -> Path:
+    """Where a load keeps its state if nothing else is said."""
+    return source.absolute().parent if source.is_file() else source
+
+
+def load_name(topic: str) -> str:
+    return f"load-{topic}"
 
 
 def spark_settings(master: str, conf: list[str] | None) -> Any:

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from odradek.cli.errors import UserError
+from odradek.cli.job_command import JobCommand
 from odradek.client.address import Address
 from odradek.client.security import NOTHING, Security
 
@@ -38,6 +39,7 @@ class Settings:
     private_key: Path | None = None
     schema_registry: str | None = None
     pipelines: tuple[Path, ...] = ()
+    jobs: tuple[JobCommand, ...] = ()
     is_attached: bool = False
     """Somebody started it who hears from it on standard output, and whose end is the end of standard input."""
 

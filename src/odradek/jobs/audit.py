@@ -21,7 +21,7 @@ from odradek.jobs.findings import OFFSETS_NAMED_MAX, Fault, Findings, PartitionF
 from odradek.jobs.ingest_task import SOURCE_COLUMNS, check_version
 from odradek.jobs.row_hashes import row_hashes
 from odradek.jobs.rows import NewFields, RowDecoder
-from odradek.jobs.state import DIRECTORY, JobState
+from odradek.jobs.state import JobState, jobs_of
 from odradek.jobs.tables.table import NO_BATCH, TableFormat, open_table
 from odradek.jobs.topic_range import TopicRange, source_options
 from odradek.jobs.values import ValueKind, Values
@@ -53,7 +53,7 @@ class TableAudit:
         self._settings: Final = settings
         state = JobState(settings.table, settings.name)
         if not state.exists:
-            known = sorted(one.parent.name for one in (settings.table / DIRECTORY).glob("*/job.json"))
+            known = jobs_of(settings.table)
             told = f"those of this table are {', '.join(known)}" if known else "no job has filled this table"
             raise UserError(f"there is no job {settings.name!r} in {str(settings.table)!r}: {told}; see --name")
         identity = state.identity()

@@ -2,23 +2,29 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkstemp
 from typing import TYPE_CHECKING, Final
 
+from odradek.cli.errors import UserError
 from odradek.cli.output import OutputFormat
+from odradek.cli.terminal import say
 from odradek.client.cluster import Cluster
 from odradek.jobs.audit import TableAudit, TableAuditSettings
 from odradek.jobs.audit_report import report_table, report_topics
 from odradek.jobs.audit_topics import TopicAudit
 from odradek.jobs.display import finish, progress_display
 from odradek.jobs.ingest import IngestJob, IngestSettings
-from odradek.jobs.interruption import stop_requests
+from odradek.jobs.interruption import ended_by_terminate, stop_requests
 from odradek.jobs.load import LoadJob, LoadSettings
+from odradek.jobs.lock import held
+from odradek.jobs.progress import Progress
+from odradek.jobs.run_status import DONE, FAILED, STOPPED, RunWatch
 from odradek.jobs.session import spark_session
-from odradek.jobs.state import JobState
+from odradek.jobs.state import LOCK, JobState, jobs_of
+from odradek.jobs.stopping import stop_holder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,9 +59,10 @@ def _run(
     spark: SparkSettings,
     format: OutputFormat,
 ) -> int:
-    with state.held(), stop_requests() as should_stop:
+    with state.held(), stop_requests() as should_stop, RunWatch(state.directory, what) as watch:
         job = make()
         progress = job.progress()
+        watch.take(progress)
         if job.has_work():
             log_file = state.directory / "spark.log"
             with (
@@ -64,18 +71,64 @@ def _run(
             ):
                 if format is OutputFormat.TABLE:
                     show(progress)
-                progress = job.run(session, on_progress=show, should_stop=should_stop)
+
+                def tell(progress: Progress) -> None:
+                    watch.take(progress)
+                    show(progress)
+
+                def look_after() -> bool:
+                    # A job that waits asks this several times a second.
+                    watch.refresh(job.progress)
+                    return should_stop()
+
+                progress = job.run(session, on_progress=tell, should_stop=look_after)
         interrupted = should_stop()
+        watch.end(STOPPED if interrupted else DONE, progress)
     finish(what, progress, format, interrupted=interrupted)
     return INTERRUPTED if interrupted else 0
 
 
+def stop(table: Path, name: str | None, timeout_s: float, *, is_audit: bool) -> None:
+    """Lets a run on this machine end: after its batch, or an audit at once."""
+    known = jobs_of(table)
+    if name is None:
+        if len(known) != 1:
+            told = f"there are {', '.join(known)}" if known else "there is none"
+            raise UserError(f"which job of {str(table)!r}? {told}; see --name")
+        (name,) = known
+    state = JobState(table, name)
+    told = f"the audit of {name}" if is_audit else name
+    if stop_holder(state.audits / LOCK if is_audit else state.lock, timeout_s):
+        say(f"{told}: stopped")
+    else:
+        say(f"{told} does not run")
+
+
 def audit_table(cluster: Cluster, settings: TableAuditSettings, spark: SparkSettings, format: OutputFormat) -> int:
     audit = TableAudit(cluster, settings)
-    with passing_session(f"audit {settings.name}", spark) as session:
-        findings = audit.run(session)
+    state, what = JobState(settings.table, settings.name), f"{settings.topic} = {settings.table}"
+    with ExitStack() as stack:
+        stack.enter_context(ended_by_terminate())
+        watch = stack.enter_context(RunWatch(_held_where_possible(stack, state.audits), what))
+        with passing_session(f"audit {settings.name}", spark) as session:
+            findings = audit.run(session)
+        watch.end(
+            DONE if findings.is_exact else FAILED,
+            findings.as_progress(),
+            None if findings.is_exact else f"not exact: {findings.faults_text()}",
+        )
     report_table(findings, format)
     return 0 if findings.is_exact else NOT_EXACT
+
+
+def _held_where_possible(stack: ExitStack, directory: Path) -> Path | None:
+    """None: an audit changes nothing, and needs no place. A table may be read-only, or be audited twice at a time."""
+    try:
+        directory.mkdir(exist_ok=True)
+        stack.enter_context(held(directory / LOCK, "another audit is under way"))
+    except (OSError, UserError):
+        return None
+    return directory
 
 
 def audit_topics(audit: TopicAudit, spark: SparkSettings, format: OutputFormat) -> int:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from odradek.base.ids import TopicPartition
+from odradek.jobs.progress import Progress
 
 # More are counted, not named.
 OFFSETS_NAMED_MAX: Final = 10_000
@@ -79,6 +80,21 @@ class Findings:
                 )
                 more = f", and {total - len(offsets):,} more" if total > len(offsets) else ""
                 yield f"{fault} in {partition}: {ranges_text(offsets)}{more}"
+
+    def faults_text(self) -> str:
+        counts = {fault: self.count(fault) for fault in Fault}
+        return ", ".join(f"{count:,} {fault}" for fault, count in counts.items() if count) or "checksums differ"
+
+    def as_progress(self) -> Progress:
+        """As of any run: how many records were looked at, and how many of them are dead letters."""
+        return Progress(
+            batches=1,
+            rows=sum(one.records for one in self.partitions),
+            dead_letters=sum(one.dead_letters for one in self.partitions),
+            rows_per_second=None,
+            seconds_left=None,
+            partitions=(),
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -30,3 +30,13 @@ def stop_requests() -> Iterator[Callable[[], bool]]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+@contextmanager
+def ended_by_terminate() -> Iterator[None]:
+    """For what has no batches: SIGTERM is as Ctrl-C, so that what was begun is put away."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -51,6 +51,19 @@ class Progress:
             ],
         }
 
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> "Progress":
+        return cls(
+            batches=form["batches"],
+            rows=form["rows"],
+            dead_letters=form["dead_letters"],
+            rows_per_second=form["rows_per_second"],
+            seconds_left=form["seconds_left"],
+            partitions=tuple(
+                PartitionProgress(one["partition"], one["offset"], one["end"]) for one in form["partitions"]
+            ),
+        )
+
 
 class Pace:
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -22,6 +22,7 @@ from odradek.jobs.rows import NewFields
 from odradek.spark.topic_offsets import Positions
 
 DIRECTORY: Final = "_odradek"
+LOCK: Final = "lock"
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 # As s3://…, of which a path leaves one slash.
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -45,6 +46,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def jobs_of(table: Path) -> list[str]:
+    """Names of the jobs that keep their state there."""
+    return sorted(one.parent.name for one in (table / DIRECTORY).glob("*/job.json"))
+
+
 class JobState:
     def __init__(self, table: Path, name: str) -> None:
         if _ADDRESS.match(str(table)):
@@ -56,6 +62,15 @@ class JobState:
         self._name: Final = name
 
     @property
+    def lock(self) -> Path:
+        return self.directory / LOCK
+
+    @property
+    def audits(self) -> Path:
+        """What audits of the job say of themselves."""
+        return self.directory / "audit"
+
+    @property
     def exists(self) -> bool:
         return (self.directory / "job.json").is_file()
 
@@ -65,7 +80,7 @@ class JobState:
         self._plans.mkdir(parents=True, exist_ok=True)
         self.letters.mkdir(exist_ok=True)
         refusal = f"job {self._name!r} runs already on this table: stop that run first, or give this one a --name"
-        with held(self.directory / "lock", refusal):
+        with held(self.lock, refusal):
             yield
 
     def identify(self, identity: Mapping[str, str]) -> None:

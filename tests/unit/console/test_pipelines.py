@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from odradek.client.cluster import Cluster
-from odradek.console.actions import pipelines as actions
+from odradek.console.actions import run_command
 from odradek.console.actions.action import Refused
 from odradek.console.actions.pipelines import StartPipeline, StopPipeline
 from odradek.console.inquiries.pipelines import look_at_pipelines
@@ -79,11 +79,11 @@ def test_what_is_wrong_with_one_is_said_of_it(file: Path) -> None:
 
 
 def command(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    monkeypatch.setattr(actions, "_COMMAND", (sys.executable, "-c", program))
+    monkeypatch.setattr(run_command, "ODRADEK", (sys.executable, "-c", program))
 
 
 def test_it_is_started_and_stopped_by_the_command_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actions, "_REFUSAL_S", 2.0)
+    monkeypatch.setattr(run_command, "REFUSAL_S", 2.0)
     assert "odradek pipeline run" in StartPipeline(file).preview(NOBODY).sentence
     command(monkeypatch, "import sys; sys.exit('{}\\nerror: there is no topic orders\\n')")
     with pytest.raises(Refused, match=r"did not start: there is no topic orders\."):

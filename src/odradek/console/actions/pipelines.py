@@ -1,22 +1,14 @@
-"""Pipelines started and stopped on this machine, by the command line: what it refuses, the console refuses."""
+"""Pipelines started and stopped on this machine, by the command line."""
 
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from odradek.cli.errors import UserError
 from odradek.client.cluster import Cluster
+from odradek.console.actions import run_command
 from odradek.console.actions.action import Preview, Refused
-from odradek.console.inquiries.pipelines import RUN_LOG, last_line, state_directory
+from odradek.console.inquiries.pipelines import RUN_LOG, state_directory
 from odradek.console.readings.table import inert
-
-# What is wrong with the file, its topics or its state is said before Spark starts.
-_REFUSAL_S: Final = 5.0
-_STOP_S: Final = 120.0
-_COMMAND: Final = (sys.executable, "-m", "odradek", "pipeline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,24 +35,7 @@ class StartPipeline(_OfPipeline):
         )
 
     def carry_out(self, cluster: Cluster) -> str:
-        directory = _state(self.file)
-        directory.mkdir(parents=True, exist_ok=True)
-        log = directory / RUN_LOG
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*_COMMAND, "run", str(self.file)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + _REFUSAL_S
-        while process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if process.returncode:
-            said = last_line(log.read_text(errors="replace"))
-            raise Refused(f"The pipeline did not start: {inert(said) or f'see {log}'}.")
-        return "The pipeline is starting: Spark takes a while."
+        return run_command.start("pipeline", ["pipeline", "run", str(self.file)], _state(self.file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +48,7 @@ class StopPipeline(_OfPipeline):
         )
 
     def carry_out(self, cluster: Cluster) -> str:
-        command = [*_COMMAND, "stop", str(self.file), "--timeout", str(_STOP_S)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_STOP_S + 30, check=False)
-        except subprocess.TimeoutExpired:
-            raise Refused("The pipeline has not ended yet: it may be in a long batch.") from None
-        said = inert(last_line(done.stderr))
-        if done.returncode:
-            raise Refused(f"The pipeline was not stopped: {said}.")
-        return f"{said[:1].upper()}{said[1:]}."
+        return run_command.stop("pipeline", ["pipeline", "stop", str(self.file)])
 
 
 def _state(file: Path) -> Path:

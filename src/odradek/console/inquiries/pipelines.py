@@ -25,13 +25,16 @@ class QuerySeen:
     records: int
     records_per_second: float | None
     lag: int
+    lag_unit: str | None = None
+    """Records, unless it says something else."""
     dead_letters: int
     seconds_left: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineSeen:
-    file: Path
+    """Or a job, which is told in the same words."""
+
     name: str
     state: str
     is_running: bool
@@ -58,35 +61,41 @@ def _look_at(file: Path) -> PipelineSeen:
         status: Any = jobs_module("pipeline.status").PipelineStatus.read(pipeline.state)
         runs = jobs_module("lock").holder(pipeline.state / "lock") is not None
     except UserError as error:
-        return _unreadable(file, str(error))
+        return unreadable(file.name, str(error))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        return _unreadable(file, f"its state cannot be read: {error}")
-    refusal = None if runs else _refusal(pipeline.state / RUN_LOG, status.at_ms if status else 0)
+        return unreadable(file.name, f"its state cannot be read: {error}")
+    queries = () if status is None else tuple(_query(one) for one in status.queries)
+    return of_run(pipeline.name, pipeline.state, status, queries, is_running=runs)
+
+
+def _query(one: Any) -> QuerySeen:
+    return QuerySeen(
+        name=one.name,
+        records=one.records,
+        records_per_second=one.records_per_second,
+        lag=one.lag,
+        dead_letters=one.dead_letters,
+        seconds_left=one.seconds_left,
+    )
+
+
+def of_run(
+    name: str, directory: Path, status: Any, queries: tuple[QuerySeen, ...], *, is_running: bool
+) -> PipelineSeen:
+    """`status`: what was last kept of a run in this directory, if anything."""
+    refusal = None if is_running else _refusal(directory / RUN_LOG, status.at_ms if status else 0)
     if status is None:
-        state = "starting" if runs else "never run"
-        return PipelineSeen(
-            file=file, name=pipeline.name, state=state, is_running=runs, at_ms=None, queries=(), problem=refusal
-        )
+        state = "starting" if is_running else "never run"
+        return PipelineSeen(name=name, state=state, is_running=is_running, at_ms=None, queries=(), problem=refusal)
     # Whoever was killed has not said so.
-    state = status.state if runs or status.state != "running" else "ended unasked"
+    state = status.state if is_running or status.state != "running" else "ended unasked"
     return PipelineSeen(
-        file=file,
-        name=pipeline.name,
-        state="running" if runs else state,
-        is_running=runs,
+        name=name,
+        state="running" if is_running else state,
+        is_running=is_running,
         at_ms=status.at_ms,
-        queries=tuple(
-            QuerySeen(
-                name=one.name,
-                records=one.records,
-                records_per_second=one.records_per_second,
-                lag=one.lag,
-                dead_letters=one.dead_letters,
-                seconds_left=one.seconds_left,
-            )
-            for one in status.queries
-        ),
-        problem=None if runs else refusal or status.failure,
+        queries=queries,
+        problem=None if is_running else refusal or status.failure,
     )
 
 
@@ -101,10 +110,8 @@ def _refusal(log: Path, since_ms: int) -> str | None:
     return next((line.removeprefix(_ERROR) for line in reversed(lines) if line.startswith(_ERROR)), None)
 
 
-def _unreadable(file: Path, why: str) -> PipelineSeen:
-    return PipelineSeen(
-        file=file, name=file.name, state="not readable", is_running=False, at_ms=None, queries=(), problem=why
-    )
+def unreadable(name: str, why: str) -> PipelineSeen:
+    return PipelineSeen(name=name, state="not readable", is_running=False, at_ms=None, queries=(), problem=why)
 
 
 def last_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Pipelines: whether each runs, and how far its queries are."""
+"""Pipelines and jobs: whether each runs, and how far its queries are."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ START = "Start"
 STOP = "Stop"
 
 COLUMNS = (
-    Column("pipeline", "Pipeline"),
+    Column("pipeline", "Pipeline or job"),
     Column("state", "State"),
     Column("query", "Query"),
     Column("records", "Records", is_number=True),
@@ -52,11 +52,17 @@ def _cells(one: PipelineSeen, query: QuerySeen | None) -> dict[str, Cell | str]:
         "query": inert(query.name) if query else "",
         "records": f"{query.records:,}" if query else "",
         "rate": f"{query.records_per_second:,.0f}" if query and query.records_per_second is not None else "",
-        "lag": f"{query.lag:,}" if query else "",
+        "lag": _lag(query),
         "left": _left(query),
         "letters": Cell(f"{query.dead_letters:,}", tone=Tone.WARNING if query.dead_letters else None) if query else "",
         "seen": "" if one.at_ms is None else format_time(one.at_ms),
     }
+
+
+def _lag(query: QuerySeen | None) -> str:
+    if query is None:
+        return ""
+    return f"{query.lag:,}" if query.lag_unit is None else f"{query.lag:,} {query.lag_unit}"
 
 
 def _left(query: QuerySeen | None) -> str:

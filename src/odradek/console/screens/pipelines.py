@@ -1,13 +1,16 @@
-"""Pipelines of this machine: how far they are; started and stopped from here."""
+"""Pipelines and jobs of this machine: how far they are; started and stopped from here."""
 
 import asyncio
 
 from nicegui import ui
 from starlette.requests import Request
 
+from odradek.console.actions.action import Action
+from odradek.console.actions.jobs import StartJob, StopJob
 from odradek.console.actions.pipelines import StartPipeline, StopPipeline
 from odradek.console.console import Console
-from odradek.console.inquiries.pipelines import look_at_pipelines
+from odradek.console.inquiries.jobs import look_at_jobs
+from odradek.console.inquiries.pipelines import PipelineSeen, look_at_pipelines
 from odradek.console.readings.pipelines import COLUMNS, START, pipeline_rows, problem_sentences
 from odradek.console.screens.change import propose
 from odradek.console.screens.frame import framed
@@ -17,18 +20,27 @@ EVERY_S = 2.0
 
 
 def add_pipelines(console: Console) -> None:
-    files = console.settings.pipelines
+    files, jobs = console.settings.pipelines, console.settings.jobs
+    bootstrap = ",".join(map(str, console.settings.bootstrap))
+
+    def look() -> list[PipelineSeen]:
+        return [*look_at_pipelines(files), *look_at_jobs(jobs)]
+
+    def action_of(number: int, is_start: bool) -> Action:
+        if number < len(files):
+            return StartPipeline(files[number]) if is_start else StopPipeline(files[number])
+        job = jobs[number - len(files)]
+        return StartJob(job, bootstrap) if is_start else StopJob(job)
 
     @ui.page("/pipelines")
     def pipelines(request: Request) -> None:
         with framed(console, request, "Pipelines") as frame:
-            if not files:
-                Text("None was named: start the console with --pipeline FILE, as often as needed.")
+            if not files and not jobs:
+                Text("None was named: start the console with --pipeline FILE or --job COMMAND, as often as needed.")
                 return
 
             async def act(key: str, action: str) -> None:
-                file = files[int(key.partition(":")[0])]
-                await propose(frame, StartPipeline(file) if action == START else StopPipeline(file))
+                await propose(frame, action_of(int(key.partition(":")[0]), action == START))
                 await load()
 
             table = RowsTable(
@@ -37,7 +49,7 @@ def add_pipelines(console: Console) -> None:
             problems = Text(classes="o-bad")
 
             async def load() -> None:
-                found = await asyncio.to_thread(look_at_pipelines, files)
+                found = await asyncio.to_thread(look)
                 table.show(pipeline_rows(found))
                 problems.say(problem_sentences(found))
 

@@ -14,9 +14,10 @@ from odradek.jobs.pipeline.display import pipeline_display, show_status
 from odradek.jobs.pipeline.example import example
 from odradek.jobs.pipeline.functions import load_functions
 from odradek.jobs.pipeline.queries import PipelineQueries
-from odradek.jobs.pipeline.run import check_identity, check_topics, lock_file, run_pipeline, stop_pipeline
+from odradek.jobs.pipeline.run import check_identity, check_topics, lock_file, run_pipeline
 from odradek.jobs.pipeline.status import PipelineStatus
 from odradek.jobs.session import spark_session
+from odradek.jobs.stopping import stop_holder
 
 
 def init(file: Path, bootstrap: str) -> None:
@@ -69,7 +70,7 @@ def status(pipeline: Pipeline, format: OutputFormat) -> int:
 
 
 def stop(pipeline: Pipeline, timeout_s: float) -> None:
-    if stop_pipeline(pipeline, timeout_s):
+    if stop_holder(lock_file(pipeline), timeout_s):
         say(f"{pipeline.name}: stopped")
     else:
         say(f"{pipeline.name} does not run")

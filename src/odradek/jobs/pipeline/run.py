@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +11,6 @@ from odradek.cli.errors import UserError, explain_unknown_topic
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownTopic
 from odradek.jobs.durable import write_whole
-from odradek.jobs.lock import holder
 from odradek.jobs.pipeline.definition import Pipeline
 from odradek.jobs.pipeline.queries import PipelineQueries
 from odradek.jobs.pipeline.status import PipelineStatus, QueryWatch
@@ -126,17 +124,3 @@ def _stop(queries: "Mapping[str, StreamingQuery]", *, wait: bool) -> None:
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
             time.sleep(_LOOK_S / 10)
         query.stop()
-
-
-def stop_pipeline(pipeline: Pipeline, timeout_s: float) -> bool:
-    """False: it does not run. Raises UserError if it goes on running."""
-    running = holder(lock_file(pipeline))
-    if running is None:
-        return False
-    os.kill(running, signal.SIGTERM)
-    until = time.monotonic() + timeout_s
-    while holder(lock_file(pipeline)) == running:
-        if time.monotonic() > until:
-            raise UserError(f"process {running} still runs after {timeout_s:.0f} s: it may be in a long batch")
-        time.sleep(_LOOK_S / 10)
-    return True

@@ -1,0 +1,72 @@
+"""Jobs started and stopped on this machine, by the command line."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from odradek.cli.errors import UserError
+from odradek.cli.job_command import AUDIT, INGEST, JobCommand
+from odradek.client.cluster import Cluster
+from odradek.console.actions import run_command
+from odradek.console.actions.action import Preview, Refused
+from odradek.console.inquiries.jobs import job_directory
+from odradek.console.inquiries.pipelines import RUN_LOG
+from odradek.console.readings.table import inert
+
+
+@dataclass(frozen=True, slots=True)
+class _OfJob:
+    job: JobCommand
+
+    @property
+    def target(self) -> str:
+        return f"job {self.job} of {self.job.table}"
+
+    def details(self) -> dict[str, object]:
+        return {"topic": self.job.topic}
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob(_OfJob):
+    bootstrap: str
+    """Of the console's cluster, which is the job's too unless its command says otherwise."""
+    name: str = "Start job"
+
+    def preview(self, cluster: Cluster) -> Preview:
+        log = self._directory() / RUN_LOG
+        job = self.job
+        # Its options may hold secrets.
+        named = f"odradek job {job.kind}` for topic {inert(job.topic)} and {inert(str(job.table))}"
+        again = "from the beginning" if job.kind == AUDIT else "on from where it was"
+        return Preview(
+            sentence=f"Runs `{named} on this machine, {again}.",
+            warnings=[f"It goes on when the console ends. What it says is written to {inert(str(log))}."],
+        )
+
+    def carry_out(self, cluster: Cluster) -> str:
+        environment = {"ODRADEK_BOOTSTRAP": self.bootstrap}
+        return run_command.start("job", ["job", *self.job.arguments], self._directory(), environment)
+
+    def _directory(self) -> Path:
+        """Raises Refused where a run could not begin: nothing shall be made in places that were only misspelled."""
+        try:
+            directory = job_directory(self.job)
+        except UserError as error:
+            raise Refused(f"{inert(str(error))}.") from None
+        needed = directory.parent if self.job.kind == AUDIT else self.job.table
+        if self.job.kind != INGEST and not needed.is_dir():
+            raise Refused(f"There is no {inert(str(needed))}: see the command that --job names.")
+        return directory
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob(_OfJob):
+    name: str = "Stop job"
+
+    def preview(self, cluster: Cluster) -> Preview:
+        if self.job.kind == AUDIT:
+            return Preview(sentence=f"Ends {inert(str(self.job))} at once. Started again, it begins anew.")
+        return Preview(sentence=f"Lets {inert(str(self.job))} end after its batch. Started again, it goes on.")
+
+    def carry_out(self, cluster: Cluster) -> str:
+        arguments = ["job", "stop", str(self.job.table), "--name", self.job.name]
+        return run_command.stop("job", [*arguments, "--audit"] if self.job.kind == AUDIT else arguments)

@@ -1,0 +1,52 @@
+"""Commands of `odradek` run for somebody at the console: what they refuse, the console refuses, in their words."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from odradek.console.actions.action import Refused
+from odradek.console.inquiries.pipelines import RUN_LOG, last_line
+from odradek.console.readings.table import inert
+
+# What is wrong with files, topics or states is said before Spark starts.
+REFUSAL_S: Final = 5.0
+STOP_S: Final = 120.0
+ODRADEK: Final = (sys.executable, "-m", "odradek")
+
+
+def start(what: str, arguments: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> str:
+    """Goes on when the console ends. What it says is kept in the directory. Raises Refused if it fails at once."""
+    directory.mkdir(parents=True, exist_ok=True)
+    log = directory / RUN_LOG
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*ODRADEK, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | dict(environment or {}),
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + REFUSAL_S
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if process.returncode:
+        said = last_line(log.read_text(errors="replace"))
+        raise Refused(f"The {what} did not start: {inert(said) or f'see {log}'}.")
+    return f"The {what} is starting: Spark takes a while."
+
+
+def stop(what: str, arguments: Sequence[str]) -> str:
+    command = [*ODRADEK, *arguments, "--timeout", str(STOP_S)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=STOP_S + 30, check=False)
+    except subprocess.TimeoutExpired:
+        raise Refused(f"The {what} has not ended yet: it may be in a long batch.") from None
+    said = inert(last_line(done.stderr))
+    if done.returncode:
+        raise Refused(f"The {what} was not stopped: {said}.")
+    return f"{said[:1].upper()}{said[1:]}."

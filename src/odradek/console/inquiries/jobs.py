@@ -1,0 +1,51 @@
+"""Jobs of this machine, by their command lines: what each says of itself beside its table, and whether it runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from odradek.cli.errors import UserError
+from odradek.cli.job import jobs_module
+from odradek.cli.job_command import AUDIT, LOAD, JobCommand
+from odradek.console.inquiries.pipelines import PipelineSeen, QuerySeen, of_run, unreadable
+
+
+def look_at_jobs(jobs: Sequence[JobCommand]) -> list[PipelineSeen]:
+    """Blocks: reads files. What is wrong with one is said of it, and of no other."""
+    return [_look_at(job) for job in jobs]
+
+
+def job_directory(job: JobCommand) -> Path:
+    """Where its runs say how far they are. Raises UserError if its name or its table cannot be those of a job."""
+    state: Any = jobs_module("state").JobState(job.table, job.name)
+    found: Path = state.audits if job.kind == AUDIT else state.directory
+    return found
+
+
+def _look_at(job: JobCommand) -> PipelineSeen:
+    try:
+        directory = job_directory(job)
+        status: Any = jobs_module("run_status").RunStatus.read(directory)
+        runs = jobs_module("lock").holder(directory / jobs_module("state").LOCK) is not None
+    except UserError as error:
+        return unreadable(str(job), str(error))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return unreadable(str(job), f"its state cannot be read: {error}")
+    return of_run(str(job), directory, status, _figures(job, status), is_running=runs)
+
+
+def _figures(job: JobCommand, status: Any) -> tuple[QuerySeen, ...]:
+    if status is None or status.progress is None:
+        return ()
+    progress = status.progress
+    return (
+        QuerySeen(
+            name=status.what,
+            records=progress.rows,
+            records_per_second=progress.rows_per_second,
+            lag=progress.lag,
+            lag_unit="batches" if job.kind == LOAD else None,
+            dead_letters=progress.dead_letters,
+            seconds_left=progress.seconds_left,
+        ),
+    )
