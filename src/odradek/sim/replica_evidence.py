@@ -150,10 +150,13 @@ class ReplicaEvidence:
         )
 
     def may_die(self, node: NodeHost) -> bool:
-        if node.planned.node_id not in self._brokers:
-            return True
-        model = self._model()
-        doubtful = {node.planned.node_id}
+        """As every voter knows the cluster: what only one of them has written may never be committed."""
+        return node.planned.node_id not in self._brokers or all(
+            self._may_die(node.planned.node_id, _model_of(disk)) for disk in self._metadata
+        )
+
+    def _may_die(self, broker_id: int, model: ClusterModel) -> bool:
+        doubtful = {broker_id}
         for end in self.history.unclean_ends:
             if model.registered_at.get(end.broker_id, -1) < end.metadata.end_offset:
                 doubtful.add(end.broker_id)
@@ -228,10 +231,7 @@ class ReplicaEvidence:
         return max(self._metadata, key=reach)
 
     def _model(self) -> ClusterModel:
-        model = ClusterModel()
-        for one in _records(self._farthest()):
-            model.take(one)
-        return model
+        return _model_of(self._farthest())
 
     def _log(self, broker_id: int, partition: TopicPartition) -> tuple[StoredBatch, ...]:
         """While it moves to another log dir, there may be two for a moment."""
@@ -260,6 +260,13 @@ class ReplicaEvidence:
 def _durably_has(log: StoredLog[StoredBatch], send: Send) -> bool:
     found = log.durable_batch(send.offset + len(send.values))
     return found is not None and (found.base_offset, found.checksum) == (send.offset, send.checksum)
+
+
+def _model_of(disk: MetadataDisk) -> ClusterModel:
+    model = ClusterModel()
+    for one in _records(disk):
+        model.take(one)
+    return model
 
 
 def _records(disk: MetadataDisk) -> Iterator[CommittedRecord]:

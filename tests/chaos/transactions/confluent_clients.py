@@ -87,7 +87,7 @@ class _Transactions:
         sources: Sequence[bytes] = (),
         *,
         commits: bool = True,
-        send_offsets: Callable[[Producer], None] = lambda _: None,
+        send_offsets: Callable[[Producer], None] | None = None,
     ) -> Outcome:
         """The records of one transaction, and how it ended: as it should, or as nobody knows."""
         producer = self._ready()
@@ -115,13 +115,14 @@ class _Transactions:
         places: Sequence[int],
         sources: Sequence[bytes],
         commits: bool,
-        send_offsets: Callable[[Producer], None],
+        send_offsets: Callable[[Producer], None] | None,
     ) -> Outcome:
         has_asked = False
         try:
             producer.begin_transaction()
             self._send(producer, number, places, sources)
-            _again(lambda: come_back(lambda: send_offsets(producer), _CALL_S_MAX + _HANGS_S))
+            if send_offsets is not None:
+                _again(lambda: come_back(lambda: send_offsets(producer), _CALL_S_MAX + _HANGS_S))
             if not commits:
                 _again(lambda: producer.abort_transaction(_CALL_S_MAX))
                 return Outcome.ABORTED
