@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from google.protobuf import descriptor_pb2
+from pyspark import cloudpickle
 
 from odradek.base.ids import TopicPartition
 from odradek.cli.errors import UserError
@@ -61,9 +62,10 @@ class Records:
             "offset": pa.array(offsets, pa.int64()),
             "timestamp": pa.array([0] * len(offsets), pa.timestamp("us", "UTC")),
         }
-        self._reports = [
-            one for batch in task(iter([pa.RecordBatch.from_pydict(columns)])) for one in batch.to_pylist()
-        ]
+        # As it travels to a task.
+        travelled = cloudpickle.loads(cloudpickle.dumps(task))
+        batches = travelled(iter([pa.RecordBatch.from_pydict(columns)]))
+        self._reports = [one for batch in batches for one in batch.to_pylist()]
         return self
 
     def collect(self) -> list[Any]:

@@ -1,5 +1,7 @@
 """Functions of a pipeline: found without being run, run without being trusted to work."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,17 @@ def test_a_file_is_run_once_until_it_changes(directory: Path, capsys: pytest.Cap
     assert capsys.readouterr().out == "this file has run\n"
     found.file.write_text("def clean(orders):\n    return 8\n")
     assert load_function(found)(7) == 8
+
+
+def test_a_function_travels_to_where_its_file_is_not(directory: Path) -> None:
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    source = "FACTOR = 3\ndef times(n):\n    return n * FACTOR\ndef f(a):\n    return times\n"
+    (directory / "udfs.py").write_text(source)
+    sent = cloudpickle.dumps(load_function(find_function("udfs:f", ("orders",), directory))(None))
+    (directory / "udfs.py").unlink()
+    reading = f"import pickle; print(pickle.loads(bytes.fromhex({sent.hex()!r}))(7))"
+    read = subprocess.run([sys.executable, "-c", reading], capture_output=True, text=True)
+    assert read.stdout == "21\n", read.stderr
 
 
 @pytest.mark.parametrize(
