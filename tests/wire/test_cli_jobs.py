@@ -56,6 +56,10 @@ def test_without_records_no_spark(cli: Cli, topic: str, table: Path, monkeypatch
     cli.ok("topic", "create", topic)
     done = cli.ok("job", "ingest", topic, str(table), "--format", "json").json
     assert (done["event"], done["rows"], done["lag"]) == ("done", 0, 0)
+    page = table.parent / "skew.html"
+    assert "There are no records." in cli.ok("job", "skew", topic, "--report", str(page)).remarks
+    assert f"Skew of {topic}" in page.read_text()
+    assert "--report: there is no directory" in cli.mistake("job", "skew", topic, "--report", str(page / "none" / "x"))
     status = RunStatus.read(JobState(table, topic).directory)
     assert status is not None and (status.state, status.what) == ("done", f"{topic} → {table}")
     assert f"{topic} does not run" in cli.ok("job", "stop", str(table)).remarks

@@ -245,6 +245,33 @@ def load(
 
 
 @app.command()
+def skew(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="A page with plots, for a browser.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", "-f", metavar="WHERE", help="beginning, an offset, -N, or a time in ISO 8601."),
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", "-t", metavar="WHERE", help="end, an offset, or a time in ISO 8601.")
+    ] = None,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 30.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Find the hot partitions and keys of a topic, and when they were; suggest what to do about it."""
+    if report is not None and not report.absolute().parent.is_dir():
+        raise UserError(f"--report: there is no directory {str(report.absolute().parent)!r}")
+    settings = jobs_module("skew.job").SkewSettings(bootstrap=bootstrap, topic=topic, start=start, end=end)
+    with open_cluster(bootstrap, timeout) as cluster:
+        jobs_module("commands").skew(cluster, settings, spark_settings(master, conf), format, report)
+
+
+@app.command()
 def stop(
     table: Annotated[
         Path, typer.Argument(metavar="TABLE", show_default=False, help="Of the job; of a load, its source or --state.")

@@ -23,6 +23,8 @@ from odradek.jobs.lock import held
 from odradek.jobs.progress import Progress
 from odradek.jobs.run_status import DONE, FAILED, STOPPED, RunWatch
 from odradek.jobs.session import spark_session
+from odradek.jobs.skew.job import SkewJob, SkewSettings
+from odradek.jobs.skew.report import report_skew
 from odradek.jobs.state import LOCK, JobState, jobs_of
 from odradek.jobs.stopping import stop_holder
 
@@ -136,6 +138,16 @@ def audit_topics(audit: TopicAudit, spark: SparkSettings, format: OutputFormat) 
         findings = audit.run(session)
     report_topics(findings, format)
     return 0 if findings.is_exact else NOT_EXACT
+
+
+def skew(
+    cluster: Cluster, settings: SkewSettings, spark: SparkSettings, format: OutputFormat, report: Path | None
+) -> None:
+    job = SkewJob(cluster, settings)
+    with ExitStack() as stack:
+        name = f"skew {settings.topic}"
+        findings = job.run(stack.enter_context(passing_session(name, spark)) if job.has_work else None)
+    report_skew(findings, format, report)
 
 
 @contextmanager
