@@ -18,6 +18,7 @@ from tests.console.console_process import ConsoleProcess
 from tests.schema_registry import FakeRegistry, fake_registry
 
 PIPELINE = "pipeline.yaml"
+TABLE = "table"
 
 
 @pytest.fixture(scope="package")
@@ -59,7 +60,9 @@ def console(
         f"{{name: shop, bootstrap: '{cluster.bootstrap_servers}', sources: {{orders: {{topic: not-there}}}},"
         " sinks: {copy: {from: orders, topic: not-there-either}}, state: state}"
     )
-    options = ("--schema-registry", f"http://{registry.address}", "--pipeline", str(directory / PIPELINE))
+    job = f"ingest nowhere {directory / TABLE} --conf spark.a.secret=ungeziefer"
+    named = ("--pipeline", str(directory / PIPELINE), "--job", job)
+    options = ("--schema-registry", f"http://{registry.address}", *named)
     process = ConsoleProcess(cluster.bootstrap_servers, directory, *options)
     yield process
     process.stop()

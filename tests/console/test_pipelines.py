@@ -2,6 +2,7 @@ from importlib import import_module
 
 from tests import components
 from tests.console.browser import Visitor
+from tests.console.conftest import TABLE
 from tests.console.console_process import ConsoleProcess
 
 
@@ -25,6 +26,37 @@ def test_a_pipeline_is_shown_and_its_start_refused_for_want_of_topics(
     anybody.answer("Start pipeline")
     # On a slow machine only after it was said that it starts.
     anybody.expect(page.locator("main .o-bad"), "not-there")
+
+
+def test_a_job_is_shown_beside_and_its_start_refused_for_want_of_a_topic(
+    at_desk: Visitor, console: ConsoleProcess
+) -> None:
+    components.require("odradek[jobs]", _jobs)
+    progress, run_status = import_module("odradek.jobs.progress"), import_module("odradek.jobs.run_status")
+    state = console.audit_log.parent / TABLE / "_odradek" / "nowhere"
+    state.mkdir(parents=True)
+    reached = progress.Progress(
+        batches=1,
+        rows=1234,
+        dead_letters=2,
+        rows_per_second=None,
+        seconds_left=None,
+        partitions=(progress.PartitionProgress(0, 1, 8),),
+    )
+    run_status.RunStatus(pid=1, state="stopped", at_ms=1_700_000_000_000, what="orders = <b>", progress=reached).keep(
+        state
+    )
+    page = at_desk.open("/pipelines")
+    at_desk.expect(at_desk.cell("1:orders = <b>", "state"), "stopped")
+    at_desk.expect(at_desk.cell("1:orders = <b>", "lag"), "7")
+    at_desk.expect(at_desk.cell("1:orders = <b>", "letters"), "2")
+    at_desk.check_accessible()
+    page.get_by_role("button", name="Start ingest nowhere").click()
+    at_desk.expect(page.get_by_role("dialog"), "Runs `odradek job ingest` for topic nowhere")
+    at_desk.answer("Start job")
+    at_desk.expect(page.locator("main .o-bad"), "ingest nowhere: there is no topic 'nowhere'")
+    at_desk.expect(at_desk.cell("1:", "state"), "failed")
+    assert "ungeziefer" not in page.content()
 
 
 def _jobs() -> None:
