@@ -1,3 +1,4 @@
+import base64
 import json
 import time
 from collections.abc import Callable
@@ -162,20 +163,33 @@ def test_messages_are_chosen_by_an_expression_exported_and_sent_again(
     assert (stored.record.key, stored.record.value) == (b"key-8", b'{"amount": 8}')
 
 
-def test_avro_is_shown_by_its_schema_and_what_has_none_as_text(
+def protobuf_schema() -> str:
+    """`message Note { string text = 1; }`, as registries serialize it."""
+    from google.protobuf import descriptor_pb2
+
+    file = descriptor_pb2.FileDescriptorProto(name="note.proto", syntax="proto3")
+    file.message_type.add(name="Note").field.add(name="text", number=1, type=9, label=1)
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+def test_avro_and_protobuf_are_shown_by_their_schemas_and_what_has_none_as_text(
     at_desk: Visitor, registry: FakeRegistry, new_topic: Callable[..., str]
 ) -> None:
     schema = {"type": "record", "name": "Order", "fields": [{"name": "note", "type": "string"}]}
     registry.answers["/schemas/ids/7"] = {"schema": json.dumps(schema)}
     note = b"<script>document.title='owned'</script>\x1b"
     framed = b"\x00\x00\x00\x00\x07" + bytes([2 * len(note)]) + note
-    topic = new_topic("by-schema", framed, b"plain", b"\x00\x00\x00\x00\x08x")
+    serialized = {"schema": protobuf_schema(), "schemaType": "PROTOBUF"}
+    registry.answers["/schemas/ids/9"] = {"schema": 'syntax = "proto3"; …', "schemaType": "PROTOBUF"}
+    registry.answers["/schemas/ids/9?format=serialized"] = serialized
+    # The file's first message, then field 1 of it.
+    message = b"\x00\x00\x00\x00\x09" + b"\x00" + b"\x0a" + bytes([len(note)]) + note
+    topic = new_topic("by-schema", framed, b"plain", b"\x00\x00\x00\x00\x08x", message)
     page = at_desk.open(f"/topics/{topic}/messages?view=schema")
     at_desk.expect(at_desk.cell("0:0", "value"), '{"note": "<script>')
+    at_desk.expect(at_desk.cell("0:3", "value"), '{"text": "<script>')
     at_desk.expect(at_desk.cell("0:1", "value"), "plain")
     at_desk.row("0:2").get_by_role("button").click()
-    at_desk.expect(
-        page.get_by_role("region", name="Value"), "(not decoded: schema 8: the registry: 127.0.0.1 answers 404)"
-    )
+    at_desk.expect(page.get_by_role("region", name="Value"), "(not decoded: schema 8: the registry does not have it)")
     at_desk.answer("Close")
     assert page.title() != "owned"
