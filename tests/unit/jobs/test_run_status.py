@@ -12,6 +12,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.errors import UserError
 from odradek.cli.output import OutputFormat
 from odradek.jobs import commands, run_status
+from odradek.jobs.audit import TableAuditSettings
 from odradek.jobs.commands import INTERRUPTED, SparkSettings
 from odradek.jobs.findings import Fault, Findings, PartitionFindings
 from odradek.jobs.interruption import ended_by_terminate
@@ -142,6 +143,41 @@ def test_who_looks_on_sees_a_job_run_be_stopped_and_fail(tmp_path: Path) -> None
     with pytest.raises(UserError):
         run(fail)
     assert (kept(state.directory).state, kept(state.directory).failure) == ("failed", "no more")
+
+
+class Audit:
+    def __init__(self, cluster: Any, settings: TableAuditSettings) -> None:
+        self._count = 0 if settings.topic == "exact" else 3
+
+    def run(self, session: Any) -> Findings:
+        faults = {Fault.MISSING: self._count}
+        one = PartitionFindings(
+            partition=0, start=0, end=9, records=9, rows=6, dead_letters=2, checksum=1, rows_checksum=1, faults=faults
+        )
+        return Findings(partitions=(one,), named={})
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_an_audit_says_how_it_ended_where_there_is_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "TableAudit", Audit)
+
+    def audit(topic: str) -> int:
+        settings = TableAuditSettings(bootstrap="", topic=topic, table=tmp_path, name="orders")
+        return commands.audit_table(None, settings, SPARK, OutputFormat.JSON)  # type: ignore[arg-type]
+
+    state = JobState(tmp_path, "orders")
+    assert audit("exact") == 0
+    assert not state.directory.exists(), "nothing is made for it"
+    with state.held():
+        assert audit("exact") == 0
+        assert (kept(state.audits).state, kept(state.audits).what) == ("done", f"exact = {tmp_path}")
+        assert audit("other") == commands.NOT_EXACT
+    found = kept(state.audits)
+    assert (found.state, found.failure) == ("failed", "not exact: 3 missing")
+    assert found.progress is not None and (found.progress.rows, found.progress.dead_letters) == (9, 2)
+    with held(state.audits / "lock", ""):
+        assert audit("exact") == 0
+    assert kept(state.audits).state == "failed", "that is the other's place"
 
 
 def test_which_job_is_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
