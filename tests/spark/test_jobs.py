@@ -21,15 +21,19 @@ from odradek.jobs.audit_topics import TopicAudit
 from odradek.jobs.ingest import IngestJob, IngestSettings
 from odradek.jobs.load import LoadJob, LoadSettings
 from odradek.jobs.pipeline.definition import read_pipeline
+from odradek.jobs.pipeline.functions import find_function
 from odradek.jobs.pipeline.queries import PipelineQueries
 from odradek.jobs.pipeline.run import check_topics, run_pipeline
 from odradek.jobs.pipeline.status import PipelineStatus
 from odradek.jobs.progress import Progress
 from odradek.jobs.session import spark_session
+from odradek.jobs.skew.job import SkewJob, SkewSettings
 from odradek.jobs.state import JobState
 from odradek.jobs.tables.delta import DeltaLakeTable
 from odradek.jobs.tables.table import TableFormat, open_table
+from odradek.jobs.values import ValueKind
 from tests.node_process import NodeProcess
+from tests.schema_registry import fake_registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -190,6 +194,28 @@ def damage(table: Path) -> None:
     write_deltalake(str(table), rows, mode="append")
 
 
+def test_records_by_a_registrys_schemas(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
+) -> None:
+    framed, letters = Topic(broker, cluster, "framed"), Topic(broker, cluster, "framed-dead", partitions=1)
+    order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+    # The id of a schema, and a number; of one there is no schema.
+    framed.put(b"\0\0\0\0\1\x02", None, b"\0\0\0\0\2\x02", b"\0\0\0\0\1\x04")
+    with fake_registry() as registry:
+        registry.answers = {"/schemas/ids/1": {"schema": json.dumps(order)}}
+        settings = {"topic": "framed", "table": tmp_path / "table", "dead_letters": "framed-dead"}
+        address = f"http://{registry.address}"
+        job = Ingest(spark, broker, cluster, values=ValueKind.REGISTRY, registry=address, **settings)
+        job.run()
+    assert [row.id for row in job.rows()] == [1, None, 2]
+    (dead,) = letters.records(2, timeout_s=3)
+    assert dict(dead.headers())["odradek.error"] == b"schema 2: the registry does not have it"
+    # By the schemas that the job has kept.
+    audit = TableAuditSettings(bootstrap=broker.bootstrap, name="framed", **settings)
+    found = TableAudit(cluster, audit).run(spark)
+    assert found.is_exact, found.to_json()
+
+
 def test_a_topic_against_another(spark: SparkSession, broker: NodeProcess, cluster: Cluster) -> None:
     source, copy = Topic(broker, cluster, "source"), Topic(broker, cluster, "copy", partitions=3)
     source.put(*({"id": number} for number in range(100)))
@@ -206,6 +232,9 @@ def test_a_topic_against_another(spark: SparkSession, broker: NodeProcess, clust
         "source-0 offset 8: 2 in source, 1 in copy",
         "the record of copy-0 offset 1: 0 in source, 1 in copy",
     ]
+
+    skew = SkewJob(cluster, SkewSettings(bootstrap=broker.bootstrap, topic="source")).run(spark)
+    assert (skew.summary.records, skew.keys[0].key, skew.keys[0].records) == (101, b"k", 101)
 
 
 class Load:
@@ -273,11 +302,25 @@ sources:
   sales: {{topic: sales, schema: "id bigint, product string, amount double", max_records: 30}}
 transformations:
   large: SELECT id, product, amount, _offset FROM sales WHERE amount >= 10
+  marked: {{python: "marks.py:mark", from: large}}
   totals: SELECT product, count(*) AS sales, sum(amount) AS amount FROM sales GROUP BY product
 sinks:
-  large_table: {{from: large, table: large}}
+  large_table: {{from: marked, table: large}}
   totals_topic: {{from: totals, topic: totals, key: product, mode: update}}
 dead_letters: sales-dead
+"""
+# A function of the file travels to the tasks.
+MARKS = """
+from pyspark.sql import functions as F
+
+def shout(product):
+    return product.upper()
+
+def mark(large):
+    return large.withColumn("mark", F.udf(shout)("product"))
+
+def fail(large):
+    return large.count()
 """
 
 
@@ -287,6 +330,7 @@ def test_a_pipeline_writes_each_row_once(
     sales, totals, dead = (Topic(broker, cluster, name, partitions=1) for name in ("sales", "totals", "sales-dead"))
     file = tmp_path / "shop.yaml"
     file.write_text(PIPELINE.format(bootstrap=broker.bootstrap))
+    (tmp_path / "marks.py").write_text(MARKS)
     pipeline = read_pipeline(file)
     pipeline.state.mkdir(parents=True)
     check_topics(cluster, pipeline)
@@ -294,10 +338,15 @@ def test_a_pipeline_writes_each_row_once(
     wrong = replace(pipeline, transformations={"large": "SELECT nothing FROM sales"})
     with pytest.raises(UserError, match=r"transformations\.large: .*nothing"):
         PipelineQueries(spark, wrong).check()
+    wrong = replace(pipeline, transformations={"marked": find_function("marks:fail", ("sales",), tmp_path)})
+    with pytest.raises(UserError, match=r"transformations\.marked: .*streaming"):
+        PipelineQueries(spark, wrong).check()
 
     def sold() -> list[int]:
         files = open_table(TableFormat.DELTA, tmp_path / "large").files()
-        return sorted(row.id for row in spark.read.parquet(*files).collect())
+        rows = spark.read.parquet(*files).collect()
+        assert all(row.mark == row.product.upper() for row in rows)
+        return sorted(row.id for row in rows)
 
     sales.put(*({"id": number, "product": f"p{number % 3}", "amount": number} for number in range(40)), b"{")
     status = run_pipeline(spark, pipeline)
