@@ -58,8 +58,7 @@ class DecisionLog:
 
     def read(self) -> State | None:
         """The last committed state, of all that is there when this is called."""
-        end = self._offset(LATEST)
-        self._cluster.retry(f"waiting for what is undecided in {self._partition}", lambda: self._until_stable(end))
+        end = self._settled_end()
         earliest = self._offset(EARLIEST)
         span = _FIRST_LOOK_OFFSETS
         while True:
@@ -74,6 +73,8 @@ class DecisionLog:
         self._append(Producer(self._cluster, transaction=member), Record(self._key, to_json(state), _now_ms()))
 
     def next_ticket(self) -> int:
+        # The marker of a decision has a number too, and may come after the decision's answer.
+        self._settled_end()
         return self._offset(LATEST)
 
     def take_ticket(self) -> int:
@@ -88,6 +89,12 @@ class DecisionLog:
 
     def _offset(self, which: int, *, read_committed: bool = False) -> int:
         return self._admin.offsets({self._partition: which}, read_committed=read_committed)[self._partition]
+
+    def _settled_end(self) -> int:
+        """The end of the log, once everything before it is decided."""
+        end = self._offset(LATEST)
+        self._cluster.retry(f"waiting for what is undecided in {self._partition}", lambda: self._until_stable(end))
+        return end
 
     def _until_stable(self, end: int) -> None:
         if self._offset(LATEST, read_committed=True) < end:
