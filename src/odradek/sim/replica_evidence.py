@@ -116,8 +116,10 @@ class ReplicaEvidence:
         self._world.scheduler.call_after(_INTERVAL_SECONDS, self.keep_looking)
 
     def _ended(self, node: NodeHost) -> None:
+        process = node.machine.process
+        assert process is not None
         # Killed, or at its end by itself, because its only disk failed: what it had not written down is forgotten.
-        if not self._stopped_cleanly(node):
+        if process.exit_code != 0 and not self._stopped_cleanly(node):
             end = UncleanEnd(node.planned.node_id, self._world.now, self._metadata_end())
             self.history.unclean_ends.append(end)
         self.look_at_all()
