@@ -31,8 +31,6 @@ _MARKER_OF_FIXTURE = {
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
 _FIRST_LANE = {"console", "spark", "testing", "arrow"}
 _FILE_BY_FILE = {"wire"}
-# Minutes long, and nothing can run beside them in the same process: begun late they would be the last, each alone.
-_LONG = ("tests/sim/test_seeds.py", "tests/wire/test_kill_nine.py")
 _POLITE = 5
 _MISSING = "missing components"
 _MEASURED = "measured"
@@ -59,7 +57,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("reference")]
         items[:] = [item for item in items if not item.get_closest_marker("reference")]
         config.hook.pytest_deselected(items=left_out)
-    items.sort(key=lambda item: _turn(item.nodeid))
     for item in items:
         for fixture, marker in _MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
@@ -81,15 +78,6 @@ def _directory(nodeid: str) -> str:
     return nodeid.split("/")[1]
 
 
-def _turn(nodeid: str) -> int:
-    """When its time comes: both lanes begin at once, what is long comes next, and what is short fills the end."""
-    if nodeid.startswith(_LONG):
-        return 1
-    if _directory(nodeid) in _FILE_BY_FILE:
-        return 2
-    return 3 if _only_computes(nodeid) else 0
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput[_MISSING] = components.missing
@@ -108,8 +96,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return nodeid.split("::")[0]
             return "first lane" if _directory(nodeid) in _FIRST_LANE else "second lane"
 
-    # In the order of their turns, not of how many tests a scope has.
-    config.option.loadscopereorder = False
     return Lanes(config, log)
 
 
