@@ -17,6 +17,7 @@ app = typer.Typer(no_args_is_help=True, help="Topics into tables and back, on Sp
 Master = Annotated[
     str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*] is this machine, with all its cores.")
 ]
+To = Annotated[str | None, typer.Option("--to", "-t", metavar="WHERE", help="end, an offset, or a time in ISO 8601.")]
 Conf = Annotated[
     list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
 ]
@@ -109,9 +110,7 @@ def ingest(
         str | None,
         typer.Option("--from", "-f", metavar="WHERE", help="beginning, end, an offset, -N, or a time in ISO 8601."),
     ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", "-t", metavar="WHERE", help="end, an offset, or a time in ISO 8601.")
-    ] = None,
+    end: To = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for records to come; else stop at the end.")] = False,
     interval: Annotated[
         float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="With --follow: how often to look.")
@@ -254,9 +253,7 @@ def skew(
         str | None,
         typer.Option("--from", "-f", metavar="WHERE", help="beginning, an offset, -N, or a time in ISO 8601."),
     ] = None,
-    end: Annotated[
-        str | None, typer.Option("--to", "-t", metavar="WHERE", help="end, an offset, or a time in ISO 8601.")
-    ] = None,
+    end: To = None,
     master: Master = "local[*]",
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,

@@ -21,11 +21,12 @@ from odradek.jobs.interruption import ended_by_terminate, stop_requests
 from odradek.jobs.load import LoadJob, LoadSettings
 from odradek.jobs.lock import held
 from odradek.jobs.progress import Progress
-from odradek.jobs.run_status import DONE, FAILED, STOPPED, RunWatch
+from odradek.jobs.run_status import RunWatch
 from odradek.jobs.session import spark_session
 from odradek.jobs.skew.job import SkewJob, SkewSettings
 from odradek.jobs.skew.report import report_skew
 from odradek.jobs.state import LOCK, JobState, jobs_of
+from odradek.jobs.status_file import DONE, FAILED, STOPPED
 from odradek.jobs.stopping import stop_holder
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """How far a run of `odradek job` is, was, or why it failed; kept in a file, for whoever looks after it."""
 
-import json
 import os
 import time
 from collections.abc import Callable
@@ -10,15 +9,9 @@ from types import TracebackType
 from typing import Any, Final
 
 from odradek.cli.errors import explain
-from odradek.jobs.durable import write_whole
 from odradek.jobs.progress import Progress
+from odradek.jobs.status_file import DONE, FAILED, RUNNING, STOPPED, keep_status, read_status
 
-RUNNING: Final = "running"
-DONE: Final = "done"
-STOPPED: Final = "stopped"
-FAILED: Final = "failed"
-
-_FILE: Final = "status.json"
 # How old a status may be while nothing happens.
 _KEEP_S: Final = 5.0
 
@@ -35,7 +28,7 @@ class RunStatus:
     failure: str | None = None
 
     def keep(self, directory: Path) -> None:
-        write_whole(directory / _FILE, json.dumps(self.to_json()) + "\n")
+        keep_status(directory, self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -50,10 +43,9 @@ class RunStatus:
     @classmethod
     def read(cls, directory: Path) -> "RunStatus | None":
         """Raises what reading JSON raises if the file is none of ours."""
-        file = directory / _FILE
-        if not file.is_file():
+        form = read_status(directory)
+        if form is None:
             return None
-        form = json.loads(file.read_text())
         progress = form["progress"]
         return cls(
             pid=form["pid"],

@@ -17,6 +17,7 @@ from odradek.jobs.pipeline.queries import PipelineQueries
 from odradek.jobs.pipeline.run import check_identity, check_topics, lock_file, run_pipeline
 from odradek.jobs.pipeline.status import PipelineStatus
 from odradek.jobs.session import spark_session
+from odradek.jobs.status_file import DONE, STOPPED
 from odradek.jobs.stopping import stop_holder
 
 
@@ -59,14 +60,14 @@ def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: Outp
         print_json(status.to_json())
     else:
         show_status(pipeline.name, status, runs=False, format=format)
-    return INTERRUPTED if status.state == "stopped" else 0
+    return INTERRUPTED if status.state == STOPPED else 0
 
 
 def status(pipeline: Pipeline, format: OutputFormat) -> int:
     """0: it runs, or has done its work. 1: it does not run, and did not end well."""
     found, runs = PipelineStatus.read(pipeline.state), holder(lock_file(pipeline)) is not None
     show_status(pipeline.name, found, runs=runs, format=format)
-    return 0 if runs or (found is not None and found.state in ("done", "stopped")) else 1
+    return 0 if runs or (found is not None and found.state in (DONE, STOPPED)) else 1
 
 
 def stop(pipeline: Pipeline, timeout_s: float) -> None:

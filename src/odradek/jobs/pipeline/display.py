@@ -8,6 +8,7 @@ from odradek.cli.output import OutputFormat, print_json, print_table
 from odradek.cli.terminal import is_terminal, say
 from odradek.cli.times import format_span, format_time
 from odradek.jobs.pipeline.status import PipelineStatus, QueryStatus
+from odradek.jobs.status_file import RUNNING
 
 _COLUMNS = ("sink", "batch", "records", "records/s", "dead letters", "lag", "left")
 
@@ -44,7 +45,7 @@ def show_status(name: str, status: PipelineStatus | None, *, runs: bool, format:
         say(f"{name} has not run yet")
         return
     print_table(_COLUMNS, [_cells(one) for one in status.queries])
-    state = status.state if runs or status.state != "running" else "ended without saying so"
+    state = status.state if runs or status.state != RUNNING else "ended without saying so"
     told = f"{name}: {state}, as of {format_time(status.at_ms)}" + (f", process {status.pid}" if runs else "")
     say(told + (f": {status.failure}" if status.failure else ""))
 

@@ -15,6 +15,7 @@ from odradek.jobs.pipeline.definition import Pipeline
 from odradek.jobs.pipeline.queries import PipelineQueries
 from odradek.jobs.pipeline.status import PipelineStatus, QueryWatch
 from odradek.jobs.session import spark_line
+from odradek.jobs.status_file import DONE, FAILED, RUNNING, STOPPED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +77,7 @@ def run_pipeline(
         return PipelineStatus(os.getpid(), state, time.time_ns() // 1_000_000, found, failure)
 
     failure: str | None = "it was cut off"
-    state = "failed"
+    state = FAILED
     kept_at = float("-inf")
     try:
         for name, query in PipelineQueries(spark, pipeline).start():
@@ -85,15 +86,15 @@ def run_pipeline(
             active = any(query.isActive for query in queries.values())
             news = _look(queries, watches)
             if news:
-                on_status(status("running"))
+                on_status(status(RUNNING))
             if news or time.monotonic() > kept_at + _KEEP_S:
-                status("running").keep(pipeline.state)
+                status(RUNNING).keep(pipeline.state)
                 kept_at = time.monotonic()
             _raise_failure(queries)
             if not active or should_stop():
                 break
             time.sleep(_LOOK_S)
-        state, failure = ("stopped" if should_stop() and active else "done"), None
+        state, failure = (STOPPED if should_stop() and active else DONE), None
     except UserError as error:
         failure = str(error)
         raise

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from odradek.jobs.durable import write_whole
+from odradek.jobs.status_file import keep_status, read_status
 
 DEAD_LETTERS_METRIC: Final = "dead_letters"
-_FILE: Final = "status.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class PipelineStatus:
     failure: str | None = None
 
     def keep(self, directory: Path) -> None:
-        write_whole(directory / _FILE, json.dumps(self.to_json()) + "\n")
+        keep_status(directory, self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -63,10 +62,9 @@ class PipelineStatus:
 
     @classmethod
     def read(cls, directory: Path) -> "PipelineStatus | None":
-        file = directory / _FILE
-        if not file.is_file():
+        form = read_status(directory)
+        if form is None:
             return None
-        form = json.loads(file.read_text())
         own = ("name", "batch", "records", "records_per_second", "dead_letters", "offsets", "ends")
         queries = tuple(QueryStatus(**{key: one[key] for key in own}) for one in form["queries"])
         return cls(form["pid"], form["state"], form["at_ms"], queries, form["failure"])
