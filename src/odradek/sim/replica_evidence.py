@@ -159,7 +159,7 @@ class ReplicaEvidence:
     def _may_die(self, broker_id: int, model: ClusterModel) -> bool:
         doubtful = {broker_id}
         for end in self.history.unclean_ends:
-            if model.registered_at.get(end.broker_id, -1) < end.metadata.end_offset:
+            if not model.is_back(end):
                 doubtful.add(end.broker_id)
         return spare_a_copy(model, self._partitions, doubtful)
 
@@ -273,4 +273,4 @@ def _model_of(disk: MetadataDisk) -> ClusterModel:
 def _records(disk: MetadataDisk) -> Iterator[CommittedRecord]:
     for batch, records in disk.records(0):
         for offset, record in enumerate(records, batch.base_offset):
-            yield CommittedRecord(offset, record)
+            yield CommittedRecord(batch.epoch, offset, record)

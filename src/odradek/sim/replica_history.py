@@ -57,8 +57,13 @@ class InSyncChange(NamedTuple):
 
 
 class CommittedRecord(NamedTuple):
+    epoch: int
     offset: int
     record: MetadataRecord
+
+    def is_since(self, end: MetadataEnd) -> bool:
+        """A later leader may begin below an end that was never committed: its epoch tells that this is newer."""
+        return (self.epoch, self.offset) >= (end.epoch, end.end_offset)
 
 
 @dataclass(slots=True)

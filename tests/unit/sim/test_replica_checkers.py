@@ -89,7 +89,7 @@ END = MetadataEnd(1, len(BEGIN))
 def told_by(*more: MetadataRecord) -> ReplicaHistory:
     history = ReplicaHistory()
     records = (*BEGIN, *more)
-    history.metadata = tuple(CommittedRecord(offset, record) for offset, record in enumerate(records))
+    history.metadata = tuple(CommittedRecord(END.epoch, offset, record) for offset, record in enumerate(records))
     history.metadata_batches = tuple(LogBatch(offset, offset, 1, 0) for offset in range(len(records)))
     return history
 
@@ -149,6 +149,18 @@ def test_who_lost_its_memory_is_not_in_sync_when_it_is_back() -> None:
         history = told_by(changed(isr=isr), registered(3))
         history.unclean_ends.append(UncleanEnd(3, 1.0, END))
         assert sorted(set(rules(history))) == sorted(expected)
+
+
+def test_who_is_back_is_known_though_the_end_it_left_was_never_committed() -> None:
+    history = told_by(changed(isr=(1, 2)), registered(3), unfenced(3), changed(isr=(1, 2, 3)))
+    stopped = (changed(isr=(1,), eligible_leader_replicas=(3,)), fenced(2), fenced(3), registered(3))
+    *before, back = told_by(*(one.record for one in history.metadata[len(BEGIN) :]), *stopped).metadata
+    # The next leader's first records lie where the former's had been, that nobody else had.
+    history.metadata = tuple(one._replace(epoch=END.epoch + (one.offset >= len(BEGIN))) for one in (*before, back))
+    history.unclean_ends.append(UncleanEnd(3, 1.0, MetadataEnd(END.epoch, len(BEGIN) + 3)))
+    assert rules(history) == []
+    history.unclean_ends.append(UncleanEnd(3, 2.0, MetadataEnd(END.epoch + 1, back.offset)))
+    assert rules(history) == [UNCLEAN_IS_OUT]
 
 
 def test_nobody_comes_into_sync_by_a_former_life() -> None:

@@ -16,7 +16,7 @@ from odradek.metadata.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from odradek.sim.replica_history import CommittedRecord
+from odradek.sim.replica_history import CommittedRecord, UncleanEnd
 
 _TOPIC: Final = 2
 _MIN_ISR: Final = "min.insync.replicas"
@@ -49,8 +49,8 @@ class PartitionModel:
 class ClusterModel:
     def __init__(self) -> None:
         self.partitions: Final[dict[tuple[UUID, int], PartitionModel]] = {}
-        self.registered_at: Final[dict[int, int]] = {}
-        """The offset of each broker's latest registration."""
+        self._registrations: Final[dict[int, CommittedRecord]] = {}
+        """Each broker's latest."""
         self.broker_epochs: Final[dict[int, int]] = {}
         self.fenced: Final[dict[int, bool]] = {}
         self._names: Final[dict[UUID, str]] = {}
@@ -71,6 +71,11 @@ class ClusterModel:
         configured = self._min_isr.get(self._names[key[0]])
         return None if configured is None else min(configured, len(self.partitions[key].replicas))
 
+    def is_back(self, end: UncleanEnd) -> bool:
+        """Whether the broker that ended so has registered again since."""
+        registration = self._registrations.get(end.broker_id)
+        return registration is not None and registration.is_since(end.metadata)
+
     def take(self, one: CommittedRecord) -> tuple[UUID, int] | None:
         """Returns the partition that it changes."""
         record = one.record
@@ -90,7 +95,7 @@ class ClusterModel:
             case PartitionChangeRecord():
                 return self._change(record)
             case RegisterBrokerRecord():
-                self.registered_at[record.broker_id] = one.offset
+                self._registrations[record.broker_id] = one
                 self.broker_epochs[record.broker_id] = record.broker_epoch
                 self.fenced[record.broker_id] = record.fenced
             case UnregisterBrokerRecord():

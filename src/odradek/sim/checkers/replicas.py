@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
@@ -13,7 +13,14 @@ from odradek.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.history import Deletion, History, InSyncView, Outcome, Read, Send
-from odradek.sim.replica_history import CommittedRecord, Copies, InSyncChange, ReplicaHistory, UncleanEnd
+from odradek.sim.replica_history import (
+    CommittedRecord,
+    Copies,
+    InSyncChange,
+    MetadataEnd,
+    ReplicaHistory,
+    UncleanEnd,
+)
 from odradek.sim.stored_log import StoredBatch
 
 STAYS_DELETED: Final = "1 deleted stays deleted"
@@ -128,23 +135,24 @@ def _wrong_election(before: PartitionModel, after: PartitionModel, returning: in
 
 
 def _returns(records: Sequence[CommittedRecord], unclean_ends: Sequence[UncleanEnd]) -> set[int]:
-    """The offsets of the registrations after unclean ends: of each the last before the next one's.
+    """The offsets of the registrations after unclean ends: of each the first before the next one's.
 
     A broker may die with its registration under way, which is then made for one that is no more.
     """
-    registrations: dict[int, list[int]] = defaultdict(list)
+    registrations: dict[int, list[CommittedRecord]] = defaultdict(list)
     for one in records:
         if isinstance(one.record, RegisterBrokerRecord):
-            registrations[one.record.broker_id].append(one.offset)
-    ends: dict[int, list[int]] = defaultdict(list)
+            registrations[one.record.broker_id].append(one)
+    ends: dict[int, list[MetadataEnd]] = defaultdict(list)
     for end in unclean_ends:
-        ends[end.broker_id].append(end.metadata.end_offset)
+        ends[end.broker_id].append(end.metadata)
     found: set[int] = set()
-    for broker_id, offsets in ends.items():
-        for place, offset in enumerate(offsets):
-            following = offsets[place + 1] if place + 1 < len(offsets) else None
+    for broker_id, of_broker in ends.items():
+        for end, following in zip_longest(of_broker, of_broker[1:]):
             between = [
-                one for one in registrations[broker_id] if one >= offset and (following is None or one < following)
+                one.offset
+                for one in registrations[broker_id]
+                if one.is_since(end) and (following is None or not one.is_since(following))
             ]
             found.update(between[:1])
     return found
@@ -330,9 +338,7 @@ def check_copies(history: ReplicaHistory, states: _States, seen: History) -> Ite
         if not copies.is_thorough:
             due = due[-_LATEST_SENDS:]
         doubtful = {
-            end.broker_id
-            for end in history.unclean_ends
-            if end.seconds <= copies.seconds and model.registered_at.get(end.broker_id, -1) < end.metadata.end_offset
+            end.broker_id for end in history.unclean_ends if end.seconds <= copies.seconds and not model.is_back(end)
         }
         if copies.unsynced is not None:
             send, brokers = copies.unsynced
