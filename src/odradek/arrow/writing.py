@@ -24,6 +24,8 @@ class EncodedRecords(NamedTuple):
     payload: memoryview
     """What follows a batch's header. Valid until the next is asked for."""
     record_count: int
+    base_timestamp: int
+    max_timestamp: int
 
 
 def parts_of(column: Any | None, rows: int) -> Parts:
@@ -48,9 +50,9 @@ def _bytes_of(buffer: Any | None) -> Any:
 
 
 def encoded_records(
-    keys: Parts, values: Parts, partitions: Any, partition_count: int, unkeyed: int, *, bytes_max: int
+    keys: Parts, values: Parts, times: Any, partitions: Any, partition_count: int, unkeyed: int, *, bytes_max: int
 ) -> Iterator[EncodedRecords]:
-    """Batches of about `bytes_max`, those of a partition in the order of their rows.
+    """Batches of about `bytes_max`, those of a partition in the order of their rows. `times`: in ms, one for each row.
 
     `partitions`: one for each row, or NO_PARTITION: then the key chooses, and those without one go to `unkeyed`. It is
     filled in.
@@ -64,6 +66,8 @@ def encoded_records(
     first = 0
     for partition, end in enumerate(ends.tolist()):
         while first < end:
-            size, following = write_records(rows, first, end, bytes_max, *keys, *values, output)
-            yield EncodedRecords(partition, memoryview(output.data)[:size], following - first)
+            size, following = write_records(rows, first, end, bytes_max, *keys, *values, times, output)
+            written = times[rows[first:following]]
+            payload = memoryview(output.data)[:size]
+            yield EncodedRecords(partition, payload, following - first, int(written[0]), int(written.max()))
             first = following

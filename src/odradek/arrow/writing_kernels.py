@@ -84,22 +84,26 @@ def write_records(
     value_data: Any,
     value_starts: Any,
     value_lengths: Any,
+    times: Any,
     output: Any,
 ) -> tuple[int, int]:
     """The rows from `first` on, up to the one that fills the measure: how many bytes, and the row behind it.
 
-    All have the time of their batch, and no headers. `output` has room for one record more than `bytes_max`.
+    Times are written as what they are after the first one's; there are no headers. `output` has room for one record
+    more than `bytes_max`.
     """
     at = 0
     place = first
+    base_time = times[rows[first]]
     while place < end and (at < bytes_max or place == first):
         row = rows[place]
-        key, value, delta = key_lengths[row], value_lengths[row], place - first
-        length = 3 + _varint_size(delta) + _varint_size(key) + max(key, 0) + _varint_size(value) + max(value, 0)
+        key, value, delta, later = key_lengths[row], value_lengths[row], place - first, times[row] - base_time
+        length = 2 + _varint_size(later) + _varint_size(delta)
+        length += _varint_size(key) + max(key, 0) + _varint_size(value) + max(value, 0)
         at = _write_varint(output, at, length)
         output[at] = 0
-        output[at + 1] = 0
-        at = _write_varint(output, at + 2, delta)
+        at = _write_varint(output, at + 1, later)
+        at = _write_varint(output, at, delta)
         at = _write_part(output, at, key_data, key_starts[row], key)
         at = _write_part(output, at, value_data, value_starts[row], value)
         output[at] = 0

@@ -107,8 +107,10 @@ class Producer:
     def partition_count(self, topic: str) -> int:
         return len(self._layout(topic).partitions)
 
-    def add_encoded(self, target: TopicPartition, payload: Buffer, record_count: int, timestamp_ms: int) -> None:
-        """A whole batch, of records that are encoded already and all have this time; the payload is copied."""
+    def add_encoded(
+        self, target: TopicPartition, payload: Buffer, record_count: int, base_timestamp: int, max_timestamp: int
+    ) -> None:
+        """A whole batch, of records that are encoded already, with these times in ms; the payload is copied."""
         sequence = self._take_sequence(target, record_count)
         header = BatchHeader(
             position=0,
@@ -119,8 +121,8 @@ class Producer:
             crc=0,
             attributes=self._compression | (ATTRIBUTE_TRANSACTIONAL if self._transaction is not None else 0),
             last_offset_delta=record_count - 1,
-            base_timestamp=timestamp_ms,
-            max_timestamp=timestamp_ms,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
             producer_id=self._producer_id,
             producer_epoch=self._producer_epoch,
             base_sequence=sequence,

@@ -39,6 +39,11 @@ def _one_batch(batches: list[Any]) -> Any:
     return whole
 
 
+def times_ms(column: Any) -> Any:
+    """Whole numbers of ms, as records have them, of Spark's timestamps."""
+    return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+
+
 def has_headers(batch: Any) -> bool:
     if "headers" not in batch.schema.names:
         return False
@@ -63,10 +68,18 @@ def _send(producer: Producer, batch: Any, topic: str) -> None:
     keys = parts_of(batch.column("key") if "key" in names else None, batch.num_rows)
     values = parts_of(batch.column("value"), batch.num_rows)
     partitions = _partitions(batch, topic, count)
-    timestamp_ms = time.time_ns() // 1_000_000
     unkeyed = random.randrange(count)
-    for one in encoded_records(keys, values, partitions, count, unkeyed, bytes_max=BATCH_BYTES):
-        producer.add_encoded(TopicPartition(topic, one.partition), one.payload, one.record_count, timestamp_ms)
+    for one in encoded_records(keys, values, _times(batch), partitions, count, unkeyed, bytes_max=BATCH_BYTES):
+        target = TopicPartition(topic, one.partition)
+        producer.add_encoded(target, one.payload, one.record_count, one.base_timestamp, one.max_timestamp)
+
+
+def _times(batch: Any) -> Any:
+    """In ms; now, where rows do not say it."""
+    now_ms = time.time_ns() // 1_000_000
+    if "timestamp" not in batch.schema.names:
+        return np.full(batch.num_rows, now_ms, np.int64)
+    return times_ms(batch.column("timestamp")).fill_null(now_ms).to_numpy()
 
 
 def _partitions(batch: Any, topic: str, count: int) -> Any:

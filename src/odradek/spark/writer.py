@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     IntegerType,
     StringType,
     StructType,
+    TimestampType,
 )
 
 from odradek.client.cluster import Cluster
@@ -37,6 +38,7 @@ _COLUMN_TYPES: dict[str, Sequence[DataType]] = {
     "topic": (StringType(),),
     "partition": (IntegerType(),),
     "headers": (HEADER_TYPE,),
+    "timestamp": (TimestampType(),),
 }
 
 
@@ -87,17 +89,20 @@ class TopicRows:
 
     def _records(self, batch: Any) -> Iterator[tuple[str, int | None, Record]]:
         """Row by row, for those with headers."""
+        from odradek.spark.columns import times_ms
+
         nothing = [None] * batch.num_rows
-        columns = {
-            name: batch.column(name).to_pylist() if name in batch.schema.names else nothing for name in _COLUMN_TYPES
-        }
+        found = {name: batch.column(name) for name in _COLUMN_TYPES if name in batch.schema.names}
+        if "timestamp" in found:
+            found["timestamp"] = times_ms(found["timestamp"])
+        columns = {name: found[name].to_pylist() if name in found else nothing for name in _COLUMN_TYPES}
         now_ms = time.time_ns() // 1_000_000
-        for key, value, topic, partition, headers in zip(*columns.values(), strict=True):
+        for key, value, topic, partition, headers, time_ms in zip(*columns.values(), strict=True):
             target = self._topic or topic
             if target is None:
                 raise ValueError("a row has null for its topic: set the option topic, or fill the column")
             named = tuple((one["key"], one["value"]) for one in headers or ())
-            record = Record(_bytes(key), _bytes(value), now_ms, named)
+            record = Record(_bytes(key), _bytes(value), now_ms if time_ms is None else time_ms, named)
             yield target, partition, record
 
 

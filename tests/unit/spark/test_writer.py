@@ -41,6 +41,19 @@ def test_rows_become_records() -> None:
     assert first.timestamp >= before_ms
 
 
+def test_rows_may_say_their_time() -> None:
+    times = pa.array([1_700_000_000_123_456, None], pa.timestamp("us", "UTC"))
+    columns = {"value": pa.array(["a", "b"]), "timestamp": times, "partition": pa.array([1, 0], pa.int32())}
+    before_ms = int(time.time() * 1000)
+    first, second = (record.timestamp for _, _, record in records(columns, "fixed"))
+    assert first == 1_700_000_000_123 and second >= before_ms
+
+    sent = Sent()
+    send_columns(cast(Producer, sent), pa.record_batch(columns), "fixed")
+    (later, _), (given, given_max) = sent.times
+    assert given == given_max == 1_700_000_000_123 and later >= before_ms
+
+
 def test_the_option_goes_before_the_column_and_one_is_needed() -> None:
     columns = {"value": pa.array(["v"]), "topic": pa.array([None], pa.string())}
 
@@ -54,12 +67,16 @@ class Sent:
 
     def __init__(self) -> None:
         self.batches: list[tuple[str, int, int]] = []
+        self.times: list[tuple[int, int]] = []
 
     def partition_count(self, topic: str) -> int:
         return 2
 
-    def add_encoded(self, target: TopicPartition, payload: Any, record_count: int, timestamp_ms: int) -> None:
+    def add_encoded(
+        self, target: TopicPartition, payload: Any, record_count: int, base_timestamp: int, max_timestamp: int
+    ) -> None:
         self.batches.append((target.topic, target.partition, record_count))
+        self.times.append((base_timestamp, max_timestamp))
 
 
 def test_columns_are_sent_by_topic_and_partition() -> None:
