@@ -39,7 +39,7 @@ class CrashingSource(OdradekSource):
         return "crashing"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        once = exactly_once_options(self._options)
+        once = exactly_once_options(self._options, streaming=True)
         assert once is not None
         rows = CrashingRows(once, self._rows(schema))
         rows.crash_file = Path(self._options["crashfile"])

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,8 +14,13 @@ from odradek.cli.produce import Codec
 
 app = typer.Typer(no_args_is_help=True, help="Topics into tables and back, on Spark: each record once.")
 
+DEFAULT_MASTER: Final = "local[*]"
 Master = Annotated[
     str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*] is this machine, with all its cores.")
+]
+Remote = Annotated[
+    str | None,
+    typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server to run on, instead of --master."),
 ]
 To = Annotated[str | None, typer.Option("--to", "-t", metavar="WHERE", help="end, an offset, or a time in ISO 8601.")]
 Conf = Annotated[
@@ -122,7 +127,8 @@ def ingest(
     group: Annotated[
         str | None, typer.Option("--group", help="A consumer group that shows the job's progress to other tools.")
     ] = None,
-    master: Master = "local[*]",
+    master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 30.0,
@@ -131,7 +137,7 @@ def ingest(
     """Put the records of a topic into a table, each once. The same command again goes on where it stopped."""
     if follow and end is not None:
         raise UserError("--follow and --to exclude each other: choose one")
-    spark = spark_settings(master, conf)
+    spark = spark_settings(master, conf, remote)
     ingest_module, tables = jobs_module("ingest"), jobs_module("tables.table")
     settings = ingest_module.IngestSettings(
         bootstrap=bootstrap,
@@ -178,7 +184,8 @@ def audit(
     end: Annotated[
         str | None, typer.Option("--to", "-t", metavar="WHERE", help="With --against: end, an offset, or a time.")
     ] = None,
-    master: Master = "local[*]",
+    master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 30.0,
@@ -187,7 +194,7 @@ def audit(
     """Compare a topic with its table or with another topic. Exit code 1: records are missing, double or different."""
     if (table is None) == (against is None):
         raise UserError("name either a table, or a topic with --against")
-    spark = spark_settings(master, conf)
+    spark = spark_settings(master, conf, remote)
     commands = jobs_module("commands")
     with open_cluster(bootstrap, timeout) as cluster:
         if against is not None:
@@ -218,14 +225,15 @@ def load(
     batch_megabytes: Annotated[
         int, typer.Option("--batch-megabytes", min=1, help="The files of one batch together.")
     ] = 256,
-    master: Master = "local[*]",
+    master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Put the rows of a table or of files into a topic, each once. The same command again goes on where it stopped."""
-    spark = spark_settings(master, conf)
+    spark = spark_settings(master, conf, remote)
     settings = jobs_module("load").LoadSettings(
         bootstrap=bootstrap,
         source=source,
@@ -254,7 +262,8 @@ def skew(
         typer.Option("--from", "-f", metavar="WHERE", help="beginning, an offset, -N, or a time in ISO 8601."),
     ] = None,
     end: To = None,
-    master: Master = "local[*]",
+    master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     timeout: Timeout = 30.0,
@@ -265,7 +274,7 @@ def skew(
         raise UserError(f"--report: there is no directory {str(report.absolute().parent)!r}")
     settings = jobs_module("skew.job").SkewSettings(bootstrap=bootstrap, topic=topic, start=start, end=end)
     with open_cluster(bootstrap, timeout) as cluster:
-        jobs_module("commands").skew(cluster, settings, spark_settings(master, conf), format, report)
+        jobs_module("commands").skew(cluster, settings, spark_settings(master, conf, remote), format, report)
 
 
 @app.command()
@@ -290,5 +299,8 @@ def load_name(topic: str) -> str:
     return f"load-{topic}"
 
 
-def spark_settings(master: str, conf: list[str] | None) -> Any:
-    return jobs_module("commands").SparkSettings(master=master, conf=parse_assignments(conf, "--conf"))
+def spark_settings(master: str, conf: list[str] | None, remote: str | None = None) -> Any:
+    if remote is not None and master != DEFAULT_MASTER:
+        raise UserError("--master and --remote exclude each other: a Connect server has its own master")
+    settings = {"master": master, "conf": parse_assignments(conf, "--conf"), "remote": remote}
+    return jobs_module("commands").SparkSettings(**settings)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from odradek.cli.errors import UserError
-from odradek.cli.job import Conf, Master, jobs_module, spark_settings
+from odradek.cli.job import DEFAULT_MASTER, Conf, Master, Remote, jobs_module, spark_settings
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat
 
@@ -25,7 +25,8 @@ def init(file: File = DEFAULT_FILE, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) ->
 @app.command()
 def validate(
     file: File = DEFAULT_FILE,
-    master: Master = "local[*]",
+    master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     conf: Conf = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
@@ -33,13 +34,14 @@ def validate(
     """Check the file, its topics, and its SQL as Spark reads it; nothing is run."""
     pipeline = _read(file)
     with open_cluster(pipeline.bootstrap, timeout) as cluster:
-        _commands().validate(cluster, pipeline, spark_settings(master, conf), format)
+        _commands().validate(cluster, pipeline, spark_settings(master, conf, remote), format)
 
 
 @app.command()
 def run(
     file: File = DEFAULT_FILE,
-    master: Master = "local[*]",
+    master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     conf: Conf = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
@@ -47,7 +49,7 @@ def run(
     """Run it: to the end of what there is, or on and on. The same command again goes on where it stopped."""
     pipeline = _read(file)
     with open_cluster(pipeline.bootstrap, timeout) as cluster:
-        raise typer.Exit(_commands().run(cluster, pipeline, spark_settings(master, conf), format))
+        raise typer.Exit(_commands().run(cluster, pipeline, spark_settings(master, conf, remote), format))
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkstemp
@@ -40,6 +40,11 @@ INTERRUPTED: Final = 130
 class SparkSettings:
     master: str
     conf: Mapping[str, str]
+    remote: str | None = None
+    """A Connect server, instead of a driver here."""
+
+    def session(self, name: str, log_file: Path) -> "AbstractContextManager[SparkSession]":
+        return spark_session(name, master=self.master, log_file=log_file, conf=self.conf, remote=self.remote)
 
 
 def run_ingest(cluster: Cluster, settings: IngestSettings, spark: SparkSettings, format: OutputFormat) -> int:
@@ -69,7 +74,7 @@ def _run(
         if job.has_work():
             log_file = state.directory / "spark.log"
             with (
-                spark_session(name, master=spark.master, log_file=log_file, conf=spark.conf) as session,
+                spark.session(name, log_file) as session,
                 progress_display(what, format) as show,
             ):
                 if format is OutputFormat.TABLE:
@@ -157,6 +162,6 @@ def passing_session(name: str, spark: SparkSettings) -> "Iterator[SparkSession]"
     handle, path = mkstemp(prefix="odradek-spark-", suffix=".log")
     os.close(handle)
     log_file = Path(path)
-    with spark_session(name, master=spark.master, log_file=log_file, conf=spark.conf) as session:
+    with spark.session(name, log_file) as session:
         yield session
     log_file.unlink(missing_ok=True)

@@ -1,17 +1,13 @@
 """Rows into a topic once for each batch of a job, by the exactly-once sink of `format("odradek")`.
 
-The sink learns the batch and to whom it belongs from what Spark tells the tasks of a stream; a job tells the same.
+The sink of a stream learns from Spark which batch it writes, and whose; a job tells it.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_QUERY_PROPERTY: Final = "sql.streaming.queryId"
-_BATCH_PROPERTY: Final = "streaming.sql.batchId"
 
 
 class SinkBatch(NamedTuple):
@@ -24,19 +20,5 @@ class SinkBatch(NamedTuple):
 
 def write_once(rows: "DataFrame", options: Mapping[str, str], batch: SinkBatch) -> None:
     """Returns when all rows are visible."""
-    with _told(rows, batch):
-        rows.write.format("odradek").options(**options, **{"kafka.transactional.id": batch.sink}).mode("append").save()
-
-
-@contextmanager
-def _told(rows: "DataFrame", batch: SinkBatch) -> Iterator[None]:
-    context = rows.sparkSession.sparkContext
-    told = {_QUERY_PROPERTY: batch.job_id, _BATCH_PROPERTY: str(batch.batch)}
-    for name, text in told.items():
-        context.setLocalProperty(name, text)
-    try:
-        yield
-    finally:
-        for name in told:
-            # None takes it away, which the annotation does not know.
-            context.setLocalProperty(name, None)  # type: ignore[arg-type]
+    told = {"kafka.transactional.id": batch.sink, "queryId": batch.job_id, "batchId": str(batch.batch)}
+    rows.write.format("odradek").options(**options, **told).mode("append").save()

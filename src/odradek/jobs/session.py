@@ -1,4 +1,7 @@
-"""A Spark session for one job: quiet on the terminal, gone with the job; Spark's own log goes into a file."""
+"""A Spark session for one job: quiet on the terminal, gone with the job; Spark's own log goes into a file.
+
+Its driver is here, unless the session is one of a Connect server.
+"""
 
 import contextlib
 import logging
@@ -32,11 +35,21 @@ _PYTHON_ERROR: Final = re.compile(r"(?:\w+\.)*(\w+)(?:: (.+))?")
 
 @contextlib.contextmanager
 def spark_session(
-    name: str, *, master: str, log_file: Path, conf: Mapping[str, str], is_short: bool = False
+    name: str,
+    *,
+    master: str,
+    log_file: Path,
+    conf: Mapping[str, str],
+    remote: str | None = None,
+    is_short: bool = False,
 ) -> "Iterator[SparkSession]":
     """Raises UserError for what is missing, and for what fails in Spark. A run that is short is not worth that Java
     compiles well.
     """
+    if remote is not None:
+        with _on_server(remote, conf) as session:
+            yield session
+        return
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -55,6 +68,24 @@ def spark_session(
                 yield session
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise UserError(f"{spark_line(error)} (more in {str(log_file)!r})") from error
+
+
+@contextlib.contextmanager
+def _on_server(url: str, conf: Mapping[str, str]) -> "Iterator[SparkSession]":
+    try:
+        from pyspark.errors import PySparkException
+
+        from odradek.jobs.remote_session import remote_session
+    except ImportError as error:
+        # PySpark looks for what its client needs, and names the first that is missing in a sentence.
+        missing = getattr(error, "name", None) or str(error)
+        raise UserError(f"Spark Connect is not installed here ({missing}): pip install 'odradek[connect]'") from None
+    _quieten()
+    try:
+        with remote_session(url, conf) as session:
+            yield session
+    except (PySparkException, ConnectionError) as error:
+        raise UserError(f"{spark_line(error)} (more in the log of the server at {url})") from error
 
 
 def _quieten() -> None:

@@ -88,6 +88,9 @@ class ExactlyOnceOptions:
     """None: the longest that brokers allow."""
     in_two_phases: bool = True
     """Transactions have no timeout then, where brokers allow that."""
+    query: str | None = None
+    batch: int | None = None
+    """Whose batch a batch job writes, and which; None: tasks ask Spark."""
 
 
 def client_options(options: Mapping[str, str]) -> ClientOptions:
@@ -140,7 +143,7 @@ def takes_filters(options: Mapping[str, str]) -> bool:
     return _flag(options, "pushdown", False)
 
 
-def exactly_once_options(options: Mapping[str, str]) -> ExactlyOnceOptions | None:
+def exactly_once_options(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnceOptions | None:
     """None: at least once is enough."""
     sink = options.get("kafka.transactional.id")
     if sink is None:
@@ -148,12 +151,23 @@ def exactly_once_options(options: Mapping[str, str]) -> ExactlyOnceOptions | Non
     if not sink or names_of("") in sink:
         # It could be taken for a task of another sink.
         raise OptionError(f"option kafka.transactional.id: {sink!r} cannot be a sink's name: leave .task. away")
+    query, batch = options.get("queryid"), _whole(options, "batchid", least=0)
+    if streaming and batch is not None:
+        # Each batch would be taken for the same one.
+        raise OptionError("option batchId: Spark numbers the batches of a stream: leave it away")
+    if (query is None) != (batch is None):
+        # By its number alone a batch of a new checkpoint would be taken for one of the old one's, and left out.
+        raise OptionError(
+            "options queryId and batchId go together: whose batch it is, a new name with a new checkpoint"
+        )
     return ExactlyOnceOptions(
         client=client_options(options),
         sink=sink,
         decision_topic=options.get("decisiontopic", DEFAULT_DECISION_TOPIC),
         timeout_ms=_whole(options, "kafka.transaction.timeout.ms"),
         in_two_phases=_flag(options, "kafka.transaction.two.phase.commit.enable", True),
+        query=query,
+        batch=batch,
     )
 
 

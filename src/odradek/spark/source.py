@@ -47,11 +47,11 @@ class OdradekSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         if overwrite:
             raise OptionError("a topic is only ever appended to: write with mode append")
-        rows, once = self._rows(schema), exactly_once_options(self._options)
+        rows, once = self._rows(schema), exactly_once_options(self._options, streaming=False)
         return BatchWriter(rows) if once is None else ExactlyOnceBatchWriter(ExactlyOnceRows(once, rows))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        rows, once = self._rows(schema), exactly_once_options(self._options)
+        rows, once = self._rows(schema), exactly_once_options(self._options, streaming=True)
         return StreamWriter(rows) if once is None else ExactlyOnceStreamWriter(ExactlyOnceRows(once, rows))
 
     def _rows(self, schema: StructType) -> TopicRows:

@@ -1,7 +1,12 @@
-"""Java, and what Spark says when something fails, in one line."""
+"""Java, Connect servers, and what Spark says when something fails, in one line."""
+
+import socket
+from pathlib import Path
 
 import pytest
 
+from odradek.cli.errors import UserError
+from odradek.cli.job import DEFAULT_MASTER, spark_settings
 from odradek.jobs.java import major_version
 from odradek.jobs.session import spark_line
 
@@ -34,3 +39,20 @@ def test_javas_version(answer: str, version: int | None) -> None:
 )
 def test_what_happened_in_one_line(text: str, line: str) -> None:
     assert spark_line(Exception(text)) == line
+
+
+def test_a_server_that_is_not_there_is_told_at_once() -> None:
+    with socket.socket() as taken:
+        # Bound, and nobody listens.
+        taken.bind(("127.0.0.1", 0))
+        told = f"no Spark Connect server answers at 127.0.0.1:{taken.getsockname()[1]}"
+        connect(f"sc://127.0.0.1:{taken.getsockname()[1]}", told)
+    connect("http://localhost", "URL must start with 'sc://'")
+    with pytest.raises(UserError, match="--master and --remote exclude each other"):
+        spark_settings("local[2]", None, "sc://localhost")
+
+
+def connect(remote: str, told: str) -> None:
+    settings = spark_settings(DEFAULT_MASTER, ["spark.sql.shuffle.partitions=2"], remote)
+    with pytest.raises(UserError, match=told), settings.session("test", Path("spark.log")):
+        pass

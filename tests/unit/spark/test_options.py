@@ -138,9 +138,18 @@ def test_who_the_client_is() -> None:
 
 def test_a_sink_that_writes_exactly_once() -> None:
     options = {"kafka.bootstrap.servers": "localhost:9092"}
-    assert exactly_once_options(options) is None
-    found = exactly_once_options(options | {"kafka.transactional.id": "totals", "decisiontopic": "here"})
+    assert exactly_once_options(options, streaming=True) is None
+    options["kafka.transactional.id"] = "totals"
+    found = exactly_once_options(options | {"decisiontopic": "here"}, streaming=True)
     assert found is not None and (found.sink, found.decision_topic, found.timeout_ms) == ("totals", "here", None)
     for name in ("", "totals.task.1"):
         with pytest.raises(OptionError, match="cannot be a sink's name"):
-            exactly_once_options(options | {"kafka.transactional.id": name})
+            exactly_once_options(options | {"kafka.transactional.id": name}, streaming=True)
+    numbered = options | {"queryid": "mine", "batchid": "0"}
+    found = exactly_once_options(numbered, streaming=False)
+    assert found is not None and (found.query, found.batch) == ("mine", 0)
+    with pytest.raises(OptionError, match="Spark numbers the batches of a stream"):
+        exactly_once_options(numbered, streaming=True)
+    for alone in ("queryid", "batchid"):
+        with pytest.raises(OptionError, match="queryId and batchId go together"):
+            exactly_once_options(options | {alone: "7"}, streaming=False)

@@ -16,7 +16,6 @@ from odradek.jobs.pipeline.functions import load_functions
 from odradek.jobs.pipeline.queries import PipelineQueries
 from odradek.jobs.pipeline.run import check_identity, check_topics, lock_file, run_pipeline
 from odradek.jobs.pipeline.status import PipelineStatus
-from odradek.jobs.session import spark_session
 from odradek.jobs.status_file import DONE, STOPPED
 from odradek.jobs.stopping import stop_holder
 
@@ -52,7 +51,7 @@ def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: Outp
         check_topics(cluster, pipeline)
         load_functions(pipeline.transformations)
         with (
-            spark_session(pipeline.name, master=spark.master, log_file=log_file, conf=spark.conf) as session,
+            spark.session(pipeline.name, log_file) as session,
             pipeline_display(format) as show,
         ):
             status = run_pipeline(session, pipeline, on_status=show, should_stop=should_stop)

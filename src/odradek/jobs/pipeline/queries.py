@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odradek.cli.errors import UserError, nearest
 from odradek.jobs.dead_letters import JOB, TOPIC, as_letters
+from odradek.jobs.once import SinkBatch, write_once
+from odradek.jobs.pipeline.checkpoint import query_of
 from odradek.jobs.pipeline.decoding import LETTER_COLUMNS, SOURCE_COLUMNS, decode_task, decoded_schema
 from odradek.jobs.pipeline.definition import Pipeline, Sink, Source
 from odradek.jobs.pipeline.functions import PythonFunction, load_functions, told
@@ -35,7 +37,12 @@ class PipelineQueries:
 
         Returns the columns of each view.
         """
-        with TemporaryDirectory(prefix="odradek-validate-") as work:
+        from pyspark.sql import is_remote
+
+        if is_remote():
+            # What a server is to find has to lie where both reach it.
+            self._pipeline.state.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="odradek-validate-", dir=self._pipeline.state if is_remote() else None) as work:
             return self._check(Path(work))
 
     def _check(self, work: Path) -> dict[str, str]:
@@ -152,15 +159,12 @@ class PipelineQueries:
         return self._into_topic(letters, self._pipeline.dead_letters, f"{source.name}.dead_letters", "append")
 
     def _into_topic(self, records: "DataFrame", topic: str, name: str, mode: str) -> "StreamingQuery":
-        options = {
-            "kafka.bootstrap.servers": self._pipeline.bootstrap,
-            "topic": topic,
-            "kafka.transactional.id": f"odradek.{self._job(name)}",
-        }
+        options = {"kafka.bootstrap.servers": self._pipeline.bootstrap, "topic": topic}
+        sink, checkpoint = f"odradek.{self._job(name)}", self._pipeline.state / name
 
         # Not as a stream's own sink: those that are written in Python can only append. Exactly once it is here too.
         def write(batch: "DataFrame", number: int) -> None:
-            batch.write.format("odradek").options(**options).mode("append").save()
+            write_once(batch, options, SinkBatch(sink, query_of(checkpoint), number))
 
         return self._run(records.writeStream.foreachBatch(write).outputMode(mode), name)
 

@@ -3,7 +3,6 @@
 Spark repeats a batch unless it knows it to be done; one that counts already is passed over.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import odradek
 from odradek.cli.errors import UserError
 from odradek.jobs.data_file import DataFileWriter, data_file_name
 from odradek.jobs.ingest_task import REPORT_SCHEMA, TaskReport, check_version
+from odradek.jobs.pipeline.checkpoint import query_of
 from odradek.jobs.state import JobState
 from odradek.jobs.tables.table import NO_BATCH, DataFile, TableFormat, open_table
 
@@ -56,7 +56,7 @@ class TableSink:
 
     def _check_identity(self) -> None:
         """Batches are numbered by the checkpoint: with another one, new rows would be taken for old ones."""
-        query = json.loads((self._checkpoint / "metadata").read_text())["id"]
+        query = query_of(self._checkpoint)
         self._directory.mkdir(parents=True, exist_ok=True)
         self._state.directory.mkdir(parents=True, exist_ok=True)
         if not self._state.exists:

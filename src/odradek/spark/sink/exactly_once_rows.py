@@ -23,7 +23,8 @@ from odradek.spark.sink.decision_log import DecisionLog
 from odradek.spark.topics import open_cluster
 from odradek.spark.writer import TopicRows
 
-# Where Spark tells tasks, and nobody else, what they belong to.
+# Where Spark tells tasks, and nobody else, what they belong to. Not in `foreachBatch` on Connect, where a batch is
+# written by a request of its own: there options tell it.
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 _QUERY_PROPERTY: Final = "sql.streaming.queryId"
 # To whom a sink belongs that batch jobs write to, one after the other.
@@ -71,9 +72,7 @@ class ExactlyOnceRows:
         """In a task."""
         begun, context = self._begun, TaskContext.get()
         assert begun is not None and context is not None
-        number = context.getLocalProperty(_BATCH_PROPERTY)
-        batch = begun.generation.after + 1 if number is None else int(number)
-        query = context.getLocalProperty(_QUERY_PROPERTY) or _BATCH_JOBS
+        query, batch = self._whose(context, begun.generation)
         first = next((one for one in batches if one.num_rows), None)
         steps = write_batch(begun.generation, batch, query, context.taskAttemptId(), has_rows=first is not None)
         with open_cluster(self._options.client, is_known=True) as cluster:
@@ -86,6 +85,14 @@ class ExactlyOnceRows:
         for _ in batches:
             pass
         return TaskDone(begun, batch, report)
+
+    def _whose(self, context: TaskContext, generation: Generation) -> tuple[str, int]:
+        """The query, and its batch."""
+        if self._options.query is not None and self._options.batch is not None:
+            return self._options.query, self._options.batch
+        number = context.getLocalProperty(_BATCH_PROPERTY)
+        batch = generation.after + 1 if number is None else int(number)
+        return context.getLocalProperty(_QUERY_PROPERTY) or _BATCH_JOBS, batch
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         done = _done(messages)
