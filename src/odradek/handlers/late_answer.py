@@ -12,8 +12,8 @@ from typing import Any
 
 class LateAnswer:
     lets_next_pass = False
-    """Whether what was asked is done, and only its answer is late: then the client's next request, if it is of the same
-    kind, need not wait for it."""
+    """Whether what was asked is done, or in line, and only its answer is late: then the client's next request, if it is
+    of the same kind, need not wait for it."""
 
     def __init__(self) -> None:
         self._told: Callable[[Any], None] | None = None

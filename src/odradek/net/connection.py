@@ -2,8 +2,8 @@
 
 Kafka's rule holds: the next request of a connection is taken up only when the one before it was answered. There is one
 exception: what a producer sends is appended while its earlier requests still wait for replicas, so that these get much
-at once. What else the client sends meanwhile waits here; past a bound the socket is no longer read, so a fast sender
-pays with its own time.
+at once, and so is what a consumer commits. What else a client sends meanwhile waits here; past a bound the socket is no
+longer read, so a fast sender pays with its own time.
 Many requests at once are handled a few at a time, so that other connections have their turn between them.
 """
 
@@ -35,9 +35,8 @@ logger = logging.getLogger(__name__)
 WAITING_FRAMES_MAX: Final = 16
 # And how many bytes of them, the begin of an unfinished one included.
 WAITING_BYTES_MAX: Final = 1 << 20
-# Requests of a producer that were done and wait for their answers.
+# Requests that were done and wait for their answers.
 OWED_MAX: Final = 16
-_PRODUCE: Final = b"\0\0"
 HANDLED_IN_A_ROW_MAX: Final = 16
 # A client that has hung up may have sent requests that want no answer: they are handled, within this time.
 LAST_REQUESTS_SECONDS_MAX: Final = 10.0
@@ -145,6 +144,8 @@ class ClientConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._late: LateAnswer | None = None
         self._owed: Final[deque[_Owed]] = deque()
+        # The number of the API that all of them ask for.
+        self._owed_to: bytes | bytearray = b""
         self._payment_is_due = False
         self._is_in = False
         self._handling = False
@@ -274,8 +275,8 @@ class ClientConnection(asyncio.Protocol):
         return self._handling or self._write_blocked or bool(self._waiting) or not self._is_in
 
     def _must_wait(self, frame: bytearray) -> bool:
-        """While answers are owed: for them, unless it is a producer's next request too."""
-        return len(self._owed) >= OWED_MAX or not frame.startswith(_PRODUCE)
+        """While answers are owed: for them, unless it asks for the same."""
+        return len(self._owed) >= OWED_MAX or not frame.startswith(self._owed_to)
 
     @property
     def _is_full(self) -> bool:
@@ -387,6 +388,7 @@ class ClientConnection(asyncio.Protocol):
         times = None if started is None else (arrived, started, self._monotonic())
         if isinstance(answer, LateAnswer) and answer.lets_next_pass:
             owed = _Owed(context, self._correlation_id, answer, _NOT_YET, times)
+            self._owed_to = frame[:2]
             self._owed.append(owed)
             answer.then(partial(self._pay, owed), self._break_off)
         elif isinstance(answer, LateAnswer):

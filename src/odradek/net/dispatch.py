@@ -56,7 +56,9 @@ class ApiDispatcher:
             handler = self._handlers[api_key] = self._load(api_key)
         handle, read_request = handler
         if read_request is not None:
-            return handle(read_request(frame, body, context.version), context, self._port)
+            read = read_request(frame, body, context.version)
+            if read is not None:
+                return handle(read, context, self._port)
         # kio reads only what nobody can change under it.
         data = bytes(frame)
         if len(data) > READ_ON_LOOP_BYTES_MAX:
@@ -76,7 +78,7 @@ class ApiDispatcher:
             from odradek.net.logged_requests import logged
 
             handle = logged(handle, REQUEST_LOG)
-        # A hot request is read by its handler's own reader.
+        # A hot request is read by its handler's own reader, which may leave what is unusual to the declaration.
         return handle, getattr(module, "read_request", None)
 
     async def _read_and_handle(

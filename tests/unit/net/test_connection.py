@@ -44,7 +44,7 @@ class Replicated(LateAnswer):
 
 
 class Scripted:
-    """Answers by api key: 0 as a producer's, or at once if its body says so; 1 at once, 2 when released, 3 fails,
+    """Answers by api key: 0 and 8 as a producer's, or at once if its body says so; 1 at once, 2 when released, 3 fails,
     4 fails later, 5 hangs up, 6 says nothing."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Scripted:
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
         self.seen.append(struct.unpack_from(">i", frame, 4)[0])
         match context.api_key:
-            case 0 if frame[body:] != b"at once":
+            case 0 | 8 if frame[body:] != b"at once":
                 self.replicated.append(Replicated())
                 return self.replicated[-1]
             case 0 | 1:
@@ -192,6 +192,22 @@ class TestAProducerThatDoesNotWait:
             harness.dispatcher.replicated[0].give(b"first")
             answers = [await answer(reader) for _ in range(3)]
             assert answers == [(1, b"first"), (2, b"metadata"), (3, b"at once")]
+            writer.close()
+
+        run(scenario)
+
+    def test_what_is_asked_for_meanwhile_has_to_be_the_same(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(8, 1) + request(8, 2) + request(0, 3) + request(8, 4))
+            replicated = harness.dispatcher.replicated
+            await until(lambda: len(replicated) == 2)
+            assert await is_silent(reader)
+            assert harness.dispatcher.seen == [1, 2]
+            for number in range(4):
+                await until(lambda number=number: len(replicated) > number)  # type: ignore[misc]
+                replicated[number].give(b"%d" % number)
+            assert [await answer(reader) for _ in range(4)] == [(1, b"0"), (2, b"1"), (3, b"2"), (4, b"3")]
             writer.close()
 
         run(scenario)

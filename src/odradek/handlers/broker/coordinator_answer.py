@@ -57,6 +57,31 @@ def _is_pending(asked: Any) -> bool:
     return asked.__class__ is PendingAnswer
 
 
+class InLine(LateAnswer):
+    """Of somebody who may ask for more of the same meanwhile: it is done in the order of asking."""
+
+    lets_next_pass = True
+
+    def __init__(self, asked: PendingAnswer, respond: Callable[[Any], Message | bytes]) -> None:
+        super().__init__()
+        self._asked: Final = asked
+        self._respond: Final = respond
+
+    def begin(self) -> None:
+        self._asked.then(self._answered)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._asked.abandon()
+
+    def _answered(self, answer: Any) -> None:
+        """As that of `_Awaited`."""
+        try:
+            self.give(self._respond(answer))
+        except Exception as error:  # noqa: BLE001 - the connection is told
+            self.break_off(error)
+
+
 class _Awaited(LateAnswer):
     def __init__(self, asked: list[Any], respond: Callable[[list[Any]], Message]) -> None:
         super().__init__()

@@ -17,18 +17,23 @@ from odradek.base.group_commands import (
     TopicErrors,
     TopicOffsets,
 )
-from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, answer_with, milliseconds
+from odradek.handlers.broker.coordinator_answer import NOT_THROTTLED, InLine, milliseconds
 from odradek.handlers.broker.topic_errors import merged
 from odradek.handlers.context import BrokerPort, RequestContext
 from odradek.handlers.late_answer import LateAnswer
 from odradek.metadata.image import TopicImage
-from odradek.protocol.offset_commit_codec import FIRST_BY_TOPIC_ID, all_committed
+from odradek.protocol.offset_commit_codec import FIRST_BY_TOPIC_ID, AskedCommit, all_committed, read_plain
 from odradek.protocol.schemas import Message
+from odradek.waiting.pending_answer import PendingAnswer
 
 _RETENTION: Final = timedelta(milliseconds=DEFAULT_RETENTION)
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | bytes | LateAnswer:
+read_request: Final = read_plain
+"""What is usual; the rest comes by its declaration."""
+
+
+def handle(request: Message | AskedCommit, context: RequestContext, broker: BrokerPort) -> Message | bytes | LateAnswer:
     topics: list[TopicOffsets] = []
     refused: list[TopicErrors] = []
     for asked in request.topics:
@@ -52,7 +57,8 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     def respond(answer: CommitAnswer) -> Message | bytes:
         return _response(merged(refused, answer.topics) if refused else answer.topics, context)
 
-    return answer_with(broker.groups.ask(command.group_id, command), respond)
+    asked = broker.groups.ask(command.group_id, command)
+    return InLine(asked, respond) if asked.__class__ is PendingAnswer else respond(asked)
 
 
 def _topic(asked: Message, version: int, broker: BrokerPort) -> TopicImage | None:

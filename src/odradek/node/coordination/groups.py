@@ -5,7 +5,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.group_commands import Answer, DescribedConsumerGroup, DescribedGroup, ListedGroup
+from odradek.base.group_commands import Answer, CommitOffsets, DescribedConsumerGroup, DescribedGroup, ListedGroup
 from odradek.base.java_hash import partition_of
 from odradek.base.ports import Clock, Executor
 from odradek.config.node_config import NodeConfig
@@ -70,6 +70,10 @@ class GroupKind:
 
     def refuse(self, command: Command, error: ErrorCode) -> Answer:
         return refuse(command, error)
+
+    def is_independent(self, command: Command) -> bool:
+        """Whether an offset may be committed is a matter of the group, and committing it does not change that."""
+        return command.__class__ is CommitOffsets
 
     def encode(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
         return encode_key(record), encode_value(record)

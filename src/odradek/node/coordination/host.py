@@ -1,9 +1,9 @@
 """One coordinator at work: a machine, the partition it writes to while this broker leads it, and who waits for answers.
 
 It lives for one leader epoch. It loads the partition's log into a new machine, then takes one step after the other: a
-step's records are appended and replayed before the next step is taken, and its answers are given when what was appended
-is committed. Nothing here waits but for the disk, and no step has a task of its own. What the machine decides is none
-of its business.
+step's records are appended and replayed before the next step is taken, unless they do not depend on each other, and
+its answers are given when what was appended is committed. Nothing here waits but for the disk, and no step has a task
+of its own. What the machine decides is none of its business.
 """
 
 import asyncio
@@ -12,20 +12,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple
+from typing import Any, Final, Generic
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, Executor
 from odradek.base.record_form import UnreadableRecord
-from odradek.log.producer_state import Origin
 from odradek.node.coordination.alarm import Alarm
+from odradek.node.coordination.appending import Appender, Write
+from odradek.node.coordination.gathering import Together
 from odradek.node.coordination.loading import replay_log
 from odradek.node.coordination.machine import A, C, CoordinatorKind, Machine, R, Step, Token, UnservedRecord
 from odradek.node.coordination.parked import ParkedSteps
 from odradek.node.coordination.steady_clock import SteadyClock
 from odradek.node.coordination.writing import BatchWriter
 from odradek.partition.partition import Partition
-from odradek.records.batch import NO_PRODUCER_ID, CorruptBatch, parse_batches
+from odradek.records.batch import NO_PRODUCER_ID, CorruptBatch
 from odradek.records.control import EndTransactionMarker, build_end_transaction
 from odradek.records.record import InvalidRecords
 from odradek.waiting.pending_answer import PendingAnswer
@@ -56,15 +57,6 @@ _REFUSAL: Final = {
 }
 
 
-class _Write(NamedTuple):
-    """What has to be in the log before the next step is taken."""
-
-    batches: list[tuple[bytearray, Callable[[int], None]]]
-    """Each with whom to tell the offset of its first record."""
-    then: Callable[[ErrorCode], None]
-    transaction_version: int = 0
-
-
 class PartitionHost(Generic[C, A, R]):
     def __init__(
         self,
@@ -89,9 +81,11 @@ class PartitionHost(Generic[C, A, R]):
         self._writer: Final = BatchWriter(kind.encode, kind.settings.compression)
         self._parked: Final = ParkedSteps(partition, kind.settings.write_timeout_ms / 1000)
         self._state = State.LOADING
-        self._end_offset = partition.log.log_end_offset
+        self._appender: Final = Appender(partition, clock=clock, disk_failed=disk_failed)
         # What is to be done next, given the time; each ends with something to write, or with nothing.
-        self._due: Final[deque[Callable[[int], _Write | None]]] = deque()
+        self._due: Final[deque[Callable[[int], Write | None]]] = deque()
+        # The last of them, while more may join it.
+        self._gathering: deque[tuple[C, Token]] | None = None
         self._is_stepping = False
         self._asked: Final[dict[Token, PendingAnswer]] = {}
         self._next_token = 0
@@ -124,6 +118,9 @@ class PartitionHost(Generic[C, A, R]):
         pending = PendingAnswer(command)
         token = self._next_token = self._next_token + 1
         self._asked[token] = pending
+        if self._kind.is_independent(command):
+            self._gather(command, token)
+            return pending
         self._take(lambda now_ms: self._prepare(self._machine.handle(command, token, now_ms)))
         answer: A | None = pending.answer
         return pending if answer is None else answer
@@ -148,11 +145,11 @@ class PartitionHost(Generic[C, A, R]):
             if not done.done():
                 done.set_result(code)
 
-        def write(_: int) -> _Write:
+        def write(_: int) -> Write:
             data = build_end_transaction(
                 marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=self._clock.wall_ms()
             )
-            return _Write([(bytearray(data), replay)], partial(self._when_committed, tell), transaction_version)
+            return Write([(bytearray(data), replay)], partial(self._when_committed, tell), transaction_version)
 
         self._ending[done] = None
         self._take(write)
@@ -167,7 +164,7 @@ class PartitionHost(Generic[C, A, R]):
 
     def begin(self) -> None:
         self._machine.advance(self.partition.high_watermark)
-        if self.partition.log.log_start_offset == self._end_offset:
+        if self.partition.log.log_start_offset == self._appender.end_offset:
             self._activate_when_committed()
         else:
             self._task = asyncio.ensure_future(self._load())
@@ -198,7 +195,7 @@ class PartitionHost(Generic[C, A, R]):
         try:
             count = await replay_log(
                 log,
-                self._end_offset,
+                self._appender.end_offset,
                 self._machine,
                 decode=self._kind.decode,
                 now_ms=self._time.now_ms,
@@ -239,7 +236,7 @@ class PartitionHost(Generic[C, A, R]):
             if self._state is State.LOADING and code in (ErrorCode.none, ErrorCode.not_enough_replicas_after_append):
                 self._activate()
 
-        self.partition.when_committed(self._end_offset, self.leader_epoch, activate)
+        self.partition.when_committed(self._appender.end_offset, self.leader_epoch, activate)
 
     def _activate(self) -> None:
         self._machine.advance(self.partition.high_watermark)
@@ -257,9 +254,21 @@ class PartitionHost(Generic[C, A, R]):
 
     # ---- steps
 
-    def _take(self, due: Callable[[int], _Write | None]) -> None:
+    def _take(self, due: Callable[[int], Write | None]) -> None:
+        self._gathering = None
         self._due.append(due)
-        if not self._is_stepping and self._state is State.ACTIVE:
+        self._go_on()
+
+    def _gather(self, command: C, token: Token) -> None:
+        """It is written in one batch with what else comes in this turn of the loop, or while the disk is slow."""
+        if self._gathering is None:
+            self._gathering = deque()
+            self._due.append(partial(self._handle_together, self._gathering))
+            asyncio.get_running_loop().call_soon(self._go_on)
+        self._gathering.append((command, token))
+
+    def _go_on(self) -> None:
+        if self._due and not self._is_stepping and self._state is State.ACTIVE:
             self._work_off()
 
     def _work_off(self) -> None:
@@ -278,7 +287,24 @@ class PartitionHost(Generic[C, A, R]):
             self._out_of_step(self.partition)
         self._is_stepping = False
 
-    def _prepare(self, step: Step[A, R] | None) -> _Write | None:
+    def _handle_together(self, asked: deque[tuple[C, Token]], now_ms: int) -> Write | None:
+        """None of them is decided differently for what those before it write."""
+        self._gathering = None
+        together = Together[A, R](self._writer, self.partition.log.config.max_message_bytes, self._clock.wall_ms())
+        while asked:
+            step = self._machine.handle(*asked.popleft(), now_ms)
+            if not together.takes(step):
+                self._due.appendleft(partial(self._handle_together, asked))
+                self._due.appendleft(lambda _, step=step: self._prepare(step))  # type: ignore[misc]
+                break
+        for step in together.silent:
+            self._settle(step, ErrorCode.none)
+        if not together.steps:
+            return None
+        replay = partial(self._replay_all, together.records, NO_PRODUCER_ID)
+        return Write([(together.batch(), replay)], partial(self._settle_all, together.steps))
+
+    def _prepare(self, step: Step[A, R] | None) -> Write | None:
         if step is None:
             return None
         if not step.records:
@@ -295,38 +321,23 @@ class PartitionHost(Generic[C, A, R]):
         except KafkaError as error:
             self._settle(step, error.code)
             return None
-        return _Write(
+        return Write(
             [(data, partial(self._replay, step, records)) for data, records in batches], partial(self._settle, step)
         )
 
-    def _append(self, write: _Write) -> bool:
+    def _append(self, write: Write) -> bool:
         """False: it goes on in a thread."""
-        partition = self.partition
-        try:
-            self._check_may_append()
-            if not partition.may_append_now:
-                self._task = asyncio.ensure_future(self._append_in_turn(write))
-                return False
-            for data, appended_at in write.batches:
-                appended = partition.append(
-                    memoryview(data),
-                    parse_batches(data),
-                    self._clock.wall_ms(),
-                    Origin.COORDINATOR,
-                    write.transaction_version,
-                )
-                self._appended(appended.first_offset, appended.last_offset, appended_at)
-        except (KafkaError, OSError) as error:
-            write.then(self._code_of(error))
-        else:
-            partition.sync_what_needs_it()
-            write.then(ErrorCode.none)
+        code = self._appender.append(write)
+        if code is None:
+            self._task = asyncio.ensure_future(self._append_in_turn(write))
+            return False
+        write.then(code)
         return True
 
-    async def _append_in_turn(self, write: _Write) -> None:
+    async def _append_in_turn(self, write: Write) -> None:
         """The disk is slow: nothing is asked of the machine before this is written."""
         try:
-            code = await self._append_all_in_turn(write)
+            code = await self._appender.append_in_turn(write, lambda: self._state is State.ACTIVE)
             if self._state is State.ACTIVE:
                 write.then(code)
         except Exception:
@@ -335,46 +346,14 @@ class PartitionHost(Generic[C, A, R]):
         if self._state is State.ACTIVE:
             self._work_off()
 
-    async def _append_all_in_turn(self, write: _Write) -> ErrorCode:
-        try:
-            for data, appended_at in write.batches:
-                appended = await self.partition.append_in_turn(
-                    memoryview(data), parse_batches(data), Origin.COORDINATOR, write.transaction_version
-                )
-                if self._state is not State.ACTIVE:
-                    return ErrorCode.not_coordinator
-                self._appended(appended.first_offset, appended.last_offset, appended_at)
-            self.partition.sync_what_needs_it()
-        except (KafkaError, OSError) as error:
-            return self._code_of(error)
-        return ErrorCode.none
-
-    def _check_may_append(self) -> None:
-        self.partition.check_leader()
-        if self.partition.leader_epoch != self.leader_epoch:
-            raise KafkaError(ErrorCode.not_leader_or_follower)
-        replication = self.partition.replication
-        if replication is not None and replication.under_min_isr:
-            raise KafkaError(ErrorCode.not_enough_replicas)
-
-    def _appended(self, first_offset: int, last_offset: int, appended_at: Callable[[int], None]) -> None:
-        if first_offset != self._end_offset:
-            raise OutOfStep(f"appended at {first_offset}, where the end was thought to be at {self._end_offset}")
-        self._end_offset = last_offset + 1
-        appended_at(first_offset)
-
     def _replay(self, step: Step[A, R], records: Sequence[R], first_offset: int) -> None:
         if step.replays:
-            now_ms = self._time.now_ms()
-            producer_id = NO_PRODUCER_ID if step.producer is None else step.producer.id
-            for offset, record in enumerate(records, first_offset):
-                self._machine.replay(record, offset, now_ms, producer_id)
+            self._replay_all(records, NO_PRODUCER_ID if step.producer is None else step.producer.id, first_offset)
 
-    def _code_of(self, error: KafkaError | OSError) -> ErrorCode:
-        if isinstance(error, KafkaError):
-            return error.code
-        self._disk_failed(self.partition.log_dir, error)
-        return ErrorCode.kafka_storage_error
+    def _replay_all(self, records: Sequence[R], producer_id: int, first_offset: int) -> None:
+        now_ms = self._time.now_ms()
+        for offset, record in enumerate(records, first_offset):
+            self._machine.replay(record, offset, now_ms, producer_id)
 
     # ---- answers
 
@@ -385,11 +364,23 @@ class PartitionHost(Generic[C, A, R]):
             return
         self._when_committed(partial(self._finish, step), code)
 
+    def _settle_all(self, steps: Sequence[Step[A, R]], code: ErrorCode) -> None:
+        """They were written together, and are committed together."""
+        for step in steps:
+            for token, answer in step.answers:
+                self._give(token, answer)
+
+        def finish(code: ErrorCode) -> None:
+            for step in steps:
+                self._finish(step, code)
+
+        self._when_committed(finish, code)
+
     def _when_committed(self, told: Callable[[ErrorCode], None], code: ErrorCode) -> None:
-        if code is not ErrorCode.none or self.partition.high_watermark >= self._end_offset:
+        if code is not ErrorCode.none or self.partition.high_watermark >= self._appender.end_offset:
             told(code)
         else:
-            self._parked.add(self._end_offset, self.leader_epoch, told)
+            self._parked.add(self._appender.end_offset, self.leader_epoch, told)
 
     def _finish(self, step: Step[A, R], code: ErrorCode) -> None:
         for token, answer in step.answers_when_committed:
@@ -408,16 +399,12 @@ class PartitionHost(Generic[C, A, R]):
     # ---- time
 
     def _wake(self) -> None:
+        self._gathering = None
         self._due.append(partial(self._pass_deadline, DEADLINES_IN_A_ROW))
-        if not self._is_stepping:
-            self._work_off()
+        self._go_on()
 
-    def _pass_deadline(self, in_a_row: int, now_ms: int) -> _Write | None:
+    def _pass_deadline(self, in_a_row: int, now_ms: int) -> Write | None:
         step = self._machine.pass_deadline(now_ms)
         if step is not None and in_a_row > 1:
             self._due.appendleft(partial(self._pass_deadline, in_a_row - 1))
         return self._prepare(step)
-
-
-class OutOfStep(Exception):
-    """Somebody else has written to the partition."""

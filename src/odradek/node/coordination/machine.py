@@ -103,6 +103,10 @@ class CoordinatorKind(Protocol[C_contra, A_co, R]):
     def refuse(self, command: C_contra, error: ErrorCode) -> A_co:
         """What a command is answered where no machine takes it, or its records could not be written."""
 
+    def is_independent(self, command: C_contra) -> bool:
+        """Whether it is decided the same whatever others of its kind have written just before it: then they may be
+        written together."""
+
     def encode(self, record: R) -> tuple[bytes, bytes | None]:
         """Raises UnwritableRecord."""
 

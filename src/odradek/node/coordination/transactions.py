@@ -102,6 +102,10 @@ class TransactionKind:
     def refuse(self, command: Command, error: ErrorCode) -> Answer:
         return refuse(command, error)
 
+    def is_independent(self, command: Command) -> bool:
+        """What comes next in a transaction depends on what came before."""
+        return False
+
     def encode(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
         return encode_key(record), encode_value(record)
 

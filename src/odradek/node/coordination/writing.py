@@ -24,18 +24,23 @@ class BatchWriter:
     ) -> list[tuple[bytearray, Sequence[Any]]]:
         """Each with the records that it holds. Raises KafkaError if they have to be in one and do not fit, or if one of
         them cannot be written at all."""
-        try:
-            encoded = [Record(*self._encode(record), now_ms) for record in records]
-        except UnwritableRecord as error:
-            raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
+        encoded = self.encode(records, now_ms)
         if is_atomic or producer is not None:
-            return [(self._build(encoded, producer, max_bytes), records)]
+            return [(self.build(encoded, producer, max_bytes), records)]
         return [
-            (self._build(encoded[start:end], producer, max_bytes), records[start:end])
+            (self.build(encoded[start:end], producer, max_bytes), records[start:end])
             for start, end in _runs(encoded, max_bytes)
         ]
 
-    def _build(self, records: Sequence[Record], producer: Producer | None, max_bytes: int) -> bytearray:
+    def encode(self, records: Sequence[Any], now_ms: int) -> list[Record]:
+        """Raises KafkaError."""
+        try:
+            return [Record(*self._encode(record), now_ms) for record in records]
+        except UnwritableRecord as error:
+            raise KafkaError(ErrorCode.unknown_server_error, str(error)) from error
+
+    def build(self, records: Sequence[Record], producer: Producer | None, max_bytes: int) -> bytearray:
+        """Raises KafkaError."""
         data = build_batch(
             records,
             compression=self._compression,
@@ -53,11 +58,16 @@ class BatchWriter:
         return bytearray(data)
 
 
+def size_max(record: Record) -> int:
+    """What it takes in a batch at most, uncompressed."""
+    return _RECORD_OVERHEAD_MAX + len(record.key or b"") + len(record.value or b"")
+
+
 def _runs(records: Sequence[Record], max_bytes: int) -> Iterator[tuple[int, int]]:
     """Where batches begin and end that surely fit."""
     start, size = 0, HEADER_SIZE
     for index, record in enumerate(records):
-        needed = _RECORD_OVERHEAD_MAX + len(record.key or b"") + len(record.value or b"")
+        needed = size_max(record)
         if index > start and size + needed > max_bytes:
             yield start, index
             start, size = index, HEADER_SIZE

@@ -144,8 +144,8 @@ def _returns(records: Sequence[CommittedRecord], unclean_ends: Sequence[UncleanE
         if isinstance(one.record, RegisterBrokerRecord):
             registrations[one.record.broker_id].append(one)
     ends: dict[int, list[MetadataEnd]] = defaultdict(list)
-    for end in unclean_ends:
-        ends[end.broker_id].append(end.metadata)
+    for unclean in unclean_ends:
+        ends[unclean.broker_id].append(unclean.metadata)
     found: set[int] = set()
     for broker_id, of_broker in ends.items():
         for end, following in zip_longest(of_broker, of_broker[1:]):

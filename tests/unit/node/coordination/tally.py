@@ -33,6 +33,13 @@ class Count(NamedTuple):
     waits_for_written: bool = False
 
 
+class Put(NamedTuple):
+    """Whatever was counted before."""
+
+    name: str
+    count: int
+
+
 class Ask(NamedTuple):
     name: str
     committed: bool = True
@@ -48,7 +55,7 @@ class Break(NamedTuple):
     """A fault of the machine."""
 
 
-Command = Count | Ask | Clear | Break
+Command = Count | Put | Ask | Clear | Break
 
 
 class Answer(NamedTuple):
@@ -90,6 +97,10 @@ class Tally:
                 if waits:
                     self.waiting.append(token)
                     return Step([(name, count)], on_written=name)
+                return Step([(name, count)], answers_when_committed=[(token, Answer(ErrorCode.none, count))])
+            case Put(name, count):
+                if count < 0:
+                    return Step(answers=[(token, Answer(ErrorCode.invalid_request))])
                 return Step([(name, count)], answers_when_committed=[(token, Answer(ErrorCode.none, count))])
             case Ask(name, committed):
                 answer = (token, Answer(ErrorCode.none, self.counts.get(name, 0)))
@@ -145,6 +156,9 @@ class TallyKind:
 
     def refuse(self, command: Command, error: ErrorCode) -> Answer:
         return Answer(error)
+
+    def is_independent(self, command: Command) -> bool:
+        return isinstance(command, Put)
 
     def encode(self, record: tuple[str, int]) -> tuple[bytes, bytes | None]:
         if record[0] == "unwritable":
