@@ -86,6 +86,8 @@ class Cleaner:
         self.max_dirty_ratio = 0.0
         # Logs that are being cleaned: several callers of `clean_dirtiest` each take another one.
         self._in_work: set[TopicPartition] = set()
+        # Where those of them end that were cut meanwhile.
+        self._cut_in_work: dict[TopicPartition, int] = {}
 
     # ---- checkpoints
 
@@ -100,6 +102,8 @@ class Cleaner:
 
     async def truncated(self, log_dir: str, partition: TopicPartition, offset: int) -> None:
         """A log was cut: what it gets from `offset` on is dirty again."""
+        if partition in self._in_work:
+            self._cut_in_work[partition] = min(offset, self._cut_in_work.get(partition, offset))
         if (self.clean_offset(log_dir, partition) or 0) > offset:
             await self._checkpoint(log_dir, partition, offset)
 
@@ -152,6 +156,7 @@ class Cleaner:
                 cleaned = None
             finally:
                 self._in_work.discard(name)
+                self._cut_in_work.pop(name, None)
             if cleaned is not None:
                 return cleaned
         return None
@@ -213,7 +218,8 @@ class Cleaner:
         except KafkaError as error:
             self._give_up(name, error)
             return None
-        await self._checkpoint(partition.log_dir, name, cleaning.end_offset)
+        end_offset = min(cleaning.end_offset, self._cut_in_work.get(name, cleaning.end_offset))
+        await self._checkpoint(partition.log_dir, name, end_offset)
         return Cleaned(name, chosen.first_dirty_offset, cleaning.end_offset, cleaning.stats)
 
     def _prepare(

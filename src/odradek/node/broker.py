@@ -109,6 +109,7 @@ class Broker:
             clock=clock,
             disk_failed=self.fail_log_dir,
             leader_lost=lambda leader: self._vanished.connection_lost(leader.broker_id, leader.host, leader.port),
+            was_cut=self._was_cut,
             coordination=self._coordination,
         )
         self._vanished: Final = VanishedLeaders(
@@ -123,6 +124,7 @@ class Broker:
         self._paces: Final[dict[str, AppendPace]] = {}
         self._config_listeners: Final[list[Callable[[NodeConfig], None]]] = []
         self._gone_listeners: Final[list[Callable[[str, TopicPartition], Awaitable[None]]]] = []
+        self._cut_listeners: Final[list[Callable[[str, TopicPartition, int], Awaitable[None]]]] = []
         self._failure_listeners: Final[list[Callable[[str], None]]] = []
 
     # what handlers see
@@ -202,6 +204,10 @@ class Broker:
     def on_partition_gone(self, listener: Callable[[str, TopicPartition], Awaitable[None]]) -> None:
         """Hears log dir and name of every partition that was deleted here."""
         self._gone_listeners.append(listener)
+
+    def on_partition_cut(self, listener: Callable[[str, TopicPartition, int], Awaitable[None]]) -> None:
+        """Hears log dir, name and new end of every log that a leader has made this broker cut."""
+        self._cut_listeners.append(listener)
 
     def on_log_dir_failed(self, listener: Callable[[str], None]) -> None:
         self._failure_listeners.append(listener)
@@ -367,6 +373,13 @@ class Broker:
             partition.withdraw(reason)
             self.traffic.retire(name.topic, partition.traffic)
             await self._delete(partition)
+
+    async def _was_cut(self, partition: Partition, offset: int) -> None:
+        try:
+            for told in self._cut_listeners:
+                await told(partition.log_dir, partition.name, offset)
+        except OSError as error:
+            self.fail_log_dir(partition.log_dir, error)
 
     async def _delete(self, partition: Partition) -> None:
         try:

@@ -8,7 +8,7 @@ of the time.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -64,8 +64,10 @@ class ReplicaFetcher:
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
         leader_lost: Callable[[LeaderEndpoint], None],
+        was_cut: Callable[[Partition, int], Awaitable[None]],
     ) -> None:
-        """`leader_lost` hears of a connection that was ready, and that the leader ended."""
+        """`leader_lost` hears of a connection that was ready, and that the leader ended; `was_cut` of a log that ends
+        at an offset now, before anything is appended there again."""
         self.leader: Final = leader
         self._config: Final = config
         self._broker_epoch: Final = broker_epoch
@@ -73,6 +75,7 @@ class ReplicaFetcher:
         self._clock: Final = clock
         self._disk_failed: Final = disk_failed
         self._leader_lost: Final = leader_lost
+        self._was_cut: Final = was_cut
         self._partitions: Final[dict[PartitionId, Partition]] = {}
         self._positions: Final[dict[PartitionId, FetchPosition]] = {}
         """What is to be asked for, as of the last look."""
@@ -390,7 +393,8 @@ class ReplicaFetcher:
             logger.warning(
                 "%s is cut at %d, below its high watermark: an unclean election", partition.name, action.offset
             )
-        await partition.cut(epoch, action.offset, fully=isinstance(action, TruncateFullyTo))
+        if await partition.cut(epoch, action.offset, fully=isinstance(action, TruncateFullyTo)):
+            await self._was_cut(partition, action.offset)
 
     async def _ask_offsets(self, partition: Partition, following: FollowerState) -> None:
         epoch = following.leader_epoch

@@ -1,7 +1,7 @@
 """Which partitions follow whom: a fetcher per leader, made when the first partition needs it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from odradek.base.ports import Clock
@@ -23,6 +23,7 @@ class ReplicaFetchers:
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
         leader_lost: Callable[[LeaderEndpoint], None],
+        was_cut: Callable[[Partition, int], Awaitable[None]],
     ) -> None:
         self._config: Final = config
         self._image: Final = image
@@ -31,6 +32,7 @@ class ReplicaFetchers:
         self._clock: Final = clock
         self._disk_failed: Final = disk_failed
         self._leader_lost: Final = leader_lost
+        self._was_cut: Final = was_cut
         self._fetchers: Final[dict[int, ReplicaFetcher]] = {}
         self._leaders: Final[dict[Partition, int]] = {}
         self._waiting: Final[dict[Partition, int]] = {}
@@ -92,6 +94,7 @@ class ReplicaFetchers:
                 clock=self._clock,
                 disk_failed=self._disk_failed,
                 leader_lost=self._leader_lost,
+                was_cut=self._was_cut,
             )
         return fetcher
 

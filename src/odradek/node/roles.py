@@ -1,6 +1,6 @@
 """What each partition is on this broker, leader or follower, as the image says: the hosts of `replication/`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from odradek.base.ports import Clock, ControllerPort
@@ -30,6 +30,7 @@ class Roles:
         clock: Clock,
         disk_failed: Callable[[str, OSError], None],
         leader_lost: Callable[[LeaderEndpoint], None],
+        was_cut: Callable[[Partition, int], Awaitable[None]],
         coordination: Coordination,
     ) -> None:
         self._config: Final = config
@@ -46,6 +47,7 @@ class Roles:
             clock=clock,
             disk_failed=disk_failed,
             leader_lost=leader_lost,
+            was_cut=was_cut,
         )
 
     @property

@@ -271,3 +271,16 @@ def test_truncation_and_deletion_are_remembered(bench: Bench) -> None:
     assert bench.checkpoint() == {}
     bench.cleaner.log_dir_failed(directory)
     assert bench.clean() is None
+
+
+def test_a_log_that_is_cut_while_it_is_cleaned_is_clean_up_to_there(bench: Bench) -> None:
+    partition = bench.add(NAME, 5)
+
+    class Cut(FakePartition):
+        async def exclusively(self, work: Callable[[], T]) -> T:
+            done = work()
+            await bench.cleaner.truncated(self.log_dir, NAME, 3)
+            return done
+
+    assert bench.clean([Cut(partition.box, partition.log_dir)]) is not None
+    assert bench.checkpoint() == {NAME: 3}

@@ -81,6 +81,7 @@ class Stage:
         self.directory = directory
         self.threads = HeldThreads()
         self.leader = Leader()
+        self.cuts: list[tuple[TopicPartition, int]] = []
         # Each connection is another, though they behave the same.
         monkeypatch.setattr(replica_fetcher, "Peer", lambda *_, **__: _Link(self.leader))
         self.fetcher = ReplicaFetcher(
@@ -91,7 +92,11 @@ class Stage:
             clock=SystemClock(),
             disk_failed=lambda *_: None,
             leader_lost=lambda _: None,
+            was_cut=self._was_cut,
         )
+
+    async def _was_cut(self, partition: Partition, offset: int) -> None:
+        self.cuts.append((partition.name, offset))
 
     def partition(self, index: int, **config: str) -> Partition:
         """A follower with one record that came from a former leader."""
@@ -174,6 +179,45 @@ def test_an_answer_of_a_connection_that_was_given_up_does_not_begin_its_session_
         stage.fetcher.add(stage.partition(1))
         request, _ = await stage.asked()
         assert (request.session_id, request.session_epoch) == (0, 0)
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_was_cut_is_told_of_before_it_grows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch)
+        partition = stage.partition(0)
+        stage.fetcher.add(partition)
+        _, answer = await stage.asked()
+        data = MESSAGES.new(
+            "PartitionData",
+            partition_index=0,
+            error_code=ErrorCode.none,
+            high_watermark=0,
+            last_stable_offset=0,
+            log_start_offset=0,
+            diverging_epoch=MESSAGES.new("EpochEndOffset", epoch=0, end_offset=0),
+            current_leader=MESSAGES.new("LeaderIdAndEpoch"),
+            snapshot_id=MESSAGES.new("SnapshotId"),
+            aborted_transactions=(),
+            preferred_read_replica=-1,
+            records=None,
+        )
+        topic = MESSAGES.new("FetchableTopicResponse", topic_id=partition.topic_id, partitions=(data,))
+        answer.set_result(
+            MESSAGES.new(
+                "FetchResponse",
+                throttle_time=timedelta(0),
+                error_code=ErrorCode.none,
+                session_id=7,
+                responses=(topic,),
+                node_endpoints=(),
+            )
+        )
+        await stage.asked()
+        assert partition.log.log_end_offset == 0
+        assert stage.cuts == [(partition.name, 0)]
         await stage.fetcher.stop()
 
     asyncio.run(scenario())
