@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from inspect import isawaitable
+from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from typing import Any, Final, Protocol
 
 from odradek.handlers.context import CLOSE_CONNECTION, RequestContext
@@ -142,6 +142,8 @@ class ClientConnection(asyncio.Protocol):
         self._waiting_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
+        # What it is to await.
+        self._awaited: Any = None
         self._late: LateAnswer | None = None
         self._owed: Final[deque[_Owed]] = deque()
         # The number of the API that all of them ask for.
@@ -201,6 +203,9 @@ class ClientConnection(asyncio.Protocol):
         self._contexts.clear()
         if self._task is not None:
             self._task.cancel()
+            if iscoroutine(self._awaited) and getcoroutinestate(self._awaited) == CORO_CREATED:
+                # Its task had no turn yet, and will have none: Python would complain.
+                self._awaited.close()
         if self._late is not None:
             self._late.abandon()
         for owed in self._owed:
@@ -397,6 +402,7 @@ class ClientConnection(asyncio.Protocol):
             answer.then(partial(self._answer_late, context, times), self._break_off)
         elif isawaitable(answer):
             self._handling = True
+            self._awaited = answer
             self._task = asyncio.ensure_future(self._finish(answer, context, times))
         else:
             self._answer(answer, context)
@@ -459,7 +465,7 @@ class ClientConnection(asyncio.Protocol):
             logger.exception("request of api %d version %d failed", context.api_key, context.version)
             self._hang_up("an internal error")
             return
-        self._task = None
+        self._task = self._awaited = None
         self._handling = False
         self.last_active = now = self._monotonic()
         self._answer(response, context)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
 import struct
 from collections.abc import Callable, Coroutine
@@ -159,6 +160,26 @@ def test_answers_come_in_the_order_of_requests(run: Callable[[Scenario], None]) 
         writer.close()
 
     run(scenario)
+
+
+def test_who_vanishes_before_the_turn_of_his_request_leaves_nothing_unawaited(
+    run: Callable[[Scenario], None], recwarn: pytest.WarningsRecorder
+) -> None:
+    class Gone(asyncio.Transport):
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            return None
+
+    async def scenario(harness: Harness) -> None:
+        connection = ClientConnection(harness.dispatcher, harness.limits, "PLAINTEXT", REQUEST_BYTES_MAX)
+        connection.connection_made(Gone())
+        connection.data_received(request(2, 1))
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+        del connection
+        gc.collect()
+
+    run(scenario)
+    assert [str(one.message) for one in recwarn] == []
 
 
 class TestAProducerThatDoesNotWait:
