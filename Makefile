@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-console pipeline clean
+.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench-spark-writes: $(VENV)/.installed-pipeline ## Spark writing a topic by form
 
 bench-groups: $(VENV)/.installed-bench ## what a thousand groups cost three brokers, and groups whose brokers go (MINUTES=10, ARGS=--quick)
 	@$(BIN)/python -m bench.groups $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
+bench-counting: $(VENV)/.installed-bench ## what counting and hot keys cost a broker that is written to (ARGS=--quick)
+	@$(BIN)/python -m bench.counting $(ARGS)
 
 bench-console: $(VENV)/.installed-test ## the console before ten thousand topics and groups (TOPICS=10000); needs Chromium and Node.js
 	@ODRADEK_CONSOLE_TOPICS=$(or $(TOPICS),10000) $(BIN)/python -m pytest tests/console/test_large.py $(ARGS)

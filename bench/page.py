@@ -13,6 +13,7 @@ FAILOVER_SECTION = "## Without an active controller"
 BROKER_FAILOVER_SECTION = "## Without a leader"
 REPLICAS_SECTION = "## Thousands of replicas"
 MANY_GROUPS_SECTION = "## A thousand groups"
+COUNTING_SECTION = "## What counting costs"
 OWN_SECTIONS = (
     THREE_BROKERS_SECTION,
     GROUPS_SECTION,
@@ -21,6 +22,7 @@ OWN_SECTIONS = (
     BROKER_FAILOVER_SECTION,
     REPLICAS_SECTION,
     MANY_GROUPS_SECTION,
+    COUNTING_SECTION,
 )
 """Written by benchmarks of their own, and kept when the rest of the page is written anew."""
 
