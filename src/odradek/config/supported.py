@@ -215,7 +215,6 @@ _TOPIC = {
 }
 
 _FIXED_AT_START = {
-    "group.consumer.assignment.interval.ms": "set consumer.assignment.interval.ms of a group, or restart the node",
     "listener.security.protocol.map": "listeners are opened at start; change them in the file and restart the node",
     "listeners": "listeners are opened at start; change them in the file and restart the node",
 }
@@ -235,7 +234,7 @@ _RESERVED = {
 _ONE_LOOP = "a node is one process with one event loop; run more nodes to use more cores"
 _NO_PLUGINS = "plugins are Java classes, which this node cannot load"
 _WITHOUT_EFFECT = {
-    "group.coordinator.append.linger.ms": "what a coordinator decides is written at once",
+    "group.coordinator.append.linger.ms": "a coordinator writes at once; what comes together is one batch",
     "group.coordinator.background.threads": _ONE_LOOP,
     "group.coordinator.cached.buffer.max.bytes": "no buffers are kept between writes",
     "group.coordinator.threads": _ONE_LOOP,

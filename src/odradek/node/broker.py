@@ -90,7 +90,7 @@ class Broker:
             disk_failed=self.fail_log_dir,
         )
         self._coordination: Final = Coordination(
-            config,
+            lambda: self.config,
             image=lambda: self._image,
             clock=clock,
             random=random,

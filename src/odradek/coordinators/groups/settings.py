@@ -37,6 +37,9 @@ class Bounds:
     least: int
     most: int
 
+    def within(self, value: int) -> int:
+        return min(max(value, self.least), self.most)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Coordination:
     def __init__(
         self,
-        config: NodeConfig,
+        current: Callable[[], NodeConfig],
         *,
         image: Callable[[], ClusterImage],
         clock: Clock,
@@ -31,7 +31,7 @@ class Coordination:
         write_markers: "WriteHere",
         disk_failed: Callable[[str, OSError], None],
     ) -> None:
-        self._config: Final = config
+        self._current: Final = current
         self._image: Final = image
         self._clock: Final = clock
         self._random: Final = random
@@ -48,7 +48,7 @@ class Coordination:
             from odradek.node.coordination.groups import GroupService
 
             self._groups = GroupService(
-                self._config,
+                self._current,
                 new_uuid=lambda: UUID(bytes=self._random.randbytes(16), version=4),
                 image=self._image,
                 clock=self._clock,
@@ -63,7 +63,7 @@ class Coordination:
             from odradek.node.coordination.transactions import TransactionService
 
             self._transactions = TransactionService(
-                self._config,
+                self._current(),
                 image=self._image,
                 clock=self._clock,
                 random=self._random,

@@ -53,12 +53,17 @@ class GroupMachine(GroupCoordinator):
 class GroupKind:
     topic: Final = CONSUMER_OFFSETS
 
-    def __init__(self, config: NodeConfig, new_uuid: Callable[[], UUID], image: Callable[[], ClusterImage]) -> None:
+    def __init__(
+        self, current: Callable[[], NodeConfig], new_uuid: Callable[[], UUID], image: Callable[[], ClusterImage]
+    ) -> None:
+        config = current()
         self._settings: Final = GroupSettings.of(config)
         self._new_uuid: Final = new_uuid
         self._topics: Final = ImageTopics(image)
         self._configs: Final = GroupConfigs(
-            self._settings, lambda group_id: image().configs.get((RESOURCE_GROUP, group_id), {})
+            self._settings,
+            lambda group_id: image().configs.get((RESOURCE_GROUP, group_id), {}),
+            lambda: current().effective_number("group.consumer.assignment.interval.ms"),
         )
         self.settings: Final = HostSettings(
             config.effective_number("offsets.commit.timeout.ms"),
@@ -90,7 +95,7 @@ class GroupService:
 
     def __init__(
         self,
-        config: NodeConfig,
+        current: Callable[[], NodeConfig],
         *,
         new_uuid: Callable[[], UUID],
         image: Callable[[], ClusterImage],
@@ -99,9 +104,9 @@ class GroupService:
         disk_failed: Callable[[str, OSError], None],
     ) -> None:
         self._image: Final = image
-        self._default_partitions: Final = config.effective_number("offsets.topic.num.partitions")
+        self._default_partitions: Final = current().effective_number("offsets.topic.num.partitions")
         self.coordinators: Final = Coordinators[Command, Answer, GroupRecord](
-            GroupKind(config, new_uuid, image), clock=clock, executor=executor, disk_failed=disk_failed
+            GroupKind(current, new_uuid, image), clock=clock, executor=executor, disk_failed=disk_failed
         )
 
     def partition_of(self, group_id: str) -> int:

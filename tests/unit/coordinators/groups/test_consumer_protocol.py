@@ -316,6 +316,19 @@ def test_a_group_may_have_settings_of_its_own(cluster: Cluster) -> None:
     assert not host.coordinator.list_groups(["stable"])
 
 
+def test_the_brokers_assignment_interval_may_change_while_it_runs() -> None:
+    interval_ms = 1_000
+    own = {"own": {"consumer.assignment.interval.ms": "3000"}}
+    configs = GroupConfigs(GroupSettings(), lambda group_id: own.get(group_id, {}), lambda: interval_ms)
+    assert configs.assignment_interval_ms("g") == 1_000
+    interval_ms = 5_000
+    assert configs.assignment_interval_ms("g") == 5_000
+    assert configs.assignment_interval_ms("own") == 3_000
+    # Never outside of the broker's bounds.
+    interval_ms = 60_000
+    assert configs.assignment_interval_ms("g") == 15_000
+
+
 def test_a_full_group_takes_nobody(cluster: Cluster) -> None:
     host = Host(GroupSettings(consumer_group_max_size=1), now_ms=START_MS, topics=cluster)
     Consumer(host, "m1").join()
