@@ -1,31 +1,21 @@
 """`odradek job`: topics into tables and back, on Spark. What runs lives in `odradek.jobs`, imported when needed."""
 
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 
 from odradek.cli.errors import UserError
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster, parse_assignments
+from odradek.cli.job_options import DEFAULT_MASTER, Conf, Master, Remote, jobs_module, spark_settings
+from odradek.cli.job_rewrite import KeysAs, erased_keys, rewrite, rewrite_name, switch
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat
 from odradek.cli.produce import Codec
 
 app = typer.Typer(no_args_is_help=True, help="Topics into tables and back, on Spark: each record once.")
 
-DEFAULT_MASTER: Final = "local[*]"
-Master = Annotated[
-    str, typer.Option("--master", metavar="URL", help="Where Spark runs: local[*] is this machine, with all its cores.")
-]
-Remote = Annotated[
-    str | None,
-    typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server to run on, instead of --master."),
-]
 To = Annotated[str | None, typer.Option("--to", "-t", metavar="WHERE", help="end, an offset, or a time in ISO 8601.")]
-Conf = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
-]
 
 
 class TableKind(StrEnum):
@@ -44,16 +34,6 @@ class NewFieldsChoice(StrEnum):
     ADD = "add"
     IGNORE = "ignore"
     REFUSE = "refuse"
-
-
-def jobs_module(name: str) -> Any:
-    """A module of `odradek.jobs`. It lies above this package, and wants more than the base install has."""
-    try:
-        return import_module(f"odradek.jobs.{name}")
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("odradek"):
-            raise
-        raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
 
 
 @app.command()
@@ -178,6 +158,16 @@ def audit(
     dead_letters: Annotated[
         str | None, typer.Option("--dead-letters", metavar="TOPIC", help="Where records lie that are no rows.")
     ] = None,
+    rewritten: Annotated[
+        bool, typer.Option("--rewritten", help="With --against: what `rewrite` should have made, in its order.")
+    ] = False,
+    state: Annotated[
+        Path, typer.Option("--state", metavar="DIRECTORY", help="With --rewritten: that of the job.")
+    ] = Path("."),
+    without_keys: Annotated[
+        Path | None, typer.Option("--without-keys", metavar="FILE", help="With --rewritten: that of the job.")
+    ] = None,
+    keys_as: Annotated[KeysAs, typer.Option("--keys-as", help="How that file writes keys.")] = KeysAs.TEXT,
     start: Annotated[
         str, typer.Option("--from", "-f", metavar="WHERE", help="With --against: beginning, an offset, -N, or a time.")
     ] = "beginning",
@@ -194,9 +184,18 @@ def audit(
     """Compare a topic with its table or with another topic. Exit code 1: records are missing, double or different."""
     if (table is None) == (against is None):
         raise UserError("name either a table, or a topic with --against")
+    if rewritten and against is None:
+        raise UserError("--rewritten compares two topics: name the other one with --against")
     spark = spark_settings(master, conf, remote)
     commands = jobs_module("commands")
     with open_cluster(bootstrap, timeout) as cluster:
+        if rewritten and against is not None:
+            job = name or rewrite_name(topic, against)
+            erased = erased_keys(without_keys, keys_as)
+            kept = jobs_module("state").JobState(state, job)
+            audit_rewritten = jobs_module("rewrite.commands").audit_rewritten
+            code = audit_rewritten(cluster, bootstrap, topic, against, kept, job, erased, spark, format)
+            raise typer.Exit(code)
         if against is not None:
             comparison = jobs_module("audit_topics").TopicAudit(cluster, bootstrap, topic, against, start, end)
             raise typer.Exit(commands.audit_topics(comparison, spark, format))
@@ -280,7 +279,12 @@ def skew(
 @app.command()
 def stop(
     table: Annotated[
-        Path, typer.Argument(metavar="TABLE", show_default=False, help="Of the job; of a load, its source or --state.")
+        Path,
+        typer.Argument(
+            metavar="TABLE",
+            show_default=False,
+            help="Of the job; of a load, its source or --state; of a rewrite, --state.",
+        ),
     ],
     name: Annotated[str | None, typer.Option("--name", help="Of the job, unless there is only one.")] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Not the job: its audit.")] = False,
@@ -299,8 +303,5 @@ def load_name(topic: str) -> str:
     return f"load-{topic}"
 
 
-def spark_settings(master: str, conf: list[str] | None, remote: str | None = None) -> Any:
-    if remote is not None and master != DEFAULT_MASTER:
-        raise UserError("--master and --remote exclude each other: a Connect server has its own master")
-    settings = {"master": master, "conf": parse_assignments(conf, "--conf"), "remote": remote}
-    return jobs_module("commands").SparkSettings(**settings)
+app.command()(rewrite)
+app.command()(switch)

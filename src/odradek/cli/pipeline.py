@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from odradek.cli.errors import UserError
-from odradek.cli.job import DEFAULT_MASTER, Conf, Master, Remote, jobs_module, spark_settings
+from odradek.cli.job_options import DEFAULT_MASTER, Conf, Master, Remote, jobs_module, spark_settings
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECORDS_NAMED_MAX: Final = 1000
-_HASHED: Final = "partition int, offset bigint, hash bigint"
+HASHED_COLUMNS: Final = "partition int, offset bigint, hash bigint"
 _HASHED_ARROW: Final = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("hash", pa.int64())])
 _NO_LIMIT: Final = 2**62
 
@@ -102,39 +102,10 @@ class TopicAudit:
         self._right_range: Final = _bounds(TopicRange(cluster, right, skip_lost=True), "beginning", None)
 
     def run(self, spark: "SparkSession") -> TopicFindings:
-        from pyspark.sql import functions as F
-
         left = self._side(spark, self._left_range).cache()
         right = self._side(spark, self._right_range).cache()
         try:
-
-            def counted(rows: "DataFrame", prefix: str) -> "DataFrame":
-                return rows.groupBy("hash").agg(
-                    F.count("*").alias(f"{prefix}copies"),
-                    F.min(F.struct("partition", "offset")).alias(f"{prefix}first"),
-                )
-
-            both = counted(left, "").join(counted(right, "found_"), "hash", "full_outer").na.fill(0)
-            wrong = both.where("copies != found_copies")
-            missing, double = wrong.selectExpr(
-                "coalesce(sum(greatest(copies - found_copies, 0)), 0)",
-                "coalesce(sum(greatest(found_copies - copies, 0)), 0)",
-            ).collect()[0]
-            named = (
-                wrong.orderBy(F.col("first").asc_nulls_last(), "found_first").limit(RECORDS_NAMED_MAX).collect()
-                if missing or double
-                else []
-            )
-            return TopicFindings(
-                left=_figures(self._left, left),
-                right=_figures(self._right, right),
-                missing=missing,
-                double=double,
-                named=tuple(
-                    Difference(row.copies, row.found_copies, _place(row["first"]), _place(row.found_first))
-                    for row in named
-                ),
-            )
+            return compare_topics((self._left, left), (self._right, right))
         finally:
             left.unpersist()
             right.unpersist()
@@ -142,10 +113,42 @@ class TopicAudit:
     def _side(self, spark: "SparkSession", bounds: tuple[Positions, Positions | None]) -> "DataFrame":
         start, end = bounds
         if end is None:
-            return spark.createDataFrame([], _HASHED)
+            return spark.createDataFrame([], HASHED_COLUMNS)
         options = source_options(self._bootstrap, start, end)
         records = spark.read.format("odradek").options(**options, columns="key,value,partition,offset").load()
-        return records.mapInArrow(_hash_task(odradek.__version__), _HASHED)
+        return records.mapInArrow(_hash_task(odradek.__version__), HASHED_COLUMNS)
+
+
+def compare_topics(left: "tuple[str, DataFrame]", right: "tuple[str, DataFrame]") -> TopicFindings:
+    """Names, and rows of where a record lies and a hash of what it is. Rows are read several times."""
+    from pyspark.sql import functions as F
+
+    def counted(rows: "DataFrame", prefix: str) -> "DataFrame":
+        return rows.groupBy("hash").agg(
+            F.count("*").alias(f"{prefix}copies"),
+            F.min(F.struct("partition", "offset")).alias(f"{prefix}first"),
+        )
+
+    both = counted(left[1], "").join(counted(right[1], "found_"), "hash", "full_outer").na.fill(0)
+    wrong = both.where("copies != found_copies")
+    missing, double = wrong.selectExpr(
+        "coalesce(sum(greatest(copies - found_copies, 0)), 0)",
+        "coalesce(sum(greatest(found_copies - copies, 0)), 0)",
+    ).collect()[0]
+    named = (
+        wrong.orderBy(F.col("first").asc_nulls_last(), "found_first").limit(RECORDS_NAMED_MAX).collect()
+        if missing or double
+        else []
+    )
+    return TopicFindings(
+        left=_figures(*left),
+        right=_figures(*right),
+        missing=missing,
+        double=double,
+        named=tuple(
+            Difference(row.copies, row.found_copies, _place(row["first"]), _place(row.found_first)) for row in named
+        ),
+    )
 
 
 def _bounds(topic: TopicRange, start: str, end: str | None) -> tuple[Positions, Positions | None]:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkstemp
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from odradek.cli.errors import UserError
 from odradek.cli.output import OutputFormat
@@ -50,23 +50,44 @@ class SparkSettings:
 def run_ingest(cluster: Cluster, settings: IngestSettings, spark: SparkSettings, format: OutputFormat) -> int:
     state = JobState(settings.table, settings.name)
     what = f"{settings.topic} → {settings.table}"
-    return _run(f"ingest {settings.name}", what, state, lambda: IngestJob(cluster, settings, state), spark, format)
+    return run_batches(
+        f"ingest {settings.name}", what, state, lambda: IngestJob(cluster, settings, state), spark, format
+    )
 
 
 def run_load(cluster: Cluster, settings: LoadSettings, spark: SparkSettings, format: OutputFormat) -> int:
     state = JobState(settings.state, settings.name)
     what = f"{settings.source} → {settings.topic}"
-    return _run(f"load {settings.name}", what, state, lambda: LoadJob(cluster, settings, state), spark, format)
+    return run_batches(f"load {settings.name}", what, state, lambda: LoadJob(cluster, settings, state), spark, format)
 
 
-def _run(
+class BatchJob(Protocol):
+    """Made while its state is held; what it could not do is said then."""
+
+    def has_work(self) -> bool: ...
+
+    def progress(self) -> Progress: ...
+
+    def run(
+        self,
+        spark: "SparkSession",
+        *,
+        on_progress: Callable[[Progress], None] = ...,
+        should_stop: Callable[[], bool] = ...,
+    ) -> Progress: ...
+
+
+def run_batches(
     name: str,
     what: str,
     state: JobState,
-    make: Callable[[], IngestJob | LoadJob],
+    make: Callable[[], BatchJob],
     spark: SparkSettings,
     format: OutputFormat,
+    *,
+    when_done: "Callable[[SparkSession], None]" = lambda session: None,
 ) -> int:
+    """`when_done`: if nobody has stopped it."""
     with state.held(), stop_requests() as should_stop, RunWatch(state.directory, what) as watch:
         job = make()
         progress = job.progress()
@@ -90,6 +111,8 @@ def _run(
                     return should_stop()
 
                 progress = job.run(session, on_progress=tell, should_stop=look_after)
+                if not should_stop():
+                    when_done(session)
         interrupted = should_stop()
         watch.end(STOPPED if interrupted else DONE, progress)
     finish(what, progress, format, interrupted=interrupted)

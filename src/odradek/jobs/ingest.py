@@ -30,6 +30,7 @@ from odradek.jobs.ingest_task import (
     origin_of,
     wanted_schemas,
 )
+from odradek.jobs.interruption import wait
 from odradek.jobs.once import SinkBatch
 from odradek.jobs.progress import Pace, Progress
 from odradek.jobs.rows import NewFields
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 # A pass that wants schemas is done again with them, one that finds new fields with their columns: then no more come.
 _PASSES_MAX: Final = 4
-_POLL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class IngestJob:
             if plan is None:
                 if not self._settings.follow:
                     break
-                self._wait(should_stop)
+                wait(self._settings.interval_s, should_stop)
                 continue
             self._run_batch(spark, plan)
             self._interrupted = None
@@ -294,8 +294,3 @@ class IngestJob:
             Groups(self._cluster).commit(self._settings.group, dict(reached.partitions()))
         except (ClientError, KafkaError) as error:
             say(f"group {self._settings.group} does not show the progress of the job: {error}")
-
-    def _wait(self, should_stop: Callable[[], bool]) -> None:
-        until = time.monotonic() + self._settings.interval_s
-        while not should_stop() and time.monotonic() < until:
-            time.sleep(_POLL_S)

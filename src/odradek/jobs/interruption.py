@@ -3,12 +3,14 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_LOOK_S: Final = 0.2
 
 
 @contextmanager
@@ -40,3 +42,10 @@ def ended_by_terminate() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def wait(interval_s: float, should_stop: Callable[[], bool]) -> None:
+    """Until there may be something new, or stopping is asked for."""
+    until = time.monotonic() + interval_s
+    while not should_stop() and time.monotonic() < until:
+        time.sleep(_LOOK_S)

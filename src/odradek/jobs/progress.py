@@ -32,6 +32,8 @@ class Progress:
     rows_per_second: float | None
     seconds_left: float | None
     partitions: tuple[PartitionProgress, ...]
+    left_out: int = 0
+    """Records that were not to be rows."""
 
     @property
     def lag(self) -> int:
@@ -42,6 +44,7 @@ class Progress:
             "batches": self.batches,
             "rows": self.rows,
             "dead_letters": self.dead_letters,
+            "left_out": self.left_out,
             "rows_per_second": None if self.rows_per_second is None else round(self.rows_per_second, 1),
             "lag": self.lag,
             "seconds_left": None if self.seconds_left is None else round(self.seconds_left, 1),
@@ -62,6 +65,7 @@ class Progress:
             partitions=tuple(
                 PartitionProgress(one["partition"], one["offset"], one["end"]) for one in form["partitions"]
             ),
+            left_out=form.get("left_out", 0),
         )
 
 
@@ -70,14 +74,15 @@ class Pace:
         self._clock: Final = clock
         # When a batch was done, and the records until then.
         self._marks: deque[tuple[float, int]] = deque([(clock(), 0)], maxlen=_BATCHES_REMEMBERED + 1)
-        self._batches = self._rows = self._dead_letters = 0
+        self._batches = self._rows = self._dead_letters = self._left_out = 0
 
-    def add(self, *, rows: int, dead_letters: int) -> None:
+    def add(self, *, rows: int, dead_letters: int = 0, left_out: int = 0) -> None:
         """A batch is done."""
         self._batches += 1
         self._rows += rows
         self._dead_letters += dead_letters
-        self._marks.append((self._clock(), self._rows + self._dead_letters))
+        self._left_out += left_out
+        self._marks.append((self._clock(), self._rows + self._dead_letters + self._left_out))
 
     def progress(self, reached: Mapping[TopicPartition, int], target: Mapping[TopicPartition, int]) -> Progress:
         partitions = tuple(
@@ -93,4 +98,5 @@ class Pace:
             rows_per_second=rate,
             seconds_left=None if rate is None else lag / rate,
             partitions=partitions,
+            left_out=self._left_out,
         )

@@ -36,8 +36,8 @@ class Plan(NamedTuple):
     batch: int
     start: Positions
     end: Positions
-    new_fields: NewFields
-    """As they were: repeated, a batch has the same rows and the same dead letters."""
+    new_fields: NewFields = NewFields.ADD
+    """As they were, where there are rows: repeated, a batch has the same ones, and the same dead letters."""
 
 
 def check_name(name: str) -> str:

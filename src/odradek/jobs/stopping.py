@@ -18,9 +18,16 @@ def stop_holder(lock: Path, timeout_s: float) -> bool:
     if running is None:
         return False
     os.kill(running, signal.SIGTERM)
+    if not wait_for_holder(lock, running, timeout_s):
+        raise UserError(f"process {running} still runs after {timeout_s:.0f} s: it may be in a long batch")
+    return True
+
+
+def wait_for_holder(lock: Path, running: int, timeout_s: float) -> bool:
+    """Whether that process has given up the lock within this time."""
     until = time.monotonic() + timeout_s
     while holder(lock) == running:
         if time.monotonic() > until:
-            raise UserError(f"process {running} still runs after {timeout_s:.0f} s: it may be in a long batch")
+            return False
         time.sleep(_LOOK_S)
     return True

@@ -121,7 +121,7 @@ def test_who_looks_on_sees_a_job_run_be_stopped_and_fail(tmp_path: Path) -> None
     seen: list[RunStatus] = []
 
     def run(work: Callable[[Callable[[], bool]], None]) -> int:
-        return commands._run("n", "what", state, lambda: Job(work), SPARK, OutputFormat.TABLE)  # type: ignore[arg-type, return-value]
+        return commands.run_batches("n", "what", state, lambda: Job(work), SPARK, OutputFormat.TABLE)  # type: ignore[arg-type, return-value]
 
     def be_stopped(should_stop: Callable[[], bool]) -> None:
         seen.append(kept(state.directory))

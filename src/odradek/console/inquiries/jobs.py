@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from odradek.cli.errors import UserError
-from odradek.cli.job import jobs_module
 from odradek.cli.job_command import AUDIT, LOAD, JobCommand
+from odradek.cli.job_options import jobs_module
 from odradek.console.inquiries.pipelines import PipelineSeen, QuerySeen, of_run, unreadable
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from odradek.cli.errors import UserError
-from odradek.cli.job import jobs_module
+from odradek.cli.job_options import jobs_module
 
 RUN_LOG: Final = "console-run.log"
 """In the state directory: what a run says that was started from here."""

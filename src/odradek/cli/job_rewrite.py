@@ -1,0 +1,156 @@
+"""`odradek job rewrite` and `odradek job switch`: a topic into another, until its clients move there."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from odradek.cli.errors import UserError
+from odradek.cli.job_options import DEFAULT_MASTER, Conf, Master, Remote, jobs_module, spark_settings
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.output import OutputFormat
+from odradek.cli.produce import Codec
+from odradek.cli.times import parse_duration_ms
+
+
+class KeysAs(StrEnum):
+    TEXT = "text"
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+class KeylessChoice(StrEnum):
+    REFUSE = "refuse"
+    KEEP = "keep"
+    DROP = "drop"
+
+
+State = Annotated[
+    Path, typer.Option("--state", metavar="DIRECTORY", help="Where what is kept between runs lies; this directory.")
+]
+SourceTopic = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)]
+TargetTopic = Annotated[
+    str, typer.Argument(metavar="TARGET", show_default=False, help="Made like TOPIC if it is not there.")
+]
+
+
+def rewrite(
+    topic: SourceTopic,
+    target: TargetTopic,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="Of the target; else as many as the topic has.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", "-k", metavar="SQL", help="The new key, of key and value as text, headers, timestamp."),
+    ] = None,
+    key_field: Annotated[
+        str | None, typer.Option("--key-field", metavar="NAME", help="The new key: a field of values in JSON.")
+    ] = None,
+    keyless: Annotated[
+        KeylessChoice, typer.Option("--keyless", help="Records whose new key is null: refuse, keep or drop them.")
+    ] = KeylessChoice.REFUSE,
+    deduplicate: Annotated[
+        str | None,
+        typer.Option(
+            "--deduplicate", metavar="SPAN", help="Leave out what was there at most so long before, as in PT10M."
+        ),
+    ] = None,
+    same_by: Annotated[
+        str | None,
+        typer.Option(
+            "--same-by", metavar="SQL", help="With --deduplicate: what makes records the same; key and value."
+        ),
+    ] = None,
+    without_keys: Annotated[
+        Path | None, typer.Option("--without-keys", metavar="FILE", help="Keys to leave out, one on each line.")
+    ] = None,
+    keys_as: Annotated[KeysAs, typer.Option("--keys-as", help="How that file writes keys.")] = KeysAs.TEXT,
+    tables: Annotated[
+        list[Path] | None,
+        typer.Option("--tables", metavar="DIRECTORY", help="Below which to look for left out keys too; repeatable."),
+    ] = None,
+    search: Annotated[
+        bool, typer.Option("--search/--no-search", help="Look through all topics for the keys that were left out.")
+    ] = True,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", "-f", metavar="WHERE", help="beginning, end, an offset, -N, or a time in ISO 8601."),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on until `odradek job switch`; else to the end.")
+    ] = False,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="With --follow: how often to look.")
+    ] = 1.0,
+    batch_records: Annotated[int, typer.Option("--batch-records", min=1, help="The most of one batch.")] = 500_000,
+    skip_lost: Annotated[
+        bool, typer.Option("--skip-lost", help="Go on where records are gone that the job had not read.")
+    ] = False,
+    compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of the batches.")] = Codec.NONE,
+    name: Annotated[str | None, typer.Option("--name", help="Of the job; rewrite-TOPIC-TARGET.")] = None,
+    state: State = Path("."),
+    master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
+    conf: Conf = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    timeout: Timeout = 30.0,
+    format: Format = OutputFormat.TABLE,
+) -> None:
+    """Copy a topic into another: more partitions, other keys, no duplicates, not these keys. Each record once, those of
+    one key in their order. The same command again goes on where it stopped."""
+    spark = spark_settings(master, conf, remote)
+    rules = jobs_module("rewrite.rules")
+    settings = jobs_module("rewrite.job").RewriteSettings(
+        bootstrap=bootstrap,
+        source=topic,
+        target=target,
+        state=state,
+        name=name or rewrite_name(topic, target),
+        rules=rules.Rules(
+            key=key,
+            key_field=key_field,
+            keyless=rules.Keyless(keyless),
+            window_ms=None if deduplicate is None else parse_duration_ms(deduplicate, "--deduplicate"),
+            same_by=same_by,
+            erased=erased_keys(without_keys, keys_as),
+        ).check(),
+        partitions=partitions,
+        start=start,
+        follow=follow,
+        interval_s=interval,
+        batch_records=batch_records,
+        skip_lost=skip_lost,
+        compression=str(compression),
+    )
+    if without_keys is None and tables:
+        raise UserError("--tables is of use with --without-keys only")
+    commands = jobs_module("rewrite.commands")
+    search_settings = commands.SearchSettings(tuple(tables or ()), search)
+    with open_cluster(bootstrap, timeout) as cluster:
+        raise typer.Exit(commands.run_rewrite(cluster, settings, search_settings, spark, format))
+
+
+def switch(
+    topic: SourceTopic,
+    target: TargetTopic,
+    name: Annotated[str | None, typer.Option("--name", help="Of the job; rewrite-TOPIC-TARGET.")] = None,
+    state: State = Path("."),
+    timeout: Timeout = 120.0,
+) -> None:
+    """Let `rewrite --follow` on this machine end for good. First stop who writes to TOPIC, then move them to TARGET."""
+    job = name or rewrite_name(topic, target)
+    kept = jobs_module("state").JobState(state, job)
+    jobs_module("rewrite.commands").switch(kept, job, timeout)
+
+
+def rewrite_name(topic: str, target: str) -> str:
+    return f"rewrite-{topic}-{target}"
+
+
+def erased_keys(file: Path | None, keys_as: KeysAs) -> Any | None:
+    if file is None:
+        return None
+    found = jobs_module("rewrite.erased_keys")
+    return found.read_erased_keys(file, found.KeyText(keys_as))
