@@ -88,6 +88,9 @@ class Disk(Protocol):
     def rename(self, source: str, target: str, *, durable: bool = True) -> None:
         """Durable once it returns, the directories of both names being synced, unless the caller can do without."""
 
+    def link(self, source: str, target: str) -> None:
+        """Another name for a file of the same disk, which stays when the first one goes. Not durable."""
+
     def remove(self, path: str) -> None: ...
 
     def remove_tree(self, path: str) -> None: ...

@@ -72,6 +72,7 @@ _OWN = {
     "broker.disconnect.grace.ms": ["INT", "300", "MEDIUM", "[0,...]", "internal"],
     "hot.keys.enable": ["BOOLEAN", "true", "LOW", "", "internal"],
     "http.address": ["STRING", "", "MEDIUM", "", "internal"],
+    "segment.lease.credentials.file": ["STRING", "", "LOW", "", "internal"],
 }
 """Configs that Apache Kafka does not have. Its tools see them once somebody has set them."""
 

@@ -29,6 +29,8 @@ _BROKER = {
     "listeners": "Addresses on which the node listens, as NAME://host:port.",
     "node.id": "Number of this node, unique in the cluster.",
     "process.roles": "What the node is: broker, controller, or both.",
+    "segment.lease.credentials.file": "Who may read closed segments from the files, asking at http.address for leases: "
+    "lines with a principal, its secret and its topics. Nobody when empty.",
     "security.inter.broker.protocol": "Security protocol among brokers, where no listener is named for it.",
     # Membership: brokers and controllers of one cluster
     "broker.disconnect.grace.ms": "How long a broker whose connection broke must refuse every new one to be taken for "

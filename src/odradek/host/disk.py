@@ -282,6 +282,9 @@ class HostDisk:
         if source_parent != target_parent:
             self.sync_dir(source_parent)
 
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target)
+
     def remove(self, path: str) -> None:
         os.unlink(path)
 

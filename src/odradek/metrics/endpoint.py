@@ -1,10 +1,12 @@
 """The node's HTTP address: who may connect, and which path is answered by whom."""
 
 import asyncio
+import base64
+import binascii
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from odradek.base.ports import Executor
 from odradek.config.listeners import Address
@@ -12,7 +14,7 @@ from odradek.metrics.scrape import Scrape, Source
 from odradek.metrics.view import NodeView
 
 if TYPE_CHECKING:
-    from odradek.metrics.http_exchange import Answer, HttpExchange
+    from odradek.metrics.http_exchange import Answer, HttpExchange, Request
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +24,26 @@ BACKLOG: Final = 512
 JSON_PREFIX: Final = "/v1/"
 _STREAM_BYTES_MAX: Final = 16_384
 _JSON: Final = "application/json"
+_QUERY_FIELDS_MAX: Final = 32
+
+
+class Call(NamedTuple):
+    """A request to something that does more than tell."""
+
+    method: str
+    below: str
+    """What follows in the path, as the name of one of its things; empty: itself."""
+    query: Mapping[str, str]
+    basic: tuple[str, str] | None
+    """Name and secret, where some were given."""
+
+
+class Reply(NamedTuple):
+    status: int
+    told: Mapping[str, Any]
+
+
+Service = Callable[[Call], Awaitable[Reply]]
 
 
 class HttpEndpoint:
@@ -30,6 +52,7 @@ class HttpEndpoint:
         self._executor: Final = executor
         self._sources: Final[list[Source]] = []
         self._json: Final[dict[str, Callable[[], Awaitable[Any]]]] = {}
+        self._services: Final[dict[str, Service]] = {}
         self._scrape: Final = Scrape(node, executor, self._sources)
         self._server: asyncio.Server | None = None
         # In the order of their coming.
@@ -40,6 +63,10 @@ class HttpEndpoint:
     def publish(self, name: str, source: Callable[[], Awaitable[Any]]) -> None:
         """What `source` gives, asked on the event loop, is what GET /v1/<name> gives as JSON."""
         self._json[JSON_PREFIX + name] = source
+
+    def serve(self, name: str, service: Service) -> None:
+        """Whatever is asked of /v1/<name>, and of what lies below it, is answered by `service` alone."""
+        self._services[JSON_PREFIX + name] = service
 
     def add_metrics(self, source: Source) -> None:
         """More for every scrape."""
@@ -97,9 +124,17 @@ class HttpEndpoint:
 
     # Answers
 
-    async def answer(self, path: str) -> "Answer":
+    async def answer(self, request: "Request") -> "Answer":
         from odradek.metrics.http_exchange import Answer, text_answer
 
+        path = request.path
+        prefix = "/".join(path.split("/", 3)[:3])
+        service = self._services.get(prefix)
+        if service is not None:
+            status, told = await service(_call(request, path[len(prefix) + 1 :]))
+            return Answer(status, _JSON, await self._executor.run(lambda: json.dumps(told).encode()))
+        if request.method not in ("GET", "HEAD"):
+            return text_answer(405, "only GET and HEAD are served here", ("Allow", "GET, HEAD"))
         if path == "/metrics":
             return Answer(200, _TEXT_FORMAT, await self._scrape.text())
         if path == "/healthz":
@@ -113,10 +148,33 @@ class HttpEndpoint:
             found = await source()
             # Of thousands of partitions: the loop has better to do.
             return Answer(200, _JSON, await self._executor.run(lambda: json.dumps(found).encode()))
-        return text_answer(404, "\n".join(("there is", "/metrics", "/healthz", "/readyz", *self._json)))
+        return text_answer(
+            404, "\n".join(("there is", "/metrics", "/healthz", "/readyz", *self._json, *self._services))
+        )
 
 
 _TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def _call(request: "Request", below: str) -> Call:
+    from urllib.parse import parse_qsl
+
+    try:
+        query = dict(parse_qsl(request.query, max_num_fields=_QUERY_FIELDS_MAX))
+    except ValueError:
+        query = {}
+    return Call("GET" if request.method == "HEAD" else request.method, below, query, _basic(request.authorization))
+
+
+def _basic(authorization: str | None) -> tuple[str, str] | None:
+    scheme, _, text = (authorization or "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, colon, secret = base64.b64decode(text.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return (name, secret) if colon else None
 
 
 def _load_http() -> "type[HttpExchange]":

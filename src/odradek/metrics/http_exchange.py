@@ -35,8 +35,14 @@ def text_answer(status: int, text: str, *headers: tuple[str, str]) -> Answer:
     return Answer(status, _TEXT, f"{text}\n".encode(), headers)
 
 
-Respond = Callable[[str], Awaitable[Answer]]
-"""From the path of a GET to its answer."""
+class Request(NamedTuple):
+    method: str
+    path: str
+    query: str = ""
+    authorization: str | None = None
+
+
+Respond = Callable[[Request], Awaitable[Answer]]
 
 
 class HttpExchange:
@@ -99,11 +105,16 @@ class HttpExchange:
         return bool(data)
 
     async def _answer(self, request: h11.Request) -> Answer:
-        if request.method not in (b"GET", b"HEAD"):
-            return text_answer(405, "only GET and HEAD are served here", ("Allow", "GET, HEAD"))
-        path = request.target.partition(b"?")[0].decode("ascii", errors="replace")
+        path, _, query = request.target.decode("ascii", errors="replace").partition("?")
+        authorization = next((value for name, value in request.headers if name == b"authorization"), None)
+        asked = Request(
+            request.method.decode("ascii", errors="replace"),
+            path,
+            query,
+            None if authorization is None else authorization.decode("latin-1"),
+        )
         try:
-            return await self._respond(path)
+            return await self._respond(asked)
         except Exception:
             logger.exception("%s could not be answered", path)
             return text_answer(500, "an internal error: see the node's log")

@@ -32,6 +32,7 @@ from odradek.node.membership import Membership
 from odradek.node.observation import STOPPING, Observation
 from odradek.node.periodic import Periodic
 from odradek.node.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
+from odradek.node.segment_leases import SegmentLeases
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class Node:
         self._channels: Final[list[ControllerChannel]] = []
         self._membership: Membership | None = None
         self._broker: Broker | None = None
+        self._leases: SegmentLeases | None = None
         self._serving = False
         self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
         self._observation: Final = Observation(
@@ -139,6 +141,9 @@ class Node:
         await self._serve(broker)
         Maintenance(broker, self._periodic).begin()
         self._periodic.once(Cleaning(broker, self._disk).run())
+        if self._config.http_address is not None:
+            self._leases = SegmentLeases(broker, self._disk, self._config.segment_lease_credentials_file)
+            await self._leases.begin(self._observation.endpoint, self._periodic)
 
     def _new_channel(self, quorum: Quorum, retry_seconds_max: float = FORWARDING_SECONDS_MAX) -> ControllerChannel:
         channel = ControllerChannel(
@@ -287,6 +292,8 @@ class Node:
         """Cleanly, as far as the node had come: what was acknowledged is on disk, and the marker says so."""
         self._observation.progress = STOPPING
         await self._periodic.stop()
+        if self._leases is not None:
+            await self._leases.end()
         if self._membership is not None:
             await self._membership.leave(politely=self._serving and not self.failed.done())
         # Last: until others have taken over, they count on this broker's replicas.

@@ -287,6 +287,12 @@ class VirtualDisk:
             new_parent.change((new_name, node))
             old_parent.change((old_name, None))
 
+    def link(self, source: str, target: str) -> None:
+        parent, name = self.parent(target)
+        if name in parent.cached:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        parent.change((name, self.file(source)))
+
     def remove(self, path: str) -> None:
         parent, name = self.parent(path)
         self.file(path)

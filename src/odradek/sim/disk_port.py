@@ -174,6 +174,10 @@ class VirtualDiskPort:
             for parent in parents:
                 self.sync_dir(parent)
 
+    def link(self, source: str, target: str) -> None:
+        self.enter("link", f"{source} as {target}", "write")
+        self.disk.link(source, target)
+
     def remove(self, path: str) -> None:
         self.enter("remove", path, "write")
         self.disk.remove(path)

@@ -103,6 +103,10 @@ class FaultyDisk:
         self.wait_for_device()
         self._disk.rename(source, target, durable=durable)
 
+    def link(self, source: str, target: str) -> None:
+        self.check_room()
+        self._disk.link(source, target)
+
     def remove(self, path: str) -> None:
         self.check()
         self._disk.remove(path)

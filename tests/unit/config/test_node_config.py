@@ -316,6 +316,13 @@ def test_the_http_address_is_a_host_and_a_port() -> None:
         assert "http.address" in error
 
 
+def test_leases_are_asked_for_somewhere() -> None:
+    config = load("segment.lease.credentials.file=/leases")
+    assert config.segment_lease_credentials_file == "/leases"
+    assert any("set it too" in warning for warning in config.warnings)
+    assert load("segment.lease.credentials.file=/leases\nhttp.address=9644").warnings == ()
+
+
 def test_what_follows_from_another_mistake_is_not_told() -> None:
     assert errors_of(MINIMAL.replace("controller.listener.names", "# ")) == [
         "server.properties: controller.listener.names is missing: write controller.listener.names=CONTROLLER "
