@@ -60,7 +60,7 @@ class PartitionFetch:
         self.readable_offset: Final = end_offset
         self._cluster: Final = cluster
         self._read_committed: Final = read_committed
-        self._topic_id = topic_id
+        self.topic_id = topic_id
         self._on_loss: Final = on_loss
         self._layout: TopicLayout | None = None
 
@@ -165,9 +165,9 @@ class PartitionFetch:
         """Raises TopicRecreated when the name belongs to another topic than before."""
         if self._layout is None:
             found = self._cluster.topics([self.partition.topic])[self.partition.topic]
-            if self._topic_id is None:
-                self._topic_id = found.id
-            elif found.id != self._topic_id:
+            if self.topic_id is None:
+                self.topic_id = found.id
+            elif found.id != self.topic_id:
                 raise TopicRecreated(self.partition.topic)
             if self.partition.partition >= len(found.partitions):
                 raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no {self.partition}")
@@ -178,7 +178,7 @@ class PartitionFetch:
         return fetch_request(
             chosen,
             {self.partition: position},
-            {self.partition.topic: self._topic_id},
+            {self.partition.topic: self.topic_id},
             wait_ms=_WAIT_MS,
             bytes_max=FETCH_BYTES,
             partition_bytes_max=FETCH_BYTES,

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from odradek.arrow.assembler import BATCH_BYTES, BATCH_ROWS, Assembler
 from odradek.arrow.brokers import PartitionFetch
+from odradek.arrow.leased import HeldWhileReading
 from odradek.arrow.payloads import wanted_payloads
 from odradek.arrow.schema import DEFAULT_COLUMNS, arrow_schema
 from odradek.arrow.segments import ReadOnlyDisk, open_partitions
@@ -17,6 +18,7 @@ from odradek.client.address import parse_bootstrap
 from odradek.client.admin import EARLIEST, LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownPartition, UnknownTopic
+from odradek.client.leases import LeaseCredentials
 
 TIMEOUT_S: Final = 30.0
 
@@ -34,6 +36,7 @@ def read_topic(
     start: Offsets = None,
     end: Offsets = None,
     read_committed: bool = True,
+    lease: tuple[str, str] | None = None,
     batch_rows: int = BATCH_ROWS,
     batch_bytes: int = BATCH_BYTES,
     timeout_s: float = TIMEOUT_S,
@@ -45,12 +48,17 @@ def read_topic(
     columns named are made. With `read_committed` records of aborted transactions are left out, and reading ends where
     one is still open; control records are never among the rows.
 
+    With a `lease`, the name and the secret of a principal that the brokers know, closed segments are read from the
+    leaders' log directories where these can be read from here, while the brokers run; all else is fetched.
+
     Memory stays at a few batches, whatever the topic's size. What cannot be read raises; nothing is ever left out or
     made up: CorruptBatch and InvalidRecords for damaged data, OffsetsNotThere for offsets that are gone or to come.
     """
     schema = arrow_schema(columns)
     if (bootstrap_servers is None) == (directory is None):
         raise ValueError("name either bootstrap_servers, to read from brokers, or the directory of a stopped node")
+    if lease is not None and bootstrap_servers is None:
+        raise ValueError("a lease is asked for at brokers: name bootstrap_servers")
     wanted = None if partitions is None else tuple(dict.fromkeys(partitions))
     if bootstrap_servers is not None:
         cluster = Cluster(parse_bootstrap(bootstrap_servers), client_id="odradek-arrow", timeout_s=timeout_s)
@@ -64,12 +72,22 @@ def read_topic(
         cluster = None
         sources = _directories(directory, topic, wanted, read_committed)
     ranges = [(source, *_range(source, start, end)) for source in sources]
+    leases = None
+    if lease is not None and cluster is not None:
+        leases = HeldWhileReading(cluster, LeaseCredentials(*lease), read_committed=read_committed)
+        ranges = [
+            (leases.source(source, first, last), first, last)
+            for source, first, last in ranges
+            if isinstance(source, PartitionFetch)
+        ]
 
     def batches() -> Iterator[Any]:
         try:
             for source, first, last in ranges:
                 yield from record_batches(source, schema, first, last, rows_max=batch_rows, bytes_max=batch_bytes)
         finally:
+            if leases is not None:
+                leases.close()
             if cluster is not None:
                 cluster.close()
 
@@ -102,6 +120,7 @@ def record_batches(
             from_offset=from_offset,
             to_offset=to_offset,
             aborted=chunk.aborted,
+            is_checked=chunk.is_checked,
         ):
             yield from assembler.add(payload)
     yield from assembler.finish()

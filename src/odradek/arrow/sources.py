@@ -14,6 +14,8 @@ class Chunk(NamedTuple):
     data: memoryview
     headers: list[BatchHeader]
     aborted: AbortedFilter | None
+    is_checked: bool = False
+    """Whether the CRCs are known to be right."""
 
 
 class PartitionSource(Protocol):

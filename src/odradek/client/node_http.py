@@ -4,6 +4,7 @@ A broker says where its endpoint is by its config `http.address`. Apache Kafka's
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Final
 
@@ -25,8 +26,21 @@ def ask_node(
     cluster: Cluster, cluster_id: str | None, node_id: int, host: str, path: str, *, timeout_s: float
 ) -> dict[str, Any]:
     """What this broker, which is reached at `host`, answers to GET. Raises NoEndpoint."""
-    address = _endpoint(cluster, node_id, host)
-    body = _get(address, path, timeout_s)
+    return ask_endpoint(find_endpoint(cluster, node_id, host), path, cluster_id, node_id, timeout_s=timeout_s)
+
+
+def ask_endpoint(
+    address: Address,
+    path: str,
+    cluster_id: str | None,
+    node_id: int,
+    *,
+    timeout_s: float,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What this node of this cluster answers. Raises NoEndpoint, also if another one is there."""
+    body = _exchange(address, method, path, headers or {}, timeout_s)
     try:
         answer = json.loads(body)
         # An address of the loopback interface may be that of quite another node here.
@@ -37,7 +51,8 @@ def ask_node(
     raise NoEndpoint(f"at {address} there is another node from here")
 
 
-def _endpoint(cluster: Cluster, node_id: int, reached_at: str) -> Address:
+def find_endpoint(cluster: Cluster, node_id: int, reached_at: str) -> Address:
+    """Raises NoEndpoint."""
     configs = Admin(cluster).configs(Resource(ResourceType.BROKER, str(node_id)), [HTTP_ADDRESS])
     text = next((one.value for one in configs if one.name == HTTP_ADDRESS), None)
     if not text:
@@ -54,13 +69,13 @@ def _endpoint(cluster: Cluster, node_id: int, reached_at: str) -> Address:
         raise NoEndpoint(f"its {HTTP_ADDRESS}, {text}, is no address that others can know") from None
 
 
-def _get(address: Address, path: str, timeout_s: float) -> bytes:
+def _exchange(address: Address, method: str, path: str, headers: Mapping[str, str], timeout_s: float) -> bytes:
     # For few commands: others need not wait for its import.
     import http.client
 
     try:
         with closing(http.client.HTTPConnection(address.host, address.port, timeout=timeout_s)) as connection:
-            connection.request("GET", path)
+            connection.request(method, path, headers=dict(headers))
             response = connection.getresponse()
             body = response.read(ANSWER_BYTES_MAX + 1)
     except OSError as error:
@@ -68,5 +83,13 @@ def _get(address: Address, path: str, timeout_s: float) -> bytes:
     except http.client.HTTPException as error:
         raise NoEndpoint(f"{address} does not speak HTTP: {type(error).__name__}") from None
     if response.status != http.client.OK or len(body) > ANSWER_BYTES_MAX:
-        raise NoEndpoint(f"{address}{path} answers {response.status} with {len(body)} bytes")
+        raise NoEndpoint(f"{address}{path.partition('?')[0]} answers {response.status}: {_told(body)}")
     return body
+
+
+def _told(body: bytes) -> str:
+    """Why, where the node says so."""
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return f"{len(body)} bytes"

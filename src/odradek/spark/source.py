@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from odradek.records.compression import Compression
 from odradek.spark.batch_reader import BatchReader, FilteringReader
 from odradek.spark.errors import OptionError
+from odradek.spark.lease_options import lease_options
 from odradek.spark.options import client_options, exactly_once_options, read_options, takes_filters
 from odradek.spark.row_schema import check_schema, row_schema
 from odradek.spark.sink.exactly_once_rows import ExactlyOnceRows
@@ -38,11 +39,11 @@ class OdradekSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         check_schema(schema)
         kind = FilteringReader if takes_filters(self._options) else BatchReader
-        return kind(read_options(self._options, streaming=False), schema)
+        return kind(read_options(self._options, streaming=False), schema, lease_options(self._options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         check_schema(schema)
-        return StreamReader(read_options(self._options, streaming=True), schema)
+        return StreamReader(read_options(self._options, streaming=True), schema, lease_options(self._options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         if overwrite:

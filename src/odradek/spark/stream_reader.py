@@ -5,7 +5,6 @@ restart is in the offsets alone.
 """
 
 import logging
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -24,10 +23,12 @@ from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.errors import ClientError
 from odradek.client.groups import Groups
+from odradek.client.leases import LeaseCredentials, LeaseKeeper
 from odradek.spark.errors import DataLoss
+from odradek.spark.leasing import Held, ask_for_leases, read_tasks
 from odradek.spark.options import ReadOptions
-from odradek.spark.planning import OffsetRange, limit_offsets, split_ranges
-from odradek.spark.tasks import ReadTask, read_task
+from odradek.spark.planning import OffsetRange, limit_offsets
+from odradek.spark.tasks import read_task
 from odradek.spark.topic_offsets import Positions
 from odradek.spark.topics import Topics
 
@@ -35,9 +36,13 @@ _log = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType, credentials: LeaseCredentials | None = None) -> None:
+        """`credentials`: as whom leases are asked for; without them everything comes from brokers."""
         self._options = options
         self._schema = schema
+        self._credentials = credentials
+        # Of the batch that was planned last.
+        self._held: Held = {}
         self._opened: Topics | None = None
         # Where a query with Trigger.AvailableNow ends: what there was when it began.
         self._target: Positions | None = None
@@ -84,30 +89,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             OffsetRange(partition, ends[partition.topic].id, starts[partition], offset)
             for partition, offset in ends.partitions()
         ]
-        return [
-            ReadTask(one)
-            for one in split_ranges(
-                ranges,
-                tasks_min=self._options.tasks_min,
-                records_max=self._options.records_per_task_max,
-                cores=os.cpu_count() or 1,
+        self._release()
+        if self._credentials is not None:
+            self._held = ask_for_leases(
+                self._topics.cluster, self._credentials, ranges, read_committed=self._options.read_committed
             )
-        ]
+        return read_tasks(self._options, ranges, self._held)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        return read_task(self._options, self._schema, partition)
+        return read_task(self._options, self._schema, partition, self._credentials)
 
     def commit(self, end: dict[str, Any]) -> None:
+        self._release()
         self._mirror(Positions.from_json(end))
 
     def stop(self) -> None:
+        self._release()
         if self._opened is not None:
             self._opened.close()
             self._opened = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks get a copy, which only reads."""
-        return self.__dict__ | {"_opened": None}
+        return self.__dict__ | {"_opened": None, "_held": {}}
+
+    def _release(self) -> None:
+        """A batch is done once the next is planned, or the query hears of it; else its leases end by themselves."""
+        if self._held and self._credentials is not None:
+            LeaseKeeper(self._credentials).release(list(self._held.values()))
+        self._held = {}
 
     # ---- positions
 

@@ -1,7 +1,7 @@
-"""What a task does: it reads one range of offsets from the partition's leader, as Arrow batches."""
+"""What a task does: it reads one range of offsets, from files that are leased or the leader, as Arrow batches."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
@@ -9,21 +9,28 @@ from pyspark.sql.types import StructType
 from odradek.base.errors import KafkaError
 from odradek.base.ids import uuid_from_text
 from odradek.client.admin import EARLIEST, Admin
+from odradek.client.leases import HeldSegments, LeaseCredentials, LeaseKeeper
 from odradek.spark.errors import DataLoss
 from odradek.spark.options import ReadOptions
 from odradek.spark.planning import OffsetRange
 from odradek.spark.topics import open_cluster
 
+if TYPE_CHECKING:
+    from odradek.arrow.sources import PartitionSource
+
 
 class ReadTask(InputPartition):
     """Travels from the driver to a task."""
 
-    def __init__(self, offsets: OffsetRange) -> None:
+    def __init__(self, offsets: OffsetRange, held: HeldSegments | None = None) -> None:
         super().__init__(tuple(offsets))
         self.offsets = offsets
+        self.held = held
 
 
-def read_task(options: ReadOptions, schema: StructType, task: InputPartition) -> Iterator[Any]:
+def read_task(
+    options: ReadOptions, schema: StructType, task: InputPartition, credentials: LeaseCredentials | None = None
+) -> Iterator[Any]:
     if not isinstance(task, ReadTask):
         # Spark's own for a query that has nothing to read.
         return
@@ -31,6 +38,7 @@ def read_task(options: ReadOptions, schema: StructType, task: InputPartition) ->
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from odradek.arrow.brokers import PartitionFetch
+    from odradek.arrow.leased import LeasedSegments
     from odradek.arrow.reading import record_batches
 
     offsets = task.offsets
@@ -44,7 +52,7 @@ def read_task(options: ReadOptions, schema: StructType, task: InputPartition) ->
             is_retention = isinstance(error, KafkaError) and earliest > position
             return earliest if is_retention else offsets.end
 
-        source = PartitionFetch(
+        source: PartitionSource = PartitionFetch(
             cluster,
             offsets.partition,
             earliest_offset=offsets.start,
@@ -53,4 +61,7 @@ def read_task(options: ReadOptions, schema: StructType, task: InputPartition) ->
             topic_id=uuid_from_text(offsets.topic_id) if offsets.topic_id else None,
             on_loss=on_loss,
         )
+        if task.held is not None and credentials is not None:
+            keep = LeaseKeeper(credentials).keep
+            source = LeasedSegments(task.held, source, read_committed=options.read_committed, keep=keep)
         yield from record_batches(source, to_arrow_schema(schema, timezone="UTC"), offsets.start, offsets.end)

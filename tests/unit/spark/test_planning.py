@@ -49,3 +49,11 @@ def test_a_trigger_takes_shares_and_leaves_nobody_out() -> None:
     assert limit_offsets(starts, ends, 10_001) == ends
     # What shrank is left where it is: the reader has said so by then.
     assert limit_offsets({"a": 10, "b": 0}, {"a": 5, "b": 100}, 10) == {"a": 5, "b": 10}
+
+
+def test_tasks_begin_with_a_file_where_one_is_near() -> None:
+    (whole,) = ranges(1_000_000)
+    edges = {whole.partition: [0, 240_000, 600_000, 790_000, 2_000_000]}
+
+    assert [one.start for one in split_ranges([whole], tasks_min=4, edges=edges)] == [1_000, 240_000, 501_000, 790_000]
+    assert [one.start for one in split_ranges([whole], tasks_min=1, edges=edges)] == [1_000]

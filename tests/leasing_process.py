@@ -1,0 +1,45 @@
+"""A broker that leases its closed segments, which it rolls and forgets quickly."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from tests.metrics_scrape import get
+from tests.node_process import free_ports
+from tests.odradek_process import OdradekProcess
+
+SPARK: Final = ("spark", "a-secret-of-spark")
+"""May read all topics."""
+OTHER: Final = ("other", "another-secret-of-all")
+"""May read some."""
+
+
+class LeasingProcess(OdradekProcess):
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        credentials = directory / "credentials"
+        credentials.write_text(f"# who secret topics\n{' '.join(SPARK)} *\n{' '.join(OTHER)} orders,pay*\n")
+        (self.http_port,) = free_ports(1)
+        super().__init__(
+            directory / "node",
+            properties={
+                "http.address": str(self.http_port),
+                "segment.lease.credentials.file": str(credentials),
+                "log.segment.bytes": str(1 << 20),
+                "log.retention.check.interval.ms": "200",
+                "log.initial.task.delay.ms": "100",
+                "log.segment.delete.delay.ms": "0",
+                "log.cleaner.backoff.ms": "100",
+            },
+        )
+
+    def leases(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(get(self.http_port, "/v1/leases").body)["leases"]
+        return found
+
+    def links(self) -> list[Path]:
+        return sorted(one for one in self.log_dirs[0].iterdir() if one.name.startswith(".lease-"))
+
+    def closed_end(self, topic: str) -> int:
+        """Where the active segment of the first partition begins."""
+        return max(int(one.stem) for one in (self.log_dirs[0] / f"{topic}-0").glob("*.log"))
