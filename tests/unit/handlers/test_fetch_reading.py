@@ -68,3 +68,31 @@ def test_a_disk_that_fails_a_reader_is_blamed_though_the_replica_moved_meanwhile
     reader = BY_FOLLOWER._replace(follower=None)
     ((directory, _),) = read_all(fetch, reader, context, broker, read).broken_disks
     assert directory == first
+
+
+def test_a_follower_hears_at_once_of_what_was_deleted_while_it_was_away(broker: FakeBroker) -> None:
+    """It is not in sync before; and it hears of it once, whatever it makes of it."""
+    broker.add_topic("orders")
+    partition = broker.partition("orders", 0)
+    assert partition is not None
+    partition.become_leader(NODE_ID, 1, with_followers(1, min_isr=1))
+    for value in (b"one", b"two", b"three"):
+        broker.append("orders", TestRecord(value))
+    partition.log.advance_log_start(2)
+    context = RequestContext(FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(FETCH, VERSION))
+
+    def found(log_start_offset: int, sent: int = -1, reader: Reader = BY_FOLLOWER) -> tuple[bool, int]:
+        key = PartitionKey(ZERO_UUID, "orders", 0)
+        target = FetchTarget(key, 3, 1 << 20, 1, -1, log_start_offset, topic="orders")
+        target.sent_log_start_offset = sent
+        read = read_all(
+            FetchContext(None, [target], incremental=False, uses_topic_ids=False), reader, context, broker, read_waiting
+        )
+        return read.is_urgent, read.results[0][1].log_start_offset
+
+    assert found(1) == (True, 2)
+    assert found(2) == (False, 2)
+    assert found(1, sent=2) == (False, 2)
+    # An old one says nothing.
+    assert found(-1) == (False, 2)
+    assert found(1, reader=BY_FOLLOWER._replace(follower=None))[0] is False

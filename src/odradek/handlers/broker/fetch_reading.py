@@ -163,7 +163,9 @@ def read_all(
                 broken.append((log_dir, error))
             # A partition that was deleted meanwhile took its files along: no fault of the disk's.
             fetched = FetchedPartition(target.key.partition, partition.unavailable or ErrorCode.kafka_storage_error)
-        is_urgent = is_urgent or fetched.diverging is not None
+        is_urgent = (
+            is_urgent or fetched.diverging is not None or (follows and _has_to_hear_of_deletions(target, fetched))
+        )
         is_at_end = follows and target.fetch_offset == partition.log.log_end_offset
         target.settled = partition if is_at_end and _is_quiet(fetched) else None
         results.append((target, fetched))
@@ -242,6 +244,14 @@ def _is_settled(partition: Partition, target: FetchTarget, follower: FollowerFet
 
 def _is_quiet(fetched: FetchedPartition) -> bool:
     return not fetched.records and fetched.error is ErrorCode.none and fetched.diverging is None
+
+
+def _has_to_hear_of_deletions(target: FetchTarget, fetched: FetchedPartition) -> bool:
+    """A follower whose log starts below the leader's is not in sync before it was told."""
+    return (
+        0 <= target.log_start_offset < fetched.log_start_offset
+        and fetched.log_start_offset != target.sent_log_start_offset
+    )
 
 
 def diverging_of(partition: Partition, target: FetchTarget) -> EpochEnd | None:
