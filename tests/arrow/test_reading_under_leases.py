@@ -2,13 +2,17 @@
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 import odradek
+from odradek.arrow.sources import OffsetsNotThere
+from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import EARLIEST, Admin, Resource, ResourceType
@@ -19,7 +23,7 @@ from tests.leasing_process import OTHER, SPARK, LeasingProcess
 from tests.metrics_scrape import get
 from tests.patience import Patience
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 COLUMNS = ["key", "value", "partition", "offset", "headers"]
 VALUE = bytes(range(256)) * 4
@@ -45,9 +49,9 @@ def create(cluster: Cluster, topic: str, **configs: str) -> None:
     Admin(cluster).create_topic(topic, partitions=1, replication_factor=1, configs=dotted)
 
 
-def fill(broker: LeasingProcess, topic: str, count: int, *, keys: int = 10**9, **configs: Any) -> None:
+def fill(broker: LeasingProcess, topic: str, records: int, *, keys: int = 10**9, **configs: Any) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, **configs})
-    for number in range(count):
+    for number in range(records):
         headers = [("h", b"%d" % number)] if number % 5 == 0 else None
         producer.produce(topic, VALUE, b"key-%d" % (number % keys), headers=headers)
         producer.poll(0)
@@ -129,7 +133,7 @@ def test_retention_and_deletion_leave_what_is_leased(broker: LeasingProcess, clu
     delete_records(cluster, {partition: 2_000})
     late = begin(broker, "forgotten", end=len(expected), lease=SPARK)
     Admin(cluster).alter_configs(Resource(ResourceType.TOPIC, "forgotten"), changes={"retention.bytes": "1"})
-    wait_until(lambda: Admin(cluster).offsets({partition: EARLIEST})[partition] == len(expected))
+    wait_until(lambda: earliest(cluster, "forgotten") == len(expected))
     directory = broker.log_dirs[0] / "forgotten-0"
     wait_until(lambda: len([one for one in directory.iterdir() if ".log" in one.name]) == 1)
 
@@ -154,6 +158,49 @@ def test_compaction_does_not_swap_a_file_under_its_reader(broker: LeasingProcess
 
     # And what is left is leased as it is; the cleaner may just be at it again.
     wait_until(lambda: rows(broker, "compacted", lease=SPARK) == rows(broker, "compacted"))
+
+
+def test_while_it_is_written_rolled_and_forgotten(broker: LeasingProcess, cluster: Cluster) -> None:
+    """Values tell their offsets: what is read has no gap, and nothing is in another's place."""
+    create(cluster, "live", retention_bytes=str(2 << 20))
+    is_over = Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
+        for number in count():
+            producer.produce("live", b"%0500d" % number)
+            if number % 100 == 0:
+                producer.poll(0)
+                if is_over.wait(0.04):
+                    break
+        assert producer.flush(60) == 0
+
+    writer = Thread(target=write)
+    writer.start()
+    readings = 0
+    try:
+        wait_until(lambda: broker.closed_end("live") > 0)
+        while readings < 3:
+            try:
+                reading = begin(broker, "live", end=broker.closed_end("live"), lease=SPARK)
+                was_earliest = earliest(cluster, "live")
+                wait_until(lambda limit=was_earliest: earliest(cluster, "live") > limit)
+                found = reading.read_all()
+            except (KafkaError, OffsetsNotThere):
+                # Retention was quicker than the lease.
+                continue
+            offsets = found.column("offset").to_pylist()
+            assert found.column("value").to_pylist() == [b"%0500d" % offset for offset in offsets]
+            assert offsets == list(range(offsets[0], offsets[-1] + 1))
+            readings += offsets[0] <= was_earliest
+    finally:
+        is_over.set()
+        writer.join()
+
+
+def earliest(cluster: Cluster, topic: str) -> int:
+    partition = TopicPartition(topic, 0)
+    return Admin(cluster).offsets({partition: EARLIEST})[partition]
 
 
 def test_who_gets_a_lease_and_for_how_long(
