@@ -24,6 +24,7 @@ from odradek.sim.quorum_history import (
     ClaimAccepted,
     DiskSeen,
     EpochSaid,
+    Farewell,
     Heartbeat,
     LeaderSpoke,
     Listening,
@@ -302,7 +303,11 @@ class Evidence:
 
     def _saw_heartbeat(self, exchange: Exchange, response: bytes | None) -> None:
         if response is None:
-            self._open[id(exchange)] = exchange, exchange.asked(), self._world.now
+            asked = exchange.asked()
+            self._open[id(exchange)] = exchange, asked, self._world.now
+            if asked.want_shut_down:
+                farewell = Farewell(broker_id=asked.broker_id, broker_epoch=asked.broker_epoch, seconds=self._world.now)
+                self._history.farewells.append(farewell)
             return
         opened = self._open.pop(id(exchange), None)
         if opened is None or exchange.answered(response).error_code is not ErrorCode.none:

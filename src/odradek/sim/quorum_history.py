@@ -260,6 +260,15 @@ class Heartbeat:
     wants_to_leave: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Farewell:
+    """A broker asked to be let go, whether it was ever answered or not."""
+
+    broker_id: int
+    broker_epoch: int
+    seconds: float
+
+
 # ---- the world around
 
 
@@ -320,6 +329,7 @@ class QuorumHistory:
     """Epochs that their leader ended itself, and when it said so."""
     committed: Final[list[CommittedBatch]] = field(default_factory=list)
     heartbeats: Final[list[Heartbeat]] = field(default_factory=list)
+    farewells: Final[list[Farewell]] = field(default_factory=list)
     troubles: Final[list[Trouble]] = field(default_factory=list)
     listening: Final[list[Listening]] = field(default_factory=list)
     has_fixed_voters: bool = True

@@ -25,6 +25,7 @@ from odradek.sim.quorum_history import (
     Candidacy,
     CommittedBatch,
     DiskSeen,
+    Farewell,
     Heartbeat,
     HighWatermarkTold,
     Listening,
@@ -110,6 +111,7 @@ LISTS = {
     VoterServed: "served",
     CommittedBatch: "committed",
     Heartbeat: "heartbeats",
+    Farewell: "farewells",
     Listening: "listening",
     Trouble: "troubles",
 }
@@ -345,6 +347,10 @@ def test_a_broker_that_can_be_reached_is_not_fenced_early() -> None:
     assert not broken(*begin, beat(3.0, leaves=True), fenced(4.0), is_whole=False)
     shut = replace(SERVES, seconds=3.5, is_open=False)
     assert not broken(*begin, shut, beat(3.0), fenced(4.0), is_whole=False)
+    # It asked for it, and died before it was answered.
+    for epoch, seconds, expected in ((5, 3.9, set()), (5, 4.1, {NOT_EARLY}), (4, 3.9, {NOT_EARLY})):
+        farewell = Farewell(broker_id=2, broker_epoch=epoch, seconds=seconds)
+        assert broken(*begin, beat(3.0), farewell, fenced(4.0), is_whole=False) == expected
 
 
 def test_a_silent_broker_is_fenced() -> None:

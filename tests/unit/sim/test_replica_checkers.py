@@ -16,6 +16,7 @@ from odradek.metadata.records import (
 from odradek.sim.checkers.partition_model import ClusterModel
 from odradek.sim.checkers.records import check_ends_of_epochs, check_read_stays
 from odradek.sim.checkers.replicas import (
+    ALL_SYNCED,
     HAS_EVERYTHING,
     LOGS_AGREE,
     OTHER_LIFE,
@@ -222,6 +223,17 @@ def test_what_was_deleted_need_not_be_there() -> None:
     seen.sends.append(send(0, 11))
     assert sorted(rules(history, seen)) == sorted([HAS_EVERYTHING, LOGS_AGREE])
     seen.deletions.append(Deletion(partition=ORDERS, offset=1, began=0.5))
+    assert rules(history, seen) == []
+
+
+def test_what_is_acknowledged_late_may_have_been_deleted() -> None:
+    """Simulated with seed 40027 of replicas-flushed."""
+    late = send(0, 11, ended=2.0)
+    history = told_by()
+    history.copies.append(replace(copies({}), unsynced=(late, frozenset({1, 2})), is_thorough=False))
+    seen = History()
+    assert rules(history, seen) == [ALL_SYNCED]
+    seen.deletions.append(Deletion(partition=ORDERS, offset=1, began=1.5))
     assert rules(history, seen) == []
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from odradek.sim.checkers.calm import Calm
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.quorum_history import BrokerChange, CommittedBatch, Heartbeat, QuorumHistory, QuorumSettings
+from odradek.sim.quorum_history import BrokerChange, CommittedBatch, Farewell, Heartbeat, QuorumHistory, QuorumSettings
 
 NOT_EARLY: Final = "a broker that can be reached is not fenced before its session is over"
 FENCED: Final = "a broker that is silent for a session is fenced"
@@ -85,17 +85,18 @@ def _fences(history: QuorumHistory) -> Iterator[tuple[CommittedBatch, BrokerChan
                 yield one, change
 
 
-def _is_of(beat: Heartbeat, change: BrokerChange) -> bool:
+def _is_of(beat: Heartbeat | Farewell, change: BrokerChange) -> bool:
     return (beat.broker_id, beat.broker_epoch) == (change.broker_id, change.broker_epoch)
 
 
 def _wants_to_leave(history: QuorumHistory, change: BrokerChange, moment: float) -> bool:
-    """The heartbeat that asks for it is answered after the fence is written."""
-    return any(
+    """The heartbeat that asks for it is answered after the fence is written, or never: the broker may have died."""
+    asked = any(
         beat.wants_to_leave and beat.asked_seconds <= moment <= beat.answered_seconds
         for beat in history.heartbeats
         if _is_of(beat, change)
     )
+    return asked or any(farewell.seconds <= moment for farewell in history.farewells if _is_of(farewell, change))
 
 
 def _led_since(history: QuorumHistory, fence: CommittedBatch) -> float:

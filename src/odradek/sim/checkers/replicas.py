@@ -342,7 +342,9 @@ def check_copies(history: ReplicaHistory, states: _States, seen: History) -> Ite
         }
         if copies.unsynced is not None:
             send, brokers = copies.unsynced
-            if lacking := sorted(brokers & set(state.isr) - doubtful):
+            # What is acknowledged late may have been deleted before that is heard.
+            is_due = send.offset >= start_offset
+            if is_due and (lacking := sorted(brokers & set(state.isr) - doubtful)):
                 what = f"{send} was acknowledged at {send.offset}, and brokers {lacking} may lose it: {state}"
                 yield Violation(ALL_SYNCED, f"{copies.partition}: {what}", copies.seconds)
                 return
