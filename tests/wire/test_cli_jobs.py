@@ -117,3 +117,29 @@ def test_what_spark_needs(cli: Cli, topic: str, table: Path, tmp_path: Path, mon
     monkeypatch.setitem(sys.modules, "py4j.protocol", None)
     assert "pip install 'odradek[jobs]'" in cli.mistake("job", "ingest", topic, str(table))
     assert json.loads((table / "_odradek" / topic / "job.json").read_text())["topic"] == topic
+
+
+def test_a_rewrite_that_cannot_be(broker: NodeProcess, cli: Cli, topic: str, tmp_path: Path) -> None:
+    target, state = f"{topic}-2", ("--state", str(tmp_path))
+    rewrite = ("job", "rewrite", topic, target, *state)
+    assert f"there is no topic '{topic}'" in cli.mistake(*rewrite)
+    cli.ok("topic", "create", topic)
+    assert "cannot be rewritten into itself" in cli.mistake("job", "rewrite", topic, topic, *state)
+    assert "there is no file" in cli.mistake(*rewrite, "--without-keys", str(tmp_path / "none"))
+    assert "is not a span of time" in cli.mistake(*rewrite, "--deduplicate", "soon")
+    assert "exclude each other" in cli.mistake(*rewrite, "--key", "value", "--key-field", "id")
+    assert "leave .task. away" in cli.mistake(*rewrite, "--name", "a.task.b")
+    assert "--tables is of use with" in cli.mistake(*rewrite, "--tables", str(tmp_path))
+    said = cli.mistake("job", "audit", topic, "--against", target, "--rewritten", *state)
+    assert f"no job 'rewrite-{topic}-{target}' has rewritten" in said
+    assert "there is no rewrite" in cli.mistake("job", "switch", topic, target, *state)
+
+    cli.ok("topic", "create", target, "--partitions", "3")
+    assert "is there with 3 partitions, and not 4" in cli.mistake(*rewrite, "--partitions", "4")
+    cli.ok("produce", target, "not of this job")
+    assert "holds records that are not this job's" in cli.mistake(*rewrite)
+    cli.ok("produce", topic, "{}", "{}")
+    with Cluster(parse_bootstrap(broker.bootstrap)) as cluster:
+        delete_records(cluster, {TopicPartition(topic, 0): 1})
+    other = ("job", "rewrite", topic, f"{topic}-3", *state)
+    assert "is gone, retention has removed all before 1" in cli.mistake(*other, "--from", "0")

@@ -19,7 +19,7 @@ from odradek.jobs.rewrite.places import CountErased
 from odradek.jobs.rewrite.rules import Keyless, Rules
 from odradek.jobs.rewrite.switch import SILENCE_S, Switch
 from odradek.jobs.rewrite.tables import TableCopies, check_roots, table_copies
-from odradek.jobs.rewrite.task import RewriteTask
+from odradek.jobs.rewrite.task import COUNT, RewriteTask
 from odradek.jobs.state import JobState
 
 
@@ -97,7 +97,9 @@ def run(rows: list[dict[str, Any]], **settings: Any) -> list[dict[str, Any]]:
     # As it travels.
     task = pickle.loads(pickle.dumps(task))  # noqa: S301
     made: Iterator[Any] = task(iter([pa.RecordBatch.from_pylist(rows, schema=schema)]))
-    return [row for batch in made for row in batch.to_pylist()]
+    *records, count = [row for batch in made for row in batch.to_pylist()]
+    assert (count["partition"], count["source_offset"]) == (COUNT, len(rows))
+    return records
 
 
 def test_a_task_finds_keys_and_partitions() -> None:

@@ -19,6 +19,7 @@ from odradek.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.jobs.rewrite.history import RewriteHistory
 from odradek.jobs.rewrite.rows import RewrittenRows
 from odradek.jobs.rewrite.rules import Rules
+from odradek.jobs.rewrite.task import COUNT
 from odradek.jobs.row_hashes import row_hashes
 from odradek.jobs.state import JobState
 from odradek.jobs.topic_range import TopicRange, limited, source_options
@@ -141,7 +142,7 @@ class RewriteAudit:
         """Partition and offset are the source's."""
         if self._end is None:
             return spark.createDataFrame([], _HASHED)
-        made = self._rows.rewritten(self._rows.records(spark, self._start, self._end))
+        made = self._rows.rewritten(self._rows.records(spark, self._start, self._end)).where(f"partition != {COUNT}")
         task = _hash_task(odradek.__version__, "source_partition", "source_offset")
         return made.mapInArrow(task, _HASHED)
 

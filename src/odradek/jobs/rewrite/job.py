@@ -18,10 +18,11 @@ from odradek.jobs.interruption import wait
 from odradek.jobs.once import SinkBatch, write_once
 from odradek.jobs.progress import Pace, Progress
 from odradek.jobs.rewrite.history import RewriteHistory, sink_name
-from odradek.jobs.rewrite.rows import RewrittenRows, double_count
+from odradek.jobs.rewrite.rows import RewrittenRows, check_sql
 from odradek.jobs.rewrite.rules import Rules
 from odradek.jobs.rewrite.switch import Switch
 from odradek.jobs.rewrite.target import Target
+from odradek.jobs.rewrite.task import COUNT
 from odradek.jobs.state import JobState, Plan
 from odradek.jobs.topic_range import TopicRange, limited
 from odradek.spark.topic_offsets import Positions
@@ -102,7 +103,8 @@ class RewriteJob:
         """Until the end that was found at the start, or with `follow` until the switch; or stopping is asked for,
         which takes effect after a batch.
         """
-        history = self._history or self._begin(spark)
+        check_sql(spark, self._settings.rules)
+        history = self._history or self._begin()
         rows = RewrittenRows(
             self._cluster,
             self._settings.bootstrap,
@@ -111,7 +113,6 @@ class RewriteJob:
             history.target.partitions,
             skip_lost=self._settings.skip_lost,
         )
-        rows.check(spark)
         while not should_stop():
             plan = self._interrupted or self._plan()
             if plan is not None:
@@ -125,12 +126,9 @@ class RewriteJob:
 
     # ---- what was before
 
-    def _begin(self, spark: "SparkSession") -> RewriteHistory:
+    def _begin(self) -> RewriteHistory:
         """The first run. What it takes down has been checked before."""
         settings = self._settings
-        RewrittenRows(
-            self._cluster, settings.bootstrap, settings.source, settings.rules, 1, skip_lost=settings.skip_lost
-        ).check(spark)
         made = self._new_target.make(settings.partitions)
         self._state.keep_first(self._reached)
         self._state.identify(
@@ -172,7 +170,13 @@ class RewriteJob:
         if self._interrupted is not None:
             # What of it is gone meanwhile is said now.
             self._range.next(self._interrupted.start)
+        elif (last := self._state.last_plan()) is not None and history.ends() is None:
+            self._keep_ends(history, last.batch)
         self._history = history
+
+    def _keep_ends(self, history: RewriteHistory, batch: int) -> None:
+        target = TopicRange(self._cluster, self._settings.target, skip_lost=True)
+        history.keep_ends(batch, target.latest(target.partitions()))
 
     # ---- a batch
 
@@ -191,33 +195,30 @@ class RewriteJob:
         return plan
 
     def _run_batch(self, spark: "SparkSession", rows: RewrittenRows, history: RewriteHistory, plan: Plan) -> None:
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
+        from pyspark import StorageLevel
 
         settings = self._settings
         self._new_target.check_same(history.target)
         # Offsets mean other records in a topic of the same name.
         self._range.check_same(plan.end)
-        read, written = Observation(), Observation()
-        doubles = double_count() if settings.rules.window_ms is not None else F.lit(0)
-        records = rows.records(spark, plan.start, plan.end).observe(
-            read, F.count(F.lit(1)).alias("records"), doubles.alias("doubles")
-        )
-        made = rows.rewritten(records).observe(written, F.count(F.lit(1)).alias("records"))
-        write_once(
-            self._in_order(made, plan, history.target.partitions),
-            {
-                "kafka.bootstrap.servers": settings.bootstrap,
-                "topic": settings.target,
-                "kafka.compression.type": settings.compression,
-            },
-            SinkBatch(history.sink, history.id, plan.batch),
-        )
+        # Counted after they are written; on the disk, where they go to be sorted anyway.
+        made = rows.rewritten(rows.records(spark, plan.start, plan.end)).persist(StorageLevel.DISK_ONLY)
+        try:
+            write_once(
+                self._in_order(made.where(f"partition != {COUNT}"), plan, history.target.partitions),
+                {
+                    "kafka.bootstrap.servers": settings.bootstrap,
+                    "topic": settings.target,
+                    "kafka.compression.type": settings.compression,
+                },
+                SinkBatch(history.sink, history.id, plan.batch),
+            )
+            read, written = _counts(made)
+        finally:
+            made.unpersist()
         self._interrupted, self._reached = None, plan.end
-        target = TopicRange(self._cluster, settings.target, skip_lost=True)
-        history.keep_ends(plan.batch, target.latest(target.partitions()))
-        count = written.get["records"]
-        self._pace.add(rows=count, left_out=read.get["records"] - count)
+        self._keep_ends(history, plan.batch)
+        self._pace.add(rows=written, left_out=read - written)
 
     def _in_order(self, made: "DataFrame", plan: Plan, partitions: int) -> "DataFrame":
         """One task has all records of a partition, as the source had them."""
@@ -236,3 +237,11 @@ class RewriteJob:
         return self._switch.is_silent(
             {one: offset for one, offset in found.items() if offset}, {one: at for one, at in reached.items() if at}
         )
+
+
+def _counts(made: "DataFrame") -> tuple[int, int]:
+    """How many records were read, and how many of them are to be written."""
+    row = made.selectExpr(
+        f"coalesce(sum(if(partition = {COUNT}, source_offset, 0)), 0)", f"count_if(partition != {COUNT})"
+    ).collect()[0]
+    return row[0], row[1]

@@ -13,7 +13,7 @@ from odradek.jobs.topic_range import source_options
 from odradek.spark.topic_offsets import Positions
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _COLUMNS: Final = ("key", "value", "headers", "timestamp", "partition", "offset")
 _RECORD: Final = (
@@ -36,13 +36,6 @@ class RewrittenRows:
         self._partition_count: Final = partition_count
         self._skip_lost: Final = skip_lost
 
-    def check(self, spark: "SparkSession") -> None:
-        """Raises UserError for SQL that Spark does not understand."""
-        nothing = spark.createDataFrame([], _RECORD)
-        for option, text in (("--key", self._rules.key), ("--same-by", self._rules.same_by)):
-            if text is not None:
-                _check_sql(nothing, option, text)
-
     def records(self, spark: "SparkSession", start: Positions, end: Positions) -> "DataFrame":
         """Those from start to end, with `_is_double` where duplicates are looked for."""
         from pyspark.sql import functions as F
@@ -58,7 +51,7 @@ class RewrittenRows:
         return marked.where(F.col("offset") >= firsts[F.col("partition")])
 
     def rewritten(self, records: "DataFrame") -> "DataFrame":
-        """What of `records` goes to the target, with partition and origin, in no order."""
+        """What of `records` goes to the target, with partition and origin, in no order, and rows that count them."""
         from pyspark.sql import functions as F
 
         rules = self._rules
@@ -126,13 +119,6 @@ class RewrittenRows:
         return before
 
 
-def double_count() -> "Column":
-    """How many of `records` are duplicates."""
-    from pyspark.sql import functions as F
-
-    return F.count_if(_IS_DOUBLE)
-
-
 def _with_column(records: "DataFrame", name: str, text: str) -> "DataFrame":
     """What SQL makes of a record, as bytes. It sees key and value as text."""
     from pyspark.sql import functions as F
@@ -153,13 +139,18 @@ def _with_column(records: "DataFrame", name: str, text: str) -> "DataFrame":
     return made.select(*others, *(F.col(_RAW[one]).alias(one) for one in _TEXT), column.cast("binary").alias(name))
 
 
-def _check_sql(nothing: "DataFrame", option: str, text: str) -> None:
+def check_sql(spark: "SparkSession", rules: Rules) -> None:
+    """Raises UserError for SQL that Spark does not understand."""
     from pyspark.errors import AnalysisException, ParseException
 
-    try:
-        _with_column(nothing, NEW_KEY, text)
-    except (AnalysisException, ParseException) as error:
-        told = " ".join(str(error).split("SQLSTATE")[0].split())
-        raise UserError(
-            f"{option} {text!r} is no SQL over {', '.join(_COLUMNS)} of a record: {told.rstrip('. ')}"
-        ) from None
+    nothing = spark.createDataFrame([], _RECORD)
+    for option, text in (("--key", rules.key), ("--same-by", rules.same_by)):
+        if text is None:
+            continue
+        try:
+            _with_column(nothing, NEW_KEY, text)
+        except (AnalysisException, ParseException) as error:
+            told = " ".join(str(error).split("SQLSTATE")[0].split())
+            raise UserError(
+                f"{option} {text!r} is no SQL over {', '.join(_COLUMNS)} of a record: {told.rstrip('. ')}"
+            ) from None

@@ -13,13 +13,25 @@ from odradek.jobs.rewrite.rules import Keyless
 
 # What comes in: the source's columns, and the new key if there is to be one.
 NEW_KEY: Final = "new_key"
-# What goes out: a record, where it came from, and where it goes.
+# What goes out: a record, where it came from, and where it goes; at the end, how many records there were.
 REWRITTEN: Final = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>, timestamp timestamp, "
     "source_partition int, source_offset bigint, partition int"
 )
+# The partition of a row that is no record, and has for an offset how many the task has read.
+COUNT: Final = -1
 _KEPT: Final = ("value", "headers", "timestamp", "partition", "offset")
-_NAMES: Final = ("key", "value", "headers", "timestamp", "source_partition", "source_offset", "partition")
+_ARROW: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("source_partition", pa.int32()),
+        ("source_offset", pa.int64()),
+        ("partition", pa.int32()),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +48,9 @@ class RewriteTask:
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         check_version(self.version)
+        read = 0
         for batch in batches:
+            read += batch.num_rows
             if self.erased is not None:
                 batch = batch.filter(pc.invert(self.erased.among(batch.column("key"))))
             if self.changes_keys:
@@ -44,7 +58,8 @@ class RewriteTask:
             if batch.num_rows:
                 keys = batch.column(NEW_KEY if self.changes_keys else "key")
                 kept = [batch.column(name) for name in _KEPT]
-                yield pa.RecordBatch.from_arrays([keys, *kept, self._partitions(keys, batch)], names=list(_NAMES))
+                yield pa.RecordBatch.from_arrays([keys, *kept, self._partitions(keys, batch)], names=_ARROW.names)
+        yield pa.RecordBatch.from_pylist([{"source_offset": read, "partition": COUNT}], schema=_ARROW)
 
     def _with_key(self, batch: Any) -> Any:
         keys = batch.column(NEW_KEY)

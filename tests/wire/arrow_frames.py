@@ -1,0 +1,113 @@
+"""The few operations of a DataFrame that a rewrite without SQL asks of Spark, done with Arrow, in one process.
+
+Reading, tasks and the exactly-once sink are the real ones. What Spark itself does with them, `tests/spark` shows.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odradek.client.address import parse_bootstrap
+from odradek.client.cluster import Cluster
+from odradek.client.producer_transactions import Membership, transaction_terms
+from odradek.jobs.once import SinkBatch
+from odradek.jobs.rewrite.task import COUNT
+from odradek.spark.exactly_once import driver
+from odradek.spark.exactly_once.task import write_batch
+from odradek.spark.options import ClientOptions
+from odradek.spark.sink.brokers import Brokers, drive
+from odradek.spark.sink.decision_log import DecisionLog
+from odradek.spark.source import OdradekSource
+from odradek.spark.writer import TopicRows
+
+_attempts = count()
+
+
+class ArrowReader:
+    """`spark.read`, and the session whose `read` it is."""
+
+    def __init__(self) -> None:
+        self._options: dict[str, str] = {}
+
+    @property
+    def read(self) -> "ArrowReader":
+        return ArrowReader()
+
+    def format(self, name: str) -> "ArrowReader":
+        return self
+
+    def options(self, **given: str) -> "ArrowReader":
+        self._options |= given
+        return self
+
+    def load(self) -> "ArrowFrame":
+        source = OdradekSource(self._options)
+        reader = source.reader(source.schema())
+        return ArrowFrame([pa.Table.from_batches(reader.read(one)) for one in reader.partitions()])
+
+    def createDataFrame(self, rows: list[Any], schema: str) -> "ArrowFrame":
+        return ArrowFrame([])
+
+
+class ArrowFrame:
+    def __init__(self, tasks: list[Any]) -> None:
+        self.tasks = tasks
+
+    def mapInArrow(self, task: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> "ArrowFrame":
+        return ArrowFrame([pa.Table.from_batches(task(iter(one.to_batches()))) for one in self.tasks])
+
+    def persist(self, level: object) -> "ArrowFrame":
+        return self
+
+    def unpersist(self) -> None:
+        pass
+
+    def where(self, condition: str) -> "ArrowFrame":
+        assert condition == f"partition != {COUNT}"
+        return ArrowFrame([one.filter(pc.field("partition") != COUNT) for one in self.tasks])
+
+    def repartition(self, tasks: int, column: str) -> "ArrowFrame":
+        whole = pa.concat_tables(self.tasks)
+        chosen = [number % tasks for number in whole[column].to_pylist()]
+        return ArrowFrame([whole.filter(pc.equal(pa.array(chosen), number)) for number in range(tasks)])
+
+    def sortWithinPartitions(self, *names: str) -> "ArrowFrame":
+        return ArrowFrame([one.sort_by([(name, "ascending") for name in names]) for one in self.tasks])
+
+    def select(self, *names: str) -> "ArrowFrame":
+        return ArrowFrame([one.select(names) for one in self.tasks])
+
+    def selectExpr(self, *expressions: str) -> "ArrowFrame":
+        """How many records were read, and how many are to be written."""
+        rows = [row for one in self.tasks for row in one.to_pylist()]
+        read = sum(row["source_offset"] for row in rows if row["partition"] == COUNT)
+        return ArrowFrame([(read, sum(row["partition"] != COUNT for row in rows))])
+
+    def collect(self) -> list[Any]:
+        return self.tasks
+
+
+def write_frame_once(rows: ArrowFrame, options: Mapping[str, str], batch: SinkBatch) -> None:
+    """As `odradek.jobs.once.write_once`, one task after the other."""
+    bootstrap = options["kafka.bootstrap.servers"]
+    with Cluster(parse_bootstrap(bootstrap)) as cluster:
+        log, terms = DecisionLog(cluster, "odradek-decisions", batch.sink), transaction_terms(cluster)
+        log.ensure()
+        sent = TopicRows(ClientOptions(bootstrap_servers=bootstrap), options["topic"], "none")
+
+        def run(steps: Any, task: Any | None = None) -> Any:
+            def write_rows(member: Membership) -> None:
+                assert task is not None
+                sent.send(cluster, task.to_batches(), member)
+
+            return drive(steps, Brokers(cluster, batch.sink, terms, log, write_rows=write_rows).handle)
+
+        generation = run(driver.begin(batch.sink, reuse_ids=terms.epochs_rise))
+        reports = [
+            run(write_batch(generation, batch.batch, batch.job_id, next(_attempts), has_rows=one.num_rows > 0), one)
+            for one in rows.tasks
+        ]
+        run(driver.commit(generation, batch.batch, reports, reuse_ids=terms.epochs_rise))
