@@ -32,6 +32,8 @@ def validate(
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Check the file, its topics, and its SQL as Spark reads it; nothing is run."""
+    if _is_declarative(file):
+        return _run_declarative(file, spark_settings(master, conf, remote), format, dry=True)
     pipeline = _read(file)
     with open_cluster(pipeline.bootstrap, timeout) as cluster:
         _commands().validate(cluster, pipeline, spark_settings(master, conf, remote), format)
@@ -47,6 +49,8 @@ def run(
     format: Format = OutputFormat.TABLE,
 ) -> None:
     """Run it: to the end of what there is, or on and on. The same command again goes on where it stopped."""
+    if _is_declarative(file):
+        return _run_declarative(file, spark_settings(master, conf, remote), format, dry=False)
     pipeline = _read(file)
     with open_cluster(pipeline.bootstrap, timeout) as cluster:
         raise typer.Exit(_commands().run(cluster, pipeline, spark_settings(master, conf, remote), format))
@@ -67,7 +71,17 @@ def stop(file: File = DEFAULT_FILE, timeout: Timeout = 120.0) -> None:
 def _read(file: Path) -> Any:
     if not file.is_file():
         raise UserError(f"there is no {str(file)!r}: `odradek pipeline init {file}` writes an example")
+    if _is_declarative(file):
+        raise UserError(f"{str(file)!r} is one of Spark's own pipelines, of which only `run` and `validate` know")
     return jobs_module("pipeline.definition").read_pipeline(file)
+
+
+def _is_declarative(file: Path) -> bool:
+    return bool(jobs_module("declarative").is_declarative(file))
+
+
+def _run_declarative(file: Path, spark: Any, format: OutputFormat, *, dry: bool) -> None:
+    jobs_module("declarative").run(file, spark, format, dry=dry)
 
 
 def _commands() -> Any:

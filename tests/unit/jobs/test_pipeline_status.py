@@ -26,6 +26,14 @@ def test_each_batch_is_counted_once() -> None:
     assert (status.batch, status.records, status.dead_letters, status.lag, status.seconds_left) == (1, 10, 2, 10, 2.0)
 
 
+def test_reports_of_a_connect_server() -> None:
+    told = report(0, 4, 4, observedMetrics={"dead_letters": {"values": [2], "schema": {"type": "struct"}}})
+    told["sources"][0] |= {figure: told.pop(figure) for figure in ("numInputRows", "processedRowsPerSecond")}
+    watch = QueryWatch("sink")
+    watch.take([told])
+    assert (watch.status.records, watch.status.dead_letters, watch.status.records_per_second) == (4, 2, 5.0)
+
+
 def test_a_status_reads_back(tmp_path: Path) -> None:
     assert PipelineStatus.read(tmp_path) is None
     watch = QueryWatch("sink")

@@ -162,7 +162,11 @@ class PipelineQueries:
         options = {"kafka.bootstrap.servers": self._pipeline.bootstrap, "topic": topic}
         sink, checkpoint = f"odradek.{self._job(name)}", self._pipeline.state / name
 
-        # Not as a stream's own sink: those that are written in Python can only append. Exactly once it is here too.
+        if mode == "append":
+            writer = records.writeStream.format("odradek").options(**options, **{"kafka.transactional.id": sink})
+            return self._run(writer, name)
+
+        # A stream's own sink that is written in Python can only append. Exactly once it is here too.
         def write(batch: "DataFrame", number: int) -> None:
             write_once(batch, options, SinkBatch(sink, query_of(checkpoint), number))
 

@@ -83,9 +83,9 @@ class QueryWatch:
         """Spark's last progress reports, oldest first. Whether a batch was done since the last time."""
         news = [one for one in reports if self._seen is None or one["batchId"] > self._seen]
         for report in news:
-            self._records += int(report.get("numInputRows") or 0)
+            self._records += int(_total(report, "numInputRows"))
             letters = (report.get("observedMetrics") or {}).get(DEAD_LETTERS_METRIC)
-            self._dead_letters += 0 if letters is None else int(letters["rows"])
+            self._dead_letters += 0 if letters is None else _observed(letters)
         if reports:
             last = reports[-1]
             self._seen = last["batchId"]
@@ -94,12 +94,23 @@ class QueryWatch:
                 name=self._name,
                 batch=last["batchId"],
                 records=self._records,
-                records_per_second=last.get("processedRowsPerSecond") or None,
+                records_per_second=_total(last, "processedRowsPerSecond") or None,
                 dead_letters=self._dead_letters,
                 offsets=_offsets(sources, "endOffset"),
                 ends=_offsets(sources, "latestOffset") or _offsets(sources, "endOffset"),
             )
         return bool(news)
+
+
+def _total(report: Mapping[str, Any], figure: str) -> float:
+    """Of all sources; on Connect reports have it for each of them only."""
+    found = report.get(figure)
+    return sum(source.get(figure) or 0 for source in report.get("sources") or ()) if found is None else found
+
+
+def _observed(row: Mapping[str, Any]) -> int:
+    """The one figure of a metric; on Connect a row is told by its schema and its values."""
+    return int(row["values"][0] if "schema" in row else row["rows"])
 
 
 def _offsets(sources: Sequence[Mapping[str, Any]], key: str) -> dict[str, dict[str, int]]:

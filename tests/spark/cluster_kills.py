@@ -1,0 +1,150 @@
+"""On a Spark cluster a stream copies a topic into another, and a job fills a table with it, both exactly once, while
+executors, their Python workers and the broker are killed. A run that fails is started again, as its user would.
+"""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from odradek.jobs.audit import TableAudit, TableAuditSettings
+from odradek.jobs.ingest import IngestJob, IngestSettings
+from odradek.jobs.state import JobState
+from tests.patience import Patience
+from tests.spark.audited_topics import SOURCE, TARGET, AuditedTopics
+from tests.spark.standalone import StandaloneSpark
+
+EXECUTOR, WORKER, BROKER = KINDS = ("executor", "worker", "broker")
+ROWS_PER_BATCH = 40
+# Before each kill: two batches, in the midst of which it comes.
+ROWS_PER_KILL = 2 * ROWS_PER_BATCH
+LATEST_KILL_S = 1.0
+RECOVERY_TIMEOUT_S = 240.0
+QUERY_TIMEOUT_S = 300
+LOOK_S = 0.1
+# Of the job one after the other, without a batch between them.
+FAILURES_MAX = 10
+
+
+class ClusterUnderFire(AuditedTopics):
+    def __init__(self, directory: Path, spark: SparkSession, workers: StandaloneSpark) -> None:
+        super().__init__(directory)
+        self._spark = spark
+        self._workers = workers
+        self._checkpoint = directory / "checkpoint"
+        self._table = directory / "table"
+        self._is_over = threading.Event()
+        self._job = threading.Thread(target=self._ingest_on_and_on, daemon=True)
+        self._failures: list[str] = []
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._query = self._stream(maxOffsetsPerTrigger=ROWS_PER_BATCH)
+        self._job.start()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._is_over.set()
+        self._query.stop()
+        super().__exit__(*details)
+
+    def kill(self, kind: str, chance: random.Random) -> str:
+        """Returns when all rows so far are in the topic; what happened."""
+        self.add(ROWS_PER_KILL)
+        after_s = chance.uniform(0.0, LATEST_KILL_S)
+        time.sleep(after_s)
+        if kind == BROKER:
+            self.broker.kill()
+            self.broker.start()
+        else:
+            self._kill_one(kind, chance)
+        failed = self._recover()
+        return f"{kind} killed after {after_s:.2f} s, the query " + (f"failed: {failed}" if failed else "goes on")
+
+    def _kill_one(self, kind: str, chance: random.Random) -> None:
+        find = self._workers.executors if kind == EXECUTOR else self._workers.python_workers
+        patience = Patience(RECOVERY_TIMEOUT_S)
+        while not (there := find()):
+            assert not patience.is_over(), f"there is no {kind} to be killed"
+            time.sleep(LOOK_S)
+        os.kill(chance.choice(there), signal.SIGKILL)
+
+    def _recover(self) -> str:
+        failed = ""
+        patience = Patience(RECOVERY_TIMEOUT_S)
+        while self.visible().total() < self.rows:
+            assert not patience.is_over(), f"no batch is written any more; {failed}"
+            if not self._query.isActive:
+                failed = str(self._query.exception()).strip().splitlines()[0][:200]
+                self._query = self._stream(maxOffsetsPerTrigger=ROWS_PER_BATCH)
+            time.sleep(LOOK_S)
+        return failed
+
+    def finish(self) -> None:
+        self._is_over.set()
+        self._job.join(QUERY_TIMEOUT_S)
+        assert not self._job.is_alive(), "the job does not end"
+        self._query.stop()
+        # What somebody left open who was killed is aborted with the next batch.
+        self.add(ROWS_PER_BATCH)
+        self._stream(is_last=True).awaitTermination(QUERY_TIMEOUT_S)
+        self._ingest(follow=False)
+
+    def check(self) -> None:
+        super().check()
+        settings = TableAuditSettings(bootstrap=self.broker.bootstrap, topic=SOURCE, table=self._table, name=SOURCE)
+        with self.cluster() as cluster:
+            found = TableAudit(cluster, settings).run(self._spark)
+        assert found.is_exact, list(found.sentences())
+        assert sum(one.rows for one in found.partitions) == self.rows
+
+    def _stream(self, *, is_last: bool = False, **options: int) -> StreamingQuery:
+        rows = (
+            self._spark.readStream.format("odradek")
+            .option("kafka.bootstrap.servers", self.broker.bootstrap)
+            .options(subscribe=SOURCE, startingOffsets="earliest", columns="value", **options)
+            .load()
+        )
+        told = {"kafka.bootstrap.servers": self.broker.bootstrap, "topic": TARGET, "kafka.transactional.id": TARGET}
+        writer = rows.writeStream.format("odradek").options(**told, checkpointLocation=str(self._checkpoint))
+        return (writer.trigger(availableNow=True) if is_last else writer).start()
+
+    def _ingest_on_and_on(self) -> None:
+        while not self._is_over.is_set() and len(self._failures) < FAILURES_MAX:
+            try:
+                self._ingest(follow=True)
+            # Whatever it died of, the same command goes on.
+            except Exception as error:  # noqa: BLE001
+                self._failures.append(str(error))
+                time.sleep(LOOK_S)
+
+    def _ingest(self, *, follow: bool) -> None:
+        settings = IngestSettings(
+            bootstrap=self.broker.bootstrap,
+            topic=SOURCE,
+            table=self._table,
+            name=SOURCE,
+            follow=follow,
+            interval_s=LOOK_S,
+            batch_records=ROWS_PER_KILL,
+        )
+        state = JobState(self._table, SOURCE)
+        with state.held(), self.cluster() as cluster:
+            IngestJob(cluster, settings, state).run(
+                self._spark,
+                on_progress=lambda progress: self._failures.clear(),
+                should_stop=lambda: follow and self._is_over.is_set(),
+            )
+
+
+def shuffled(kinds: Sequence[str], kills: int, chance: random.Random) -> list[str]:
+    every = [kind for kind in kinds for _ in range(kills)]
+    chance.shuffle(every)
+    return every
