@@ -10,10 +10,13 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.groups import Groups
 from pipelines.runtime.session import spark_session
+from tests.leasing_process import SPARK, LeasingProcess
+from tests.metrics_scrape import scrape
 from tests.node_process import NodeProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -278,3 +281,38 @@ def test_filters_make_the_scan_smaller(spark: SparkSession, broker: NodeProcess,
         assert pushed.rdd.getNumPartitions() == 1 < plain.rdd.getNumPartitions()
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_closed_segments_come_from_files(spark: SparkSession, tmp_path: Path) -> None:
+    count = 60_000
+    node = LeasingProcess(tmp_path)
+    try:
+        node.start()
+        with Cluster(parse_bootstrap(node.bootstrap)) as cluster:
+            Admin(cluster).create_topic("closed", partitions=1, replication_factor=1)
+        producer = Producer({"bootstrap.servers": node.bootstrap, "linger.ms": 5})
+        for number in range(count):
+            producer.produce("closed", b"%090d" % number, b"key")
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+        def answer(**options: str) -> tuple[Row, float]:
+            def fetched() -> float:
+                return scrape(node.http_port)("kafka_server_brokertopicmetrics_bytesout_total")
+
+            before = fetched()
+            rows = load(spark, node, "odradek", subscribe="closed", minPartitions="3", **options)
+            assert SPARK[1] not in rows._jdf.queryExecution().toString()
+            found = rows.selectExpr("sum(length(value))", "sum(offset)", "count(*)").first()
+            assert found is not None
+            return found, fetched() - before
+
+        from_brokers, all_bytes = answer()
+        from_files, some_bytes = answer(leasePrincipal=SPARK[0], leaseSecret=SPARK[1])
+
+        assert from_files == from_brokers == Row(90 * count, count * (count - 1) // 2, count)
+        # The last segment is still written to.
+        assert some_bytes < 0.3 * all_bytes
+        assert [one["principal"] for one in node.leases()] == [SPARK[0]]
+    finally:
+        node.remove()
