@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 STARTS_MAX = 5
 TOO_SLOW = "failed to connect back"
-KILLS = int(os.environ.get("ODRADEK_SPARK_KILLS", "5"))
+KILLS = int(os.environ.get("ODRADEK_SPARK_KILLS", "1"))
 SEED = 11
 
 

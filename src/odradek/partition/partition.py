@@ -339,14 +339,7 @@ class Partition:
         if replication is None:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         now = self._clock.monotonic()
-        if replication.fetched(
-            fetch.replica_id,
-            fetch.broker_epoch,
-            fetch_offset,
-            log_start_offset,
-            now,
-            own_log_start_offset=self.log.log_start_offset,
-        ):
+        if replication.fetched(fetch.replica_id, fetch.broker_epoch, fetch_offset, log_start_offset, now):
             self.take_high_watermark()
         self.note_deletions()
 

@@ -149,18 +149,8 @@ class LeaderState:
         if broker_epoch != UNKNOWN_BROKER_EPOCH and broker_epoch < newest:
             raise KafkaError(ErrorCode.not_leader_or_follower, f"broker epoch {broker_epoch} is older than {newest}")
 
-    def fetched(
-        self,
-        replica_id: int,
-        broker_epoch: int,
-        fetch_offset: int,
-        log_start_offset: int,
-        now: float,
-        *,
-        own_log_start_offset: int = 0,
-    ) -> bool:
-        """A follower asks for what begins at `fetch_offset`, and so has everything before it. Its log and the own one
-        start where it is said.
+    def fetched(self, replica_id: int, broker_epoch: int, fetch_offset: int, log_start_offset: int, now: float) -> bool:
+        """A follower asks for what begins at `fetch_offset`, and so has everything before it.
 
         Only for a Fetch that was found to agree with the own log: of a diverging one, or one out of range, nothing
         follows.
@@ -169,7 +159,6 @@ class LeaderState:
         follower = self.followers[replica_id]
         former_end_offset = follower.end_offset
         follower.fetched(broker_epoch, fetch_offset, log_start_offset, self.log_end_offset, now)
-        follower.knows_deletions = log_start_offset < 0 or log_start_offset >= own_log_start_offset
         if replica_id not in self.isr:
             self._admit(follower)
         return fetch_offset != former_end_offset and self._advance(now)
@@ -261,11 +250,10 @@ class LeaderState:
     def _admit(self, follower: FollowerProgress) -> None:
         """Whoever reached the high watermark and the own epoch has all that was ever committed.
 
-        The epoch's start matters because a new leader's high watermark may be behind that of the former one. And what
-        was deleted while it was away must not come back with it as the leader, which it may be before it is answered.
+        The epoch's start matters because a new leader's high watermark may be behind that of the former one.
         """
         is_in_sync = follower.end_offset >= self.high_watermark and follower.end_offset >= self.epoch_start_offset
-        if not is_in_sync or not follower.knows_deletions or not self._is_eligible(follower):
+        if not is_in_sync or not self._is_eligible(follower):
             follower.awaits_admission = False
         elif self._pending is not None:
             follower.awaits_admission = follower.broker_id != self._pending.added

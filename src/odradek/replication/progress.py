@@ -19,8 +19,6 @@ class FollowerProgress:
     """None: it has not fetched from this leader yet."""
     last_fetch: float = NEVER
     leader_end_at_last_fetch: int = UNKNOWN_OFFSET
-    knows_deletions: bool = True
-    """Its log started nowhere below the leader's when it asked last, as far as it said."""
     awaits_admission: bool = False
     """It could have joined the in-sync replicas, had not another change of them been under way."""
 

@@ -71,7 +71,7 @@ def test_a_disk_that_fails_a_reader_is_blamed_though_the_replica_moved_meanwhile
 
 
 def test_a_follower_hears_at_once_of_what_was_deleted_while_it_was_away(broker: FakeBroker) -> None:
-    """It is not in sync before; and it hears of it once, whatever it makes of it."""
+    """It may lead soon; and it hears of it once, whatever it makes of it."""
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None

@@ -494,19 +494,3 @@ def test_deleted_everywhere_means_on_all_that_live() -> None:
     assert leader.low_watermark(50) == 40
     del cluster.brokers[2]
     assert leader.low_watermark(50) == 50
-
-
-def test_who_has_yet_to_hear_what_was_deleted_is_not_in_sync() -> None:
-    """It could be elected before it hears of it, and what was deleted would be back."""
-    cluster = Cluster(isr=(1, 2))
-    leader = cluster.leader
-    leader.fetched(3, 30, 100, 7, 0.0, own_log_start_offset=26)
-    assert not leader.has_proposal
-    leader.fetched(3, 30, 100, 26, 0.1, own_log_start_offset=26)
-    assert cluster.proposed(0.1) == [1, 2, 3]
-
-
-def test_a_follower_that_does_not_say_where_its_log_starts_is_not_held_up() -> None:
-    cluster = Cluster(isr=(1, 2))
-    cluster.leader.fetched(3, 30, 100, -1, 0.0, own_log_start_offset=26)
-    assert cluster.proposed() == [1, 2, 3]

@@ -247,7 +247,8 @@ def _is_quiet(fetched: FetchedPartition) -> bool:
 
 
 def _has_to_hear_of_deletions(target: FetchTarget, fetched: FetchedPartition) -> bool:
-    """A follower whose log starts below the leader's is not in sync before it was told."""
+    """A follower whose log starts below the leader's may have forgotten, by its death, what was deleted: it is told
+    before it may lead again."""
     return (
         0 <= target.log_start_offset < fetched.log_start_offset
         and fetched.log_start_offset != target.sent_log_start_offset
