@@ -318,7 +318,8 @@ class Partition:
         if self.log.config.flush_messages > 1:
             if self.replication is not None:
                 self._count_own(end_offset, now, len(data))
-            else:
+            # Whoever stops leads no more, and knows no more who has what, though the disk has only now written this.
+            elif self.is_leader:
                 if self.watchers and len(batches) == 1 and not batches[0].is_control:
                     self.fresh = FreshBatch(appended.first_offset, end_offset, data)
                 self._advance_high_watermark(end_offset, len(data))

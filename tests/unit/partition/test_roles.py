@@ -1,8 +1,9 @@
 """Roles change between writes, never during one: what was asked of a leader or follower of before leaves no trace."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pytest
 
@@ -17,6 +18,8 @@ from odradek.replication.leader import LeaderState
 from odradek.waiting.fetch_wait import FetchWait
 from tests.unit.handlers.fake_broker import InlineExecutor
 from tests.unit.partition.test_partition import Fixture
+
+T = TypeVar("T")
 
 
 def batch(value: bytes, *, base_offset: int = 0, epoch: int = 0) -> tuple[bytearray, list[BatchHeader]]:
@@ -249,3 +252,21 @@ def test_who_waits_for_a_sync_hears_of_it_if_nobody_has_to_any_more(tmp_path: Pa
         assert await asyncio.wait_for(waiting, 1) is ErrorCode.none
 
     asyncio.run(scenario())
+
+
+def test_what_the_disk_writes_while_the_broker_stops_is_not_taken_for_committed(tmp_path: Path) -> None:
+    """Simulated with seed 40232 of replicas-crash: a slow disk, and a high watermark that nobody else had reached was
+    written down."""
+
+    class StopsMeanwhile(InlineExecutor):
+        async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+            done = work()
+            fixture.partition.withdraw(ErrorCode.not_leader_or_follower)
+            return done
+
+    fixture = Fixture(tmp_path, executor=StopsMeanwhile())
+    fixture.partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2, 3)))
+    data, batches = batch(b"uncommitted")
+    asyncio.run(fixture.partition.append_in_turn(memoryview(data), batches))
+    assert fixture.partition.log.log_end_offset == 1
+    assert fixture.partition.high_watermark == 0
