@@ -306,6 +306,10 @@ class Broker:
 
     async def _create_missing(self, some: list[_Held], *, are_new: bool) -> None:
         missing = [one for one in some if one[0] not in self._partitions and one[0] not in self._offline]
+        for name, *_ in missing:
+            # A replica that was taken away while it moved, and comes again: what the move has yet to delete would be
+            # taken for its log.
+            await self.moves.cancel(name)
         while missing:
             logs = await self.log_dirs.get_or_create(
                 [

@@ -1,0 +1,21 @@
+"""Seeds that have found faults of ours, which are mended: what they were, and that they pass."""
+
+import pytest
+
+from odradek.sim.__main__ import run_one
+
+FOUND = (
+    # A replica taken away and given back while it moved between log dirs: what the move had yet to delete was its log.
+    (40006, "replicas-damaged"),
+    # A replica that had forgotten a DeleteRecords led again before it heard of it.
+    (20158, "replicas-damaged"),
+    # What a slow disk wrote while its broker stopped was taken for committed.
+    (40232, "replicas-crash"),
+    # A replica waited for what it could not know before it was in sync, and was not in sync before it knew.
+    (40159, "replicas-apart"),
+)
+
+
+@pytest.mark.parametrize(("seed", "scenario"), FOUND)
+def test_what_a_seed_has_found_is_mended(seed: int, scenario: str) -> None:
+    assert [str(found) for found in run_one(seed, scenario, None).violations] == []
