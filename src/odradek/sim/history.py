@@ -81,6 +81,7 @@ class EndOffset:
     ended: float
     offset: int
     leader_epoch: int = UNKNOWN_EPOCH
+    reader: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

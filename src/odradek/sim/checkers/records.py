@@ -49,8 +49,9 @@ def check_records(history: History, final_reader: str | None, *, is_replicated: 
         else:
             yield from check_end_offsets(partition, sends, reads, ends)
         if final_reader is not None:
-            # Whoever still writes then is read by others after the final reader.
-            final_began = min((one.began for one in reads if one.reader == final_reader), default=0.0)
+            # Whoever still writes then is read by others after the final reader has asked where the end is.
+            asked: list[Read | EndOffset] = [*reads, *ends]
+            final_began = min((one.began for one in asked if one.reader == final_reader), default=0.0)
             earlier = [one for one in reads if one.ended < final_began]
             yield from check_read_stays(partition, earlier, final, start_offset)
     yield from check_out_of_range(history)

@@ -111,6 +111,7 @@ class Reader:
                     ended=client.now,
                     offset=answer.offset,
                     leader_epoch=getattr(answer, "leader_epoch", UNKNOWN_EPOCH),
+                    reader=client.name,
                 )
             )
         return int(answer.offset)
