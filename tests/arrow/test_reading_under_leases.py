@@ -68,7 +68,8 @@ def begin(broker: LeasingProcess, topic: str, **options: Any) -> Any:
 
 
 def wait_until(what: Callable[[], bool]) -> None:
-    patience = Patience(30)
+    # The first compaction of a broker may have to compile what walks through records.
+    patience = Patience(120)
     while not what():
         assert not patience.is_over()
         time.sleep(0.02)
