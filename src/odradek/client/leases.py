@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 PATH: Final = "/v1/leases"
 DURATION_MS: Final = 600_000
-_GRANT_S: Final = 5.0
+_GRANT_S: Final = 30.0
 _RENEW_S: Final = 1.0
 
 
