@@ -255,6 +255,6 @@ def test_a_broker_that_is_killed(broker: LeasingProcess, cluster: Cluster) -> No
     assert only_files.read_all().to_pylist() == expected[:closed]
     assert broker.links()
     broker.start()
-    assert not broker.links()
+    wait_until(lambda: not broker.links())
     # Its names are gone: the brokers give the rest.
     assert found + more.read_all().to_pylist() == expected

@@ -174,7 +174,7 @@ def test_every_panel_of_the_dashboard_shows_something(
 ) -> None:
     # Errors have a panel too.
     refused = AdminClient({"bootstrap.servers": cluster[0].bootstrap}).create_topics([NewTopic(TOPIC, 3)])[TOPIC]
-    assert refused.exception(20) is not None
+    assert refused.exception(60) is not None
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
     variables = {f"${one['name']}": ".*" for one in dashboard.get("templating", {}).get("list", [])}
 

@@ -91,4 +91,4 @@ def test_an_endpoint_that_refuses_or_is_gone(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_endpoint_that_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ANSWER_BYTES_MAX", 10)
     with http_endpoint(PATH, told()) as port:
-        assert "with 11 bytes" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
+        assert "200: 11 bytes" in ask(monkeypatch, f"127.0.0.1:{port}").silent[1]
