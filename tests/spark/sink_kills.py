@@ -12,32 +12,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from odradek.base.ids import TopicPartition
-from odradek.client.address import parse_bootstrap
-from odradek.client.admin import EARLIEST, LATEST, Admin
-from odradek.client.cluster import Cluster
-from odradek.client.consume import Consumer
-from odradek.client.produce import Producer
-from odradek.records.record import Record
-from tests.odradek_process import OdradekProcess
 from tests.patience import Patience
+from tests.spark.audited_topics import SOURCE, TARGET, AuditedTopics
 
 ROOT = Path(__file__).parents[2]
-SOURCE, TARGET = "source", "target"
-PARTITIONS = 2
 KINDS = ("driver", "worker", "broker")
-# What is prepared must wait for the next driver, however long it stays away.
-PROPERTIES = {
-    "transaction.two.phase.commit.enable": "true",
-    "transaction.max.timeout.ms": "10000",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-}
 # As much as a driver's life may take: ten batches.
 ROWS_PER_KILL = 400
 LATEST_KILL_S = 2.0
@@ -110,28 +94,16 @@ class DriverProcess:
         return found
 
 
-class SinkUnderFire:
+class SinkUnderFire(AuditedTopics):
     def __init__(self, directory: Path, rows: int) -> None:
+        super().__init__(directory)
         self._directory = directory
-        self.broker = OdradekProcess(directory / "node", properties=PROPERTIES)
-        self.rows = rows
+        self._to_write = rows
 
     def __enter__(self) -> Self:
-        self.broker.start()
-        with self._cluster() as cluster:
-            for topic in (SOURCE, TARGET):
-                Admin(cluster).create_topic(topic, partitions=PARTITIONS, replication_factor=1)
-            producer = Producer(cluster)
-            for number in range(self.rows):
-                producer.add(SOURCE, Record(None, b"%d" % number), number % PARTITIONS)
-            producer.flush()
+        super().__enter__()
+        self.add(self._to_write)
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.broker.remove()
-
-    def _cluster(self) -> Cluster:
-        return Cluster(parse_bootstrap(self.broker.bootstrap), timeout_s=60)
 
     @contextmanager
     def driver(self, *arguments: str) -> Iterator[DriverProcess]:
@@ -145,27 +117,6 @@ class SinkUnderFire:
         with self.driver() as driver:
             assert driver.wait_for("done"), f"the driver ended before its work, see its log: {driver.said}"
             driver.process.wait()
-
-    def visible(self, *, is_over: bool = False) -> Counter[bytes]:
-        """What a reader of committed records finds."""
-        partitions = [TopicPartition(TARGET, number) for number in range(PARTITIONS)]
-        with self._cluster() as cluster:
-            admin = Admin(cluster)
-            ends = admin.offsets(dict.fromkeys(partitions, LATEST), read_committed=True)
-            if is_over:
-                assert ends == admin.offsets(dict.fromkeys(partitions, LATEST)), "a transaction is still open"
-            consumer = Consumer(cluster, admin.offsets(dict.fromkeys(partitions, EARLIEST)), read_committed=True)
-            found: Counter[bytes] = Counter()
-            while any(consumer.positions[one] < ends[one] for one in partitions):
-                found.update(consumed.record.value or b"" for consumed in consumer.poll(wait_ms=1000))
-            return found
-
-    def check(self) -> None:
-        found = self.visible(is_over=True)
-        missing = [number for number in range(self.rows) if b"%d" % number not in found]
-        double = [value for value, times in found.items() if times > 1]
-        assert not missing and not double, f"missing: {missing[:9]}, double: {double[:9]}"
-        assert found.total() == self.rows
 
     def wait_for_batch(self, driver: DriverProcess) -> None:
         before = self.visible().total()

@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 from odradek.cli.errors import UserError
-from odradek.cli.job_options import DEFAULT_MASTER, Conf, Master, Remote, jobs_module, spark_settings
+from odradek.cli.job_options import (
+    DEFAULT_MASTER,
+    BatchRecords,
+    Conf,
+    From,
+    Interval,
+    Master,
+    Remote,
+    SkipLost,
+    jobs_module,
+    spark_settings,
+)
 from odradek.cli.job_rewrite import KeysAs, erased_keys, rewrite, rewrite_name, switch
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat
@@ -91,19 +102,12 @@ def ingest(
             "--dead-letters", metavar="TOPIC", help="Where records go that are no rows; else they stop the job."
         ),
     ] = None,
-    start: Annotated[
-        str | None,
-        typer.Option("--from", "-f", metavar="WHERE", help="beginning, end, an offset, -N, or a time in ISO 8601."),
-    ] = None,
+    start: From = None,
     end: To = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for records to come; else stop at the end.")] = False,
-    interval: Annotated[
-        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="With --follow: how often to look.")
-    ] = 1.0,
-    batch_records: Annotated[int, typer.Option("--batch-records", min=1, help="The most of one batch.")] = 500_000,
-    skip_lost: Annotated[
-        bool, typer.Option("--skip-lost", help="Go on where records are gone that the job had not read.")
-    ] = False,
+    interval: Interval = 1.0,
+    batch_records: BatchRecords = 500_000,
+    skip_lost: SkipLost = False,
     group: Annotated[
         str | None, typer.Option("--group", help="A consumer group that shows the job's progress to other tools.")
     ] = None,

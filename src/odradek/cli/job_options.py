@@ -19,6 +19,15 @@ Remote = Annotated[
 Conf = Annotated[
     list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
 ]
+From = Annotated[
+    str | None,
+    typer.Option("--from", "-f", metavar="WHERE", help="beginning, end, an offset, -N, or a time in ISO 8601."),
+]
+Interval = Annotated[
+    float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="With --follow: how often to look.")
+]
+BatchRecords = Annotated[int, typer.Option("--batch-records", min=1, help="The most of one batch.")]
+SkipLost = Annotated[bool, typer.Option("--skip-lost", help="Go on where records are gone that the job had not read.")]
 
 
 def jobs_module(name: str) -> Any:

@@ -7,7 +7,18 @@ from typing import Annotated, Any
 import typer
 
 from odradek.cli.errors import UserError
-from odradek.cli.job_options import DEFAULT_MASTER, Conf, Master, Remote, jobs_module, spark_settings
+from odradek.cli.job_options import (
+    DEFAULT_MASTER,
+    BatchRecords,
+    Conf,
+    From,
+    Interval,
+    Master,
+    Remote,
+    SkipLost,
+    jobs_module,
+    spark_settings,
+)
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat
 from odradek.cli.produce import Codec
@@ -74,20 +85,13 @@ def rewrite(
     search: Annotated[
         bool, typer.Option("--search/--no-search", help="Look through all topics for the keys that were left out.")
     ] = True,
-    start: Annotated[
-        str | None,
-        typer.Option("--from", "-f", metavar="WHERE", help="beginning, end, an offset, -N, or a time in ISO 8601."),
-    ] = None,
+    start: From = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on until `odradek job switch`; else to the end.")
     ] = False,
-    interval: Annotated[
-        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="With --follow: how often to look.")
-    ] = 1.0,
-    batch_records: Annotated[int, typer.Option("--batch-records", min=1, help="The most of one batch.")] = 500_000,
-    skip_lost: Annotated[
-        bool, typer.Option("--skip-lost", help="Go on where records are gone that the job had not read.")
-    ] = False,
+    interval: Interval = 1.0,
+    batch_records: BatchRecords = 500_000,
+    skip_lost: SkipLost = False,
     compression: Annotated[Codec, typer.Option("--compression", "-z", help="Of the batches.")] = Codec.NONE,
     name: Annotated[str | None, typer.Option("--name", help="Of the job; rewrite-TOPIC-TARGET.")] = None,
     state: State = Path("."),

@@ -21,16 +21,22 @@ FOLLOWER = FollowerFetch(2, 1)
 BY_FOLLOWER = Reader(
     1 << 20, 1, 0.0, committed_only=False, follower=FOLLOWER, needs_leader=True, rack="", serves_consumers=False
 )
+CONTEXT = RequestContext(FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(FETCH, VERSION))
 
 
-def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeBroker) -> None:
-    """The follower would append it behind what the later leader has cut off, and nobody would ever see it."""
+def led_with_three_records(broker: FakeBroker) -> Partition:
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None
     partition.become_leader(NODE_ID, 1, with_followers(1, min_isr=1))
     for value in (b"one", b"two", b"three"):
         broker.append("orders", TestRecord(value))
+    return partition
+
+
+def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeBroker) -> None:
+    """The follower would append it behind what the later leader has cut off, and nobody would ever see it."""
+    partition = led_with_three_records(broker)
 
     async def another_leads() -> None:
         following = FollowerState(leader_id=3, leader_epoch=2, high_watermark=0, backoff_max_seconds=1.0)
@@ -46,8 +52,7 @@ def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeB
 
     target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 2, 1 << 20, 1, 1, 0, topic="orders")
     fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
-    context = RequestContext(FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(FETCH, VERSION))
-    ((_, fetched),) = read_all(fetch, BY_FOLLOWER, context, broker, read).results
+    ((_, fetched),) = read_all(fetch, BY_FOLLOWER, CONTEXT, broker, read).results
     assert fetched.error is ErrorCode.fenced_leader_epoch
     assert not fetched.records
 
@@ -64,29 +69,22 @@ def test_a_disk_that_fails_a_reader_is_blamed_though_the_replica_moved_meanwhile
 
     target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 0, 1 << 20, -1, -1, 0, topic="orders")
     fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
-    context = RequestContext(FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(FETCH, VERSION))
     reader = BY_FOLLOWER._replace(follower=None)
-    ((directory, _),) = read_all(fetch, reader, context, broker, read).broken_disks
+    ((directory, _),) = read_all(fetch, reader, CONTEXT, broker, read).broken_disks
     assert directory == first
 
 
 def test_a_follower_hears_at_once_of_what_was_deleted_while_it_was_away(broker: FakeBroker) -> None:
     """It may lead soon; and it hears of it once, whatever it makes of it."""
-    broker.add_topic("orders")
-    partition = broker.partition("orders", 0)
-    assert partition is not None
-    partition.become_leader(NODE_ID, 1, with_followers(1, min_isr=1))
-    for value in (b"one", b"two", b"three"):
-        broker.append("orders", TestRecord(value))
+    partition = led_with_three_records(broker)
     partition.log.advance_log_start(2)
-    context = RequestContext(FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(FETCH, VERSION))
 
     def found(log_start_offset: int, sent: int = -1, reader: Reader = BY_FOLLOWER) -> tuple[bool, int]:
         key = PartitionKey(ZERO_UUID, "orders", 0)
         target = FetchTarget(key, 3, 1 << 20, 1, -1, log_start_offset, topic="orders")
         target.sent_log_start_offset = sent
         read = read_all(
-            FetchContext(None, [target], incremental=False, uses_topic_ids=False), reader, context, broker, read_waiting
+            FetchContext(None, [target], incremental=False, uses_topic_ids=False), reader, CONTEXT, broker, read_waiting
         )
         return read.is_urgent, read.results[0][1].log_start_offset
 
