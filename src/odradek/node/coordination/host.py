@@ -297,18 +297,17 @@ class PartitionHost(Generic[C, A, R]):
                 self._due.appendleft(partial(self._handle_together, asked))
                 self._due.appendleft(lambda _, step=step: self._prepare(step))  # type: ignore[misc]
                 break
-        for step in together.silent:
-            self._settle(step, ErrorCode.none)
+        self._settle(together.silent, ErrorCode.none)
         if not together.steps:
             return None
         replay = partial(self._replay_all, together.records, NO_PRODUCER_ID)
-        return Write([(together.batch(), replay)], partial(self._settle_all, together.steps))
+        return Write([(together.batch(), replay)], partial(self._settle, together.steps))
 
     def _prepare(self, step: Step[A, R] | None) -> Write | None:
         if step is None:
             return None
         if not step.records:
-            self._settle(step, ErrorCode.none)
+            self._settle((step,), ErrorCode.none)
             return None
         try:
             batches = self._writer.batches(
@@ -319,10 +318,10 @@ class PartitionHost(Generic[C, A, R]):
                 now_ms=self._clock.wall_ms(),
             )
         except KafkaError as error:
-            self._settle(step, error.code)
+            self._settle((step,), error.code)
             return None
         return Write(
-            [(data, partial(self._replay, step, records)) for data, records in batches], partial(self._settle, step)
+            [(data, partial(self._replay, step, records)) for data, records in batches], partial(self._settle, (step,))
         )
 
     def _append(self, write: Write) -> bool:
@@ -357,24 +356,14 @@ class PartitionHost(Generic[C, A, R]):
 
     # ---- answers
 
-    def _settle(self, step: Step[A, R], code: ErrorCode) -> None:
-        for token, answer in step.answers:
-            self._give(token, answer)
-        if not step.answers_when_committed and step.on_written is None:
-            return
-        self._when_committed(partial(self._finish, step), code)
-
-    def _settle_all(self, steps: Sequence[Step[A, R]], code: ErrorCode) -> None:
-        """They were written together, and are committed together."""
+    def _settle(self, steps: Sequence[Step[A, R]], code: ErrorCode) -> None:
+        """What was written together is committed together."""
         for step in steps:
             for token, answer in step.answers:
                 self._give(token, answer)
-
-        def finish(code: ErrorCode) -> None:
-            for step in steps:
-                self._finish(step, code)
-
-        self._when_committed(finish, code)
+        waiting = [step for step in steps if step.answers_when_committed or step.on_written is not None]
+        if waiting:
+            self._when_committed(partial(self._finish, waiting), code)
 
     def _when_committed(self, told: Callable[[ErrorCode], None], code: ErrorCode) -> None:
         if code is not ErrorCode.none or self.partition.high_watermark >= self._appender.end_offset:
@@ -382,14 +371,15 @@ class PartitionHost(Generic[C, A, R]):
         else:
             self._parked.add(self._appender.end_offset, self.leader_epoch, told)
 
-    def _finish(self, step: Step[A, R], code: ErrorCode) -> None:
-        for token, answer in step.answers_when_committed:
-            pending = self._asked.get(token)
-            if pending is not None:
-                self._give(token, answer if code is ErrorCode.none else self._kind.refuse(pending.question, code))
-        written = step.on_written
-        if written is not None:
-            self._take(lambda now_ms: self._prepare(self._machine.written(written, code, now_ms)))
+    def _finish(self, steps: Sequence[Step[A, R]], code: ErrorCode) -> None:
+        for step in steps:
+            for token, answer in step.answers_when_committed:
+                pending = self._asked.get(token)
+                if pending is not None:
+                    self._give(token, answer if code is ErrorCode.none else self._kind.refuse(pending.question, code))
+            written = step.on_written
+            if written is not None:
+                self._take(lambda now_ms, of=written: self._prepare(self._machine.written(of, code, now_ms)))  # type: ignore[misc]
 
     def _give(self, token: Token, answer: Any) -> None:
         pending = self._asked.pop(token, None)
