@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import lru_cache
 from random import Random
 from typing import Final, NamedTuple
 
@@ -156,17 +157,22 @@ class DirectoryNode:
         # Names and what they stand for from then on; None: nothing.
         self.unsynced: list[tuple[tuple[str, Node | None], ...]] = []
         """Each a step that takes effect as a whole, as a rename within a directory does."""
+        self.changes = 0
+        """As long as it stays, so do the names, those of the page cache and the durable ones."""
 
     def change(self, *step: "tuple[str, Node | None]") -> None:
+        self.changes += 1
         _set_names(self.cached, step)
         self.unsynced.append(step)
 
     def sync(self) -> None:
+        self.changes += 1
         for step in self.unsynced:
             _set_names(self.durable, step)
         self.unsynced.clear()
 
     def lose_power(self, random: Random) -> None:
+        self.changes += 1
         for step in self.unsynced[: random.randrange(len(self.unsynced) + 1)]:
             _set_names(self.durable, step)
         self.unsynced.clear()
@@ -237,18 +243,18 @@ class VirtualDisk:
     # ---- what a loss of power cannot take
 
     def durable_names(self, path: str) -> list[str]:
-        directory = self._find_durable(path)
+        directory = self.find_durable(path)
         return sorted(directory.durable) if isinstance(directory, DirectoryNode) else []
 
     def durable_file(self, path: str) -> FileNode | None:
-        file = self._find_durable(path)
+        file = self.find_durable(path)
         return file if isinstance(file, FileNode) else None
 
     def durable_bytes(self, path: str) -> bytes | None:
         file = self.durable_file(path)
         return None if file is None else file.durable.read(0, file.durable.size)
 
-    def _find_durable(self, path: str) -> Node | None:
+    def find_durable(self, path: str) -> Node | None:
         node: Node | None = self._root
         for name in _parts(path):
             if not isinstance(node, DirectoryNode):
@@ -317,5 +323,6 @@ class VirtualDisk:
                 self._lose_power(node)
 
 
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part]
+@lru_cache(maxsize=4096)
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part)

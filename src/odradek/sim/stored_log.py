@@ -11,7 +11,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from crc32c import crc32c
 
-from odradek.sim.disk import DirectoryNode, FileNode, VirtualDisk
+from odradek.sim.disk import DirectoryNode, FileNode, Node, VirtualDisk
 
 HEADER: Final = Struct(">qiibIhi")
 """Base offset, length, epoch, magic, checksum, attributes and last offset delta of a batch."""
@@ -47,6 +47,7 @@ class StoredSegment(Generic[Batch]):
     """Of one file, as the page cache has it or as it is durable."""
 
     def __init__(self, file: FileNode, outline: Callable[[bytes], Batch], *, durable: bool) -> None:
+        self.file: Final = file
         self._bytes: Final = file.durable if durable else file.cached
         self._outline: Final = outline
         self._rewrites = -1
@@ -91,12 +92,19 @@ class StoredSegment(Generic[Batch]):
                 self._read_up_to += len(data)
 
 
+class _Listing(NamedTuple, Generic[Batch]):
+    directory: DirectoryNode
+    changes: int
+    segments: list[StoredSegment[Batch]]
+
+
 class StoredLog(Generic[Batch]):
     def __init__(self, disk: VirtualDisk, directory: str, outline: Callable[[bytes], Batch]) -> None:
         self._disk: Final = disk
         self._directory: Final = directory
         self._outline: Final = outline
         self._known: Final[dict[tuple[FileNode, bool], StoredSegment[Batch]]] = {}
+        self._listed: Final[dict[bool, _Listing[Batch]]] = {}
 
     @property
     def exists(self) -> bool:
@@ -116,12 +124,10 @@ class StoredLog(Generic[Batch]):
         return b"".join(segment.whole() for segment in self.segments())
 
     def segments(self) -> list[StoredSegment[Batch]]:
-        return [self._segment(file, durable=False) for file in self.files()]
+        return self._segments(self._disk.find(self._directory), durable=False)
 
     def files(self) -> list[FileNode]:
-        directory = self._disk.find(self._directory)
-        entries = sorted(directory.cached.items()) if isinstance(directory, DirectoryNode) else []
-        return [file for name, file in entries if _SEGMENT.match(name) and isinstance(file, FileNode)]
+        return [segment.file for segment in self.segments()]
 
     # ---- as it would be after a loss of power, at least
 
@@ -137,9 +143,22 @@ class StoredLog(Generic[Batch]):
         return None
 
     def _durable_segments(self) -> list[StoredSegment[Batch]]:
-        names = [name for name in self._disk.durable_names(self._directory) if _SEGMENT.match(name)]
-        files = (self._disk.durable_file(f"{self._directory}/{name}") for name in names)
-        return [self._segment(file, durable=True) for file in files if file is not None]
+        return self._segments(self._disk.find_durable(self._directory), durable=True)
+
+    def _segments(self, directory: Node | None, *, durable: bool) -> list[StoredSegment[Batch]]:
+        """By name. They are asked for all the time, and their names hardly ever change."""
+        if not isinstance(directory, DirectoryNode):
+            return []
+        listed = self._listed.get(durable)
+        if listed is None or listed.directory is not directory or listed.changes != directory.changes:
+            names = directory.durable if durable else directory.cached
+            segments = [
+                self._segment(file, durable=durable)
+                for name, file in sorted(names.items())
+                if _SEGMENT.match(name) and isinstance(file, FileNode)
+            ]
+            listed = self._listed[durable] = _Listing(directory, directory.changes, segments)
+        return listed.segments
 
     def _segment(self, file: FileNode, *, durable: bool) -> StoredSegment[Batch]:
         found = self._known.get((file, durable))
