@@ -9,15 +9,15 @@ from odradek.client.address import parse_bootstrap
 from odradek.client.cluster import Cluster
 from pipelines.runtime.errors import PipelineError
 from pipelines.runtime.jars import connector_jars, jars_directory
-from pipelines.runtime.java import Java, find_java
 from tests import components
+from tests.java import require_java
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 
 
 @pytest.fixture(scope="session")
 def java() -> None:
-    components.require("Java 17", _java)
+    require_java()
 
 
 @pytest.fixture(scope="session")
@@ -38,13 +38,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 def cluster(broker: NodeProcess) -> Iterator[Cluster]:
     with Cluster(parse_bootstrap(broker.bootstrap)) as opened:
         yield opened
-
-
-def _java() -> Java:
-    try:
-        return find_java()
-    except PipelineError as problem:
-        raise components.ComponentMissing(str(problem)) from problem
 
 
 def _jars() -> tuple[Path, ...]:
