@@ -1,6 +1,7 @@
 """`odradek job` with a real Spark and a real broker: each record once, and what is wrong is said."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from odradek.cli.errors import UserError
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
+from odradek.client.partitioner import partition_of_key
 from odradek.jobs import ingest as ingest_module
 from odradek.jobs import load as load_module
 from odradek.jobs.audit import TableAudit, TableAuditSettings
@@ -26,6 +28,10 @@ from odradek.jobs.pipeline.queries import PipelineQueries
 from odradek.jobs.pipeline.run import check_topics, run_pipeline
 from odradek.jobs.pipeline.status import PipelineStatus
 from odradek.jobs.progress import Progress
+from odradek.jobs.rewrite.audit import RewriteAudit, RewriteFindings
+from odradek.jobs.rewrite.erased_keys import ErasedKeys
+from odradek.jobs.rewrite.job import RewriteJob, RewriteSettings
+from odradek.jobs.rewrite.rules import Keyless, Rules
 from odradek.jobs.session import spark_session
 from odradek.jobs.skew.job import SkewJob, SkewSettings
 from odradek.jobs.state import JobState
@@ -66,11 +72,11 @@ class Topic:
             producer.produce(self.name, raw, b"k", partition=partition, headers=headers)
         assert producer.flush(30) == 0
 
-    def records(self, count: int, *, timeout_s: float) -> list[Any]:
+    def records(self, count: int, *, timeout_s: float, partition: int = 0) -> list[Any]:
         """Fewer, if no more come."""
         settings = {"group.id": "test", "enable.auto.commit": False, "isolation.level": "read_committed"}
         consumer = Consumer({"bootstrap.servers": self._bootstrap, **settings})
-        consumer.assign([TopicPartition(self.name, 0, 0)])
+        consumer.assign([TopicPartition(self.name, partition, 0)])
         try:
             return consumer.consume(count, timeout=timeout_s)
         finally:
@@ -372,6 +378,70 @@ def test_a_pipeline_writes_each_row_once(
     assert sum(one["sales"] for one in last.values()) == 41
     assert sum(one["amount"] for one in last.values()) == sum(range(41))
     assert [one.value() for one in dead.records(2, timeout_s=3)] == [b"{"]
+
+
+def test_a_topic_is_rewritten_with_other_keys_without_duplicates_and_without_erased_keys(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
+) -> None:
+    Topic(broker, cluster, "visits")
+    copied = Topic(broker, cluster, "visits-by-shop", partitions=3)
+    put_visits(broker, range(60))
+    erased = ErasedKeys.of([b"visitor-3"])
+    rules = Rules(key_field="shop", keyless=Keyless.DROP, window_ms=1_000, same_by="value", erased=erased).check()
+    settings = RewriteSettings(
+        bootstrap=broker.bootstrap,
+        source="visits",
+        target=copied.name,
+        state=tmp_path,
+        name="by-shop",
+        rules=rules,
+        # So that most duplicates are in another batch than what they repeat.
+        batch_records=50,
+    )
+    state = JobState(tmp_path, "by-shop")
+
+    def rewrite() -> Progress:
+        with state.held():
+            return RewriteJob(cluster, settings, state).run(spark)
+
+    def audit() -> RewriteFindings:
+        return RewriteAudit(cluster, broker.bootstrap, "visits", copied.name, state, "by-shop", erased).run(spark)
+
+    # 46 visits of 60 are of a shop and not the erased visitor's. Each counts twice: the second of three came at once.
+    progress = rewrite()
+    assert progress.batches == 4 and progress.lag == 0
+    assert (progress.rows, progress.left_out) == (92, 88)
+    found = audit()
+    assert found.is_exact, list(found.sentences())
+    assert found.records.right.records == 92
+    written = [copied.records(92, timeout_s=2, partition=partition) for partition in range(3)]
+    for shop in range(5):
+        key = b"%d" % shop
+        of_shop = [one for one in written[partition_of_key(key, 3)] if one.key() == key]
+        numbers = [json.loads(one.value())["n"] for one in of_shop]
+        kept = [n for n in range(60) if n % 6 == shop and n % 10 != 3]
+        assert sorted(numbers) == sorted(kept * 2)
+        for source in range(2):
+            of_source = [n for n in numbers if n % 2 == source]
+            assert of_source == [n for n in kept if n % 2 == source] * 2
+
+    assert rewrite().batches == 0
+    put_visits(broker, range(60, 70))
+    assert rewrite().rows == 16
+    assert audit().is_exact
+
+
+def put_visits(broker: NodeProcess, numbers: range) -> None:
+    """Each twice at once, and once more when all others were there."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
+    first_ms = time.time_ns() // 1_000_000 - 200_000
+    for again_ms in (0, 1, 100_000):
+        for number in numbers:
+            shop = number % 6
+            value = json.dumps({"n": number, **({"shop": shop} if shop < 5 else {})}).encode()
+            time_ms = first_ms + number + again_ms
+            producer.produce("visits", value, b"visitor-%d" % (number % 10), partition=number % 2, timestamp=time_ms)
+    assert producer.flush(30) == 0
 
 
 def committing_then_failing(commit: Any) -> Any:

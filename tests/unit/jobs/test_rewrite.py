@@ -19,7 +19,7 @@ from odradek.jobs.rewrite.places import CountErased
 from odradek.jobs.rewrite.rules import Keyless, Rules
 from odradek.jobs.rewrite.switch import SILENCE_S, Switch
 from odradek.jobs.rewrite.tables import TableCopies, check_roots, table_copies
-from odradek.jobs.rewrite.task import COUNT, RewriteTask
+from odradek.jobs.rewrite.task import COUNT, IS_DOUBLE, RewriteTask
 from odradek.jobs.state import JobState
 
 
@@ -90,6 +90,7 @@ def run(rows: list[dict[str, Any]], **settings: Any) -> list[dict[str, Any]]:
             ("partition", pa.int32()),
             ("offset", pa.int64()),
             ("new_key", pa.binary()),
+            *([(IS_DOUBLE, pa.bool_())] if IS_DOUBLE in rows[0] else []),
         ]
     )
     given = {"topic": "orders", "erased": None, "changes_keys": False, "keyless": Keyless.REFUSE, "partition_count": 3}
@@ -118,6 +119,10 @@ def test_a_task_finds_keys_and_partitions() -> None:
     erased = ErasedKeys.of([b"a"])
     assert [one["source_offset"] for one in run(rows, erased=erased)] == [8]
     assert run(rows[:1], erased=erased, changes_keys=True) == []
+
+    # Counted, and not asked for a key.
+    doubles = [{**one, IS_DOUBLE: one["offset"] == 8} for one in rows]
+    assert [one["source_offset"] for one in run(doubles, changes_keys=True)] == [7]
 
 
 def test_a_search_counts_by_partition() -> None:

@@ -8,7 +8,7 @@ from odradek.cli.errors import UserError
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.jobs.rewrite.rules import Rules
-from odradek.jobs.rewrite.task import NEW_KEY, REWRITTEN, RewriteTask
+from odradek.jobs.rewrite.task import IS_DOUBLE, NEW_KEY, REWRITTEN, RewriteTask
 from odradek.jobs.topic_range import source_options
 from odradek.spark.topic_offsets import Positions
 
@@ -22,7 +22,6 @@ _RECORD: Final = (
 )
 _TEXT: Final = ("key", "value")
 _RAW: Final = {"key": "_raw_key", "value": "_raw_value"}
-_IS_DOUBLE: Final = "_is_double"
 
 
 class RewrittenRows:
@@ -55,8 +54,6 @@ class RewrittenRows:
         from pyspark.sql import functions as F
 
         rules = self._rules
-        if rules.window_ms is not None:
-            records = records.where(~F.col(_IS_DOUBLE)).drop(_IS_DOUBLE)
         if rules.key is not None:
             records = _with_column(records, NEW_KEY, rules.key)
         elif rules.key_field is not None:
@@ -94,8 +91,8 @@ class RewrittenRows:
         window = Window.partitionBy("partition", *same).orderBy("offset")
         time_ms = F.unix_millis("timestamp")
         apart = F.abs(time_ms - F.lag(time_ms).over(window))
-        marked = records.withColumn(_IS_DOUBLE, F.coalesce(apart <= F.lit(rules.window_ms), F.lit(False)))
-        return marked.select(*_COLUMNS, _IS_DOUBLE)
+        marked = records.withColumn(IS_DOUBLE, F.coalesce(apart <= F.lit(rules.window_ms), F.lit(False)))
+        return marked.select(*_COLUMNS, IS_DOUBLE)
 
     def _window_start(self, spark: "SparkSession", start: Positions, end: Positions) -> Positions:
         """Where the records begin that may be just before those from `start` on."""

@@ -1,4 +1,6 @@
-"""What a task of `rewrite` does to records: leaves out erased keys, sets the new ones, finds the new partitions."""
+"""What a task of `rewrite` does to records: leaves out duplicates and erased keys, sets the new ones, finds the new
+partitions.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +13,10 @@ from odradek.jobs.ingest_task import check_version
 from odradek.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.jobs.rewrite.rules import Keyless
 
-# What comes in: the source's columns, and the new key if there is to be one.
+# What comes in: the source's columns, the new key if there is to be one, and whether it is a duplicate, if those are
+# looked for.
 NEW_KEY: Final = "new_key"
+IS_DOUBLE: Final = "_is_double"
 # What goes out: a record, where it came from, and where it goes; at the end, how many records there were.
 REWRITTEN: Final = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>, timestamp timestamp, "
@@ -51,6 +55,8 @@ class RewriteTask:
         read = 0
         for batch in batches:
             read += batch.num_rows
+            if IS_DOUBLE in batch.schema.names:
+                batch = batch.filter(pc.invert(batch.column(IS_DOUBLE)))
             if self.erased is not None:
                 batch = batch.filter(pc.invert(self.erased.among(batch.column("key"))))
             if self.changes_keys:
