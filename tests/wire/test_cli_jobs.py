@@ -49,6 +49,7 @@ def test_options_that_do_not_work(cli: Cli, topic: str, table: Path) -> None:
     avro = ("--values", "avro", "--schema-file", str(schema))
     assert "never ends: A holds itself" in cli.mistake("job", "ingest", topic, str(table), *avro)
     assert "exclude each other" in cli.mistake("job", "ingest", topic, str(table), "--follow", "--to", "end")
+    assert "--as iceberg only" in cli.mistake("job", "ingest", topic, str(table), "--catalog", "sqlite:///x.db")
 
 
 def test_without_records_no_spark(cli: Cli, topic: str, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ To = Annotated[str | None, typer.Option("--to", "-t", metavar="WHERE", help="end
 class TableKind(StrEnum):
     DELTA = "delta"
     PARQUET = "parquet"
+    ICEBERG = "iceberg"
 
 
 class ValuesChoice(StrEnum):
@@ -52,6 +53,19 @@ def ingest(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", show_default=False)],
     table: Annotated[Path, typer.Argument(metavar="TABLE", show_default=False, help="Its directory.")],
     as_: Annotated[TableKind, typer.Option("--as", help="What kind of table.")] = TableKind.DELTA,
+    catalog: Annotated[
+        str | None,
+        typer.Option(
+            "--catalog",
+            metavar="WHERE",
+            help="With --as iceberg, for a new table: sqlite:///FILE, the https://… of a REST catalog, or what "
+            "PyIceberg's settings call it; else a file in the table's directory.",
+        ),
+    ] = None,
+    catalog_table: Annotated[
+        str | None,
+        typer.Option("--catalog-table", metavar="NAMESPACE.NAME", help="With --as iceberg: its name in the catalog."),
+    ] = None,
     name: Annotated[
         str | None, typer.Option("--name", help="Of the job; the topic's, unless several jobs fill the table.")
     ] = None,
@@ -121,6 +135,8 @@ def ingest(
     """Put the records of a topic into a table, each once. The same command again goes on where it stopped."""
     if follow and end is not None:
         raise UserError("--follow and --to exclude each other: choose one")
+    if as_ is not TableKind.ICEBERG and (catalog or catalog_table) is not None:
+        raise UserError("--catalog and --catalog-table are of use with --as iceberg only")
     spark = spark_settings(master, conf, remote)
     ingest_module, tables = jobs_module("ingest"), jobs_module("tables.table")
     settings = ingest_module.IngestSettings(
@@ -128,6 +144,7 @@ def ingest(
         topic=topic,
         table=table,
         format=tables.TableFormat(as_),
+        place=jobs_module("tables.catalogs").CatalogPlace(catalog, catalog_table),
         name=name or topic,
         schema=schema,
         values=jobs_module("values").ValueKind(values),

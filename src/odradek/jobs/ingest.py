@@ -36,6 +36,7 @@ from odradek.jobs.progress import Pace, Progress
 from odradek.jobs.rows import NewFields
 from odradek.jobs.schema_supply import SchemaSupply
 from odradek.jobs.state import JobState, Plan
+from odradek.jobs.tables.catalogs import CatalogPlace
 from odradek.jobs.tables.table import NO_BATCH, DataFile, Table, TableFormat, open_table
 from odradek.jobs.topic_range import TopicRange, limited, source_options
 from odradek.jobs.values import ValueKind
@@ -54,6 +55,8 @@ class IngestSettings:
     topic: str
     table: Path
     format: TableFormat = TableFormat.DELTA
+    place: CatalogPlace | None = None
+    """Of a new Iceberg table."""
     name: str
     schema: str | None = None
     values: ValueKind = ValueKind.JSON
@@ -79,7 +82,7 @@ class IngestJob:
         self._cluster: Final = cluster
         self._settings: Final = settings
         self._state: Final = state
-        self._table: Final[Table] = open_table(settings.format, settings.table)
+        self._table: Final[Table] = open_table(settings.format, settings.table, settings.place)
         self._range: Final = TopicRange(cluster, settings.topic, skip_lost=settings.skip_lost)
         self._range.layout()
         if settings.dead_letters is not None:

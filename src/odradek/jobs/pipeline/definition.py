@@ -11,6 +11,7 @@ import yaml
 from odradek.cli.errors import UserError, nearest
 from odradek.jobs.columns import SchemaProblem, parse_columns
 from odradek.jobs.pipeline.functions import PythonFunction, find_function
+from odradek.jobs.tables.catalogs import CatalogPlace
 from odradek.jobs.tables.table import TableFormat
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -23,7 +24,8 @@ _MODES: Final = ("append", "update", "complete")
 _TOP: Final = ("name", "bootstrap", "sources", "transformations", "sinks", "dead_letters", "trigger", "state")
 _SOURCE: Final = ("topic", "schema", "from", "watermark", "max_records")
 _FUNCTION: Final = ("python", "from")
-_SINK: Final = ("from", "table", "format", "topic", "key", "mode")
+_CATALOG: Final = ("catalog", "catalog_table")
+_SINK: Final = ("from", "table", "format", *_CATALOG, "topic", "key", "mode")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,8 @@ class Sink:
     view: str
     table: Path | None
     format: TableFormat
+    place: CatalogPlace
+    """Of an Iceberg table."""
     topic: str | None
     key: str | None
     mode: str
@@ -173,7 +177,7 @@ class _Reader:
             self._wrong(where, "name either a table or a topic")
         format = self._text(one, "format", where, needed=False) or TableFormat.DELTA
         if format not in list(TableFormat):
-            self._wrong(f"{where}.format", f"{format!r} is neither {' nor '.join(TableFormat)}")
+            self._wrong(f"{where}.format", f"{format!r} is none of {', '.join(TableFormat)}")
             format = TableFormat.DELTA
         mode = self._text(one, "mode", where, needed=False) or "append"
         if mode not in _MODES:
@@ -185,11 +189,16 @@ class _Reader:
         for key in ("key",) if table is not None else ("format",):
             if key in one:
                 self._wrong(f"{where}.{key}", "only for topics" if key == "key" else "only for tables")
+        place = CatalogPlace(*(self._text(one, key, where, needed=False) for key in _CATALOG))
+        for key in _CATALOG:
+            if key in one and format != TableFormat.ICEBERG:
+                self._wrong(f"{where}.{key}", "only for tables of format iceberg")
         return Sink(
             name=name,
             view=view,
             table=None if table is None else self._directory / table,
             format=TableFormat(format),
+            place=place,
             topic=topic,
             key=self._text(one, "key", where, needed=False),
             mode=mode,

@@ -16,6 +16,7 @@ from odradek.jobs.pipeline.functions import PythonFunction, load_functions, told
 from odradek.jobs.pipeline.status import DEAD_LETTERS_METRIC
 from odradek.jobs.pipeline.table_sink import TableSink
 from odradek.jobs.session import spark_line
+from odradek.jobs.tables.table import open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -135,7 +136,10 @@ class PipelineQueries:
         rows = self._spark.table(sink.view)
         if sink.table is not None:
             table = TableSink(
-                sink.table, sink.format, job=self._job(sink.name), checkpoint=self._pipeline.state / sink.name
+                sink.table,
+                open_table(sink.format, sink.table, sink.place),
+                job=self._job(sink.name),
+                checkpoint=self._pipeline.state / sink.name,
             )
             return self._run(rows.writeStream.foreachBatch(table).outputMode(sink.mode), sink.name)
         assert sink.topic is not None

@@ -17,7 +17,7 @@ from odradek.jobs.data_file import DataFileWriter, data_file_name
 from odradek.jobs.ingest_task import REPORT_SCHEMA, TaskReport, check_version
 from odradek.jobs.pipeline.checkpoint import query_of
 from odradek.jobs.state import JobState
-from odradek.jobs.tables.table import NO_BATCH, DataFile, TableFormat, open_table
+from odradek.jobs.tables.table import NO_BATCH, DataFile, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,9 +28,9 @@ _REPORT: Final = pa.schema([("report", pa.string())])
 class TableSink:
     """Given to Spark's foreachBatch."""
 
-    def __init__(self, directory: Path, format: TableFormat, *, job: str, checkpoint: Path) -> None:
+    def __init__(self, directory: Path, table: Table, *, job: str, checkpoint: Path) -> None:
         self._directory: Final = directory
-        self._table: Final = open_table(format, directory)
+        self._table: Final = table
         self._job: Final = job
         self._checkpoint: Final = checkpoint
         self._state: Final = JobState(directory, job)

@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from odradek.cli.errors import UserError
-from odradek.jobs.tables.table import NO_BATCH, DataFile, taken_by_another
+from odradek.jobs.tables.table import NO_BATCH, DataFile, missing_columns, taken_by_another
 
 # Others may commit to the table at the same time; each try begins with what they left.
 _TRIES_MAX: Final = 50
@@ -44,7 +44,7 @@ class DeltaLakeTable:
                 if table is None:
                     DeltaTable.create(str(self._directory), schema=Schema.from_arrow(columns), mode="error")
                     return
-                missing = _missing(_arrow(table), columns)
+                missing = missing_columns(_arrow(table), columns, _is_same)
                 if missing:
                     table.alter.add_columns(
                         Schema.from_arrow(pa.schema(missing)).fields,
@@ -129,21 +129,10 @@ def _arrow(table: DeltaTable) -> Any:
     return pa.schema(table.schema().to_arrow())
 
 
-def _missing(present: Any, wanted: Any) -> list[Any]:
-    by_lower = {one.name.lower(): one for one in present}
-    missing = []
-    for field in wanted:
-        found = by_lower.get(field.name.lower())
-        if found is None:
-            missing.append(field)
-        elif found.name != field.name or Schema.from_arrow(pa.schema([found])) != Schema.from_arrow(
-            pa.schema([field.with_nullable(found.nullable)])
-        ):
-            raise UserError(
-                f"column {found.name!r} of the table is of type {found.type}, and the job's {field.name!r} is "
-                f"{field.type}: give a --schema that fits, or another table"
-            )
-    return missing
+def _is_same(found: Any, field: Any) -> bool:
+    return bool(
+        Schema.from_arrow(pa.schema([found])) == Schema.from_arrow(pa.schema([field.with_nullable(found.nullable)]))
+    )
 
 
 def _line(error: BaseException | None) -> str:

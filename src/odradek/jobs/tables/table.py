@@ -1,16 +1,20 @@
 """What a job asks of a table, and how one is opened."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from odradek.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from odradek.jobs.tables.catalogs import CatalogPlace
 
 
 class TableFormat(StrEnum):
     DELTA = "delta"
     PARQUET = "parquet"
+    ICEBERG = "iceberg"
 
 
 class DataFile(NamedTuple):
@@ -47,16 +51,38 @@ class Table(Protocol):
         """The pyarrow schema, where the table knows it."""
 
 
-def open_table(format: TableFormat, directory: Path) -> Table:
-    if format is TableFormat.PARQUET:
-        from odradek.jobs.tables.parquet import ParquetTable
-
-        return ParquetTable(directory)
+def open_table(format: TableFormat, directory: Path, place: "CatalogPlace | None" = None) -> Table:
+    """`place` is an Iceberg table's, and need not be said again."""
     try:
+        if format is TableFormat.PARQUET:
+            from odradek.jobs.tables.parquet import ParquetTable
+
+            return ParquetTable(directory)
+        if format is TableFormat.ICEBERG:
+            from odradek.jobs.tables.iceberg import IcebergTable
+
+            return IcebergTable(directory, place)
         from odradek.jobs.tables.delta import DeltaLakeTable
     except ModuleNotFoundError as error:
-        raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
+        extra = "iceberg" if format is TableFormat.ICEBERG else "jobs"
+        raise UserError(f"{error.name} is not installed here: pip install 'odradek[{extra}]'") from None
     return DeltaLakeTable(directory)
+
+
+def missing_columns(present: Any, wanted: Any, is_same: Callable[[Any, Any], bool]) -> list[Any]:
+    """Those of `wanted` that the table lacks. Raises UserError if it has one that is of another type."""
+    by_lower = {one.name.lower(): one for one in present}
+    missing = []
+    for field in wanted:
+        found = by_lower.get(field.name.lower())
+        if found is None:
+            missing.append(field)
+        elif found.name != field.name or not is_same(found, field):
+            raise UserError(
+                f"column {found.name!r} of the table is of type {found.type}, and the job's {field.name!r} is "
+                f"{field.type}: give a --schema that fits, or another table"
+            )
+    return missing
 
 
 def taken_by_another(job: str, batch: int) -> UserError:
