@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline clean
+.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline pipeline-connector clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,7 +76,10 @@ bench-console: $(VENV)/.installed-test ## the console before ten thousand topics
 	@ODRADEK_CONSOLE_TOPICS=$(or $(TOPICS),10000) $(BIN)/python -m pytest tests/console/test_large.py $(ARGS)
 
 # Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
-pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a broker, a stream of orders, a PySpark job and a table; needs Java 17 and Maven
+pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## from nothing: a cluster, orders, a table, totals, an audit and a picture; needs Java 17
+	@$(BIN)/python -m pipelines.shop $(ARGS)
+
+pipeline-connector: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a stream of orders through Spark's own Kafka connector; needs Java 17 and Maven
 	@$(BIN)/python -m pipelines.orders $(ARGS)
 
 .PHONY: java-for-spark

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pipelines.orders.generate import CATALOGUE_CENTS, ProductMinute, Totals
 
@@ -19,12 +20,7 @@ class Sample:
 
 
 def save_plot(path: Path, samples: Sequence[Sample], totals: Mapping[ProductMinute, Totals]) -> None:
-    # Drawn without pyplot: no global state, and no display needed.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 4.8), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure()
     progress, minutes = figure.subplots(1, 2)
 
     seconds = [sample.seconds for sample in samples]
@@ -36,6 +32,21 @@ def save_plot(path: Path, samples: Sequence[Sample], totals: Mapping[ProductMinu
     progress.grid(alpha=0.3)
     progress.legend()
 
+    draw_minutes(minutes, totals)
+    figure.savefig(path, dpi=120)
+
+
+def new_figure() -> Any:
+    # Drawn without pyplot: no global state, and no display needed.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def draw_minutes(minutes: Any, totals: Mapping[ProductMinute, Totals]) -> None:
     times_ms = sorted({group.minute_ms for group in totals})
     labels = [datetime.fromtimestamp(time_ms / 1000, UTC) for time_ms in times_ms]
     bottom = [0] * len(times_ms)
@@ -47,5 +58,3 @@ def save_plot(path: Path, samples: Sequence[Sample], totals: Mapping[ProductMinu
     minutes.set_xticks(range(0, len(times_ms), step), [f"{label:%H:%M}" for label in labels[::step]])
     minutes.set(title="Orders per minute, read from the totals topic", xlabel="minute of the order (UTC)")
     minutes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), reverse=True)
-
-    figure.savefig(path, dpi=120)

@@ -34,13 +34,14 @@ class LocalBroker:
 
 
 @contextlib.contextmanager
-def local_broker(directory: Path) -> Iterator[LocalBroker]:
-    """Start a broker with its data in the directory, and wait until it is ready."""
+def local_broker(directory: Path, *, brokers: int = 1) -> Iterator[LocalBroker]:
+    """Start a broker, or several, with their data in the directory, and wait until they are ready."""
     directory.mkdir(parents=True, exist_ok=True)
     log_file = directory / "up.log"
     command = [
         str(Path(sys.executable).with_name("odradek")),
-        *("up", "--brokers", "1", "--no-console", "--port", str(free_port()), "--data-dir", str(directory / "cluster")),
+        *("up", "--brokers", str(brokers), "--no-console", "--port", str(free_port(brokers))),
+        *("--data-dir", str(directory / "cluster")),
     ]
     with log_file.open("wb") as output:
         try:
@@ -56,15 +57,16 @@ def local_broker(directory: Path) -> Iterator[LocalBroker]:
         _stop(process)
 
 
-def free_port() -> int:
+def free_port(nodes: int = 1) -> int:
     """Return a port that is free together with those just above it."""
+    count = PORTS_PER_NODE * nodes
     for _ in range(100):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             first: int = probe.getsockname()[1]
-        if first + PORTS_PER_NODE < 65536 and all(_is_free(first + step) for step in range(PORTS_PER_NODE)):
+        if first + count < 65536 and all(_is_free(first + step) for step in range(count)):
             return first
-    raise PipelineError(f"found no {PORTS_PER_NODE} neighbouring free ports on 127.0.0.1")
+    raise PipelineError(f"found no {count} neighbouring free ports on 127.0.0.1")
 
 
 def _is_free(port: int) -> bool:

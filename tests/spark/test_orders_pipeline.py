@@ -30,7 +30,7 @@ TOPICS = Topics()
 
 
 def start_pipeline(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
-    """The command as `make pipeline` gives it, with every temporary file where the test can see it."""
+    """The command as `make pipeline-connector` gives it, with every temporary file where the test can see it."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     return subprocess.Popen(
