@@ -3,7 +3,7 @@
 Judging is left to the checkers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from odradek.base.errors import ErrorCode
@@ -195,22 +195,26 @@ class ReplicaEvidence:
         self.history.metadata_batches = farthest.batches()
         self.history.metadata = tuple(_records(farthest))
 
-    def unlike(self) -> str | None:
-        """What differs between the copies of a partition that the metadata log names; None: nothing does."""
+    def unlike(self, starts: Callable[[TopicPartition], int]) -> str | None:
+        """What differs between the copies of a partition that the metadata log names; None: nothing does.
+
+        Below `starts` is what was deleted. Something else may still lie there: so far back a follower does not look
+        for what is not its leader's, in Kafka neither.
+        """
         model = self._model()
         for partition in self._partitions:
             state = model.partition(partition)
-            if state is not None and (difference := self._difference(partition, state)) is not None:
+            if state is not None and (difference := self._difference(partition, state, starts(partition))) is not None:
                 return f"{partition}: {difference}"
         return None
 
-    def _difference(self, partition: TopicPartition, state: PartitionModel) -> str | None:
+    def _difference(self, partition: TopicPartition, state: PartitionModel, start_offset: int) -> str | None:
         bytes_of: dict[int, bytes] = {}
         for broker_id in state.replicas:
             found = [log for log in self._logs[broker_id, partition] if log.exists]
             if len(found) != 1:
                 return f"broker {broker_id} has {len(found)} copies"
-            bytes_of[broker_id] = found[0].whole()
+            bytes_of[broker_id] = found[0].data_from(start_offset)
         first, *others = bytes_of.items()
         for broker_id, data in others:
             # Whole segments that were deleted may be gone at one of them already.

@@ -212,7 +212,8 @@ class _Run:
         if replicas is None:
             return []
         deadline = self._world.now + _RECOVERY_SECONDS_MAX
-        while (difference := replicas.unlike()) is not None and self._world.now < deadline:
+        starts = self.workload.history.may_be_deleted
+        while (difference := replicas.unlike(starts)) is not None and self._world.now < deadline:
             # To read all of the copies after every step would take longer than the rest of the run.
             self._world.run_for(_BETWEEN_COMPARISONS_SECONDS)
         replicas.look_at_all()

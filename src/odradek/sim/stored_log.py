@@ -72,10 +72,13 @@ class StoredSegment(Generic[Batch]):
         """Of one of the batches."""
         return self._bytes.read(*self._places[index])
 
-    def whole(self) -> bytes:
-        """Of all of them."""
-        self._read_on()
-        return self._bytes.read(0, self._read_up_to)
+    def data_from(self, offset: int) -> bytes:
+        """Of those with this offset or later ones."""
+        later = (
+            place for batch, (place, _) in zip(self.batches, self._places, strict=True) if batch.last_offset >= offset
+        )
+        start = next(later, self._read_up_to)
+        return self._bytes.read(start, self._read_up_to - start)
 
     def _read_on(self) -> None:
         content = self._bytes
@@ -119,9 +122,9 @@ class StoredLog(Generic[Batch]):
     def last(self) -> Batch | None:
         return _last(self.segments())
 
-    def whole(self) -> bytes:
-        """All of the batches."""
-        return b"".join(segment.whole() for segment in self.segments())
+    def data_from(self, offset: int) -> bytes:
+        """Of all batches with this offset or later ones."""
+        return b"".join(segment.data_from(offset) for segment in self.segments())
 
     def segments(self) -> list[StoredSegment[Batch]]:
         return self._segments(self._disk.find(self._directory), durable=False)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers import records as rules
-from odradek.sim.checkers.records import check_records
-from odradek.sim.history import EndOffset, History, Outcome, OutOfRange, Read, Send
+from odradek.sim.checkers.records import check_appearances, check_records
+from odradek.sim.history import Deletion, EndOffset, History, Outcome, OutOfRange, Read, Send
 
 P = TopicPartition("orders", 0)
 
@@ -155,3 +155,21 @@ def test_out_of_range_where_there_was_something() -> None:
 def test_producer_ids_are_given_once() -> None:
     assert broken(producer_ids=[("a", 1), ("b", 2)]) == set()
     assert broken(producer_ids=[("a", 1), ("b", 1)]) == {rules.UNIQUE_IDS}
+
+
+def test_what_is_sent_again_after_its_records_are_deleted() -> None:
+    def found(one: Send, *deletions: Deletion, times: int = 2) -> set[str]:
+        reads = [read(2, (0, "a:0"), reader="early"), read(8, (5, "a:0"))][:times]
+        return {violation.rule for violation in check_appearances(P, [one], reads, deletions)}
+
+    deletion = Deletion(partition=P, offset=3, began=4)
+    late = replace(deletion, began=9)
+    twice = send("a:0", 1, 5)
+    assert found(twice) == found(twice, late) == {rules.AT_MOST_ONCE}
+    assert found(twice, deletion) == set()
+
+    refused = replace(send("a:0", 5.5, None, outcome=Outcome.REFUSED), reason="out_of_order_sequence_number")
+    assert found(refused, times=1) == found(refused, late, times=1) == {rules.NEVER_APPEARS, rules.IN_ORDER}
+    assert found(refused, deletion, times=1) == set()
+    other = replace(refused, reason="invalid_record")
+    assert found(other, deletion, times=1) == {rules.NEVER_APPEARS, rules.IN_ORDER}

@@ -321,9 +321,14 @@ def test_what_was_read_stays_and_what_was_deleted_does_not() -> None:
     died = [UncleanEnd(broker_id, 0.6, END) for broker_id in (1, 2)]
     assert len(list(check_deleted([deletion], reads, died[:1], together))) == 1
     assert not list(check_deleted([deletion], reads, died, together))
-    alone = Leaderships(alone=frozenset({(ORDERS, 0)}))
+    alone = Leaderships(alone={(ORDERS, 0): 1})
     assert len(list(check_deleted([deletion], reads, [], alone))) == 1
     assert not list(check_deleted([deletion], reads, died[:1], alone))
+    # Whoever is alone later may forget it as well, and nobody else.
+    alone_later = Leaderships(alone={(ORDERS, 1): 1})
+    reads_later = [read(1, 2, epoch=2, records=((0, b"a"), (1, b"b")))]
+    assert not list(check_deleted([deletion], reads_later, died[:1], alone_later))
+    assert len(list(check_deleted([deletion], reads_later, died[1:], alone_later))) == 1
     later = [read(1, 2, epoch=2, records=((0, b"a"), (1, b"b")))]
     assert not list(check_deleted([deletion], later, [], Leaderships({ORDERS: [2]})))
     assert len(list(check_deleted([deletion], later, [], Leaderships({ORDERS: [0, 3]})))) == 1

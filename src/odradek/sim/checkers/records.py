@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.history import EndOffset, History, Outcome, Read, Send, name_of
+from odradek.sim.history import Deletion, EndOffset, History, Outcome, Read, Send, name_of
 
 ACKNOWLEDGED: Final = "1 acknowledged is readable"
 ONE_VALUE: Final = "2 one value for one offset"
@@ -40,7 +41,7 @@ def check_records(history: History, final_reader: str | None, *, is_replicated: 
             final = {offset: value for one in reads if one.reader == final_reader for offset, value in one.records}
             yield from check_acknowledged(partition, sends, final, start_offset)
         yield from check_one_value(partition, sends, reads)
-        yield from check_appearances(partition, sends, reads)
+        yield from check_appearances(partition, sends, reads, history.deletions)
         yield from check_real_time(partition, sends)
         yield from check_reads(partition, reads)
         ends = [one for one in history.end_offsets if one.partition == partition]
@@ -94,17 +95,41 @@ def check_one_value(partition: TopicPartition, sends: Iterable[Send], reads: Ite
                 break
 
 
-def check_appearances(partition: TopicPartition, sends: Iterable[Send], reads: Iterable[Read]) -> Iterator[Violation]:
-    """What was read of each send: never more than it may be, and in the order in which its producer sent."""
+def check_appearances(
+    partition: TopicPartition, sends: Iterable[Send], reads: Iterable[Read], deletions: Iterable[Deletion] = ()
+) -> Iterator[Violation]:
+    """What was read of each send: never more than it may be, and in the order in which its producer sent.
+
+    What a producer has sent is known from its records. Where they are deleted, a replica that comes later does not
+    know them, in Kafka neither: what is sent again it takes for new, or, if it knows of later ones, for out of order.
+    """
+    deleted = [one for one in deletions if one.partition == partition]
+
+    def gone_at(seconds: float) -> int:
+        return max((one.offset for one in deleted if one.began < seconds), default=0)
+
     offsets_of: dict[bytes, dict[int, float]] = defaultdict(dict)
     for read in reads:
         for offset, value in read.records:
-            offsets_of[value].setdefault(offset, read.ended)
+            offsets = offsets_of[value]
+            if offset not in offsets:
+                gone = gone_at(read.began)
+                for former in [one for one in offsets if one < gone]:
+                    del offsets[former]
+                offsets[offset] = read.ended
+
+    def is_forgotten(send: Send) -> bool:
+        where = [max(offsets_of[value]) for value in send.values if value in offsets_of]
+        return bool(where) and send.ended is not None and max(where) < gone_at(send.ended)
+
     last_of: dict[str, tuple[int, bytes]] = {}
     for send in sends:
+        is_refused = send.outcome is Outcome.REFUSED
+        if is_refused and send.reason == ErrorCode.out_of_order_sequence_number.name and is_forgotten(send):
+            is_refused = False
         for value in send.values:
-            offsets = offsets_of.get(value)
-            if send.outcome is Outcome.REFUSED and offsets:
+            offsets = offsets_of.get(value, {})
+            if is_refused and offsets:
                 what = f"{send} was refused ({send.reason}) and is at {min(offsets)} of {partition}"
                 yield Violation(NEVER_APPEARS, what, min(offsets.values()))
             if send.is_malformed or not send.is_idempotent:
@@ -119,7 +144,7 @@ def check_appearances(partition: TopicPartition, sends: Iterable[Send], reads: I
                     what = f"{name_of(value)} is at {offset} of {partition}, after {name_of(before[1])} at {before[0]}"
                     yield Violation(IN_ORDER, what, seconds)
                 last_of[send.producer] = offset, value
-        if send.is_idempotent and not send.is_malformed and send.outcome is Outcome.REFUSED:
+        if send.is_idempotent and not send.is_malformed and is_refused:
             assert send.ended is not None
             yield Violation(IN_ORDER, f"{send}, sent in order, was refused: {send.reason}", send.ended)
         if send.is_malformed and send.outcome is Outcome.DONE:

@@ -252,14 +252,14 @@ class Leaderships(NamedTuple):
 
     of_eligible: Mapping[TopicPartition, Sequence[int]] = MappingProxyType({})
     """Of leaders that were not in sync when they were elected."""
-    alone: frozenset[_Epoch] = frozenset()
-    """In which the leader was the only one in sync, at least for a while."""
+    alone: Mapping[_Epoch, int] = MappingProxyType({})
+    """In which the leader was the only one in sync, at least for a while; and who it was."""
 
     @classmethod
     def of(cls, records: Sequence[CommittedRecord]) -> Self:
         model = ClusterModel()
         of_eligible: dict[TopicPartition, list[int]] = defaultdict(list)
-        alone: set[_Epoch] = set()
+        alone: dict[_Epoch, int] = {}
         for one in records:
             former = dict(model.partitions)
             changed = model.take(one)
@@ -269,8 +269,11 @@ class Leaderships(NamedTuple):
             if before is not None and after.leader_epoch != before.leader_epoch and after.leader in before.elr:
                 of_eligible[model.name(changed)].append(after.leader_epoch)
             if len(after.isr) == 1:
-                alone.add((model.name(changed), after.leader_epoch))
-        return cls(of_eligible, frozenset(alone))
+                alone[model.name(changed), after.leader_epoch] = after.isr[0]
+        return cls(of_eligible, alone)
+
+    def lone_leaders(self, partition: TopicPartition, since_epoch: int) -> set[int]:
+        return {who for (one, epoch), who in self.alone.items() if one == partition and epoch >= since_epoch}
 
 
 def check_deleted(
@@ -280,7 +283,8 @@ def check_deleted(
     leaderships: Leaderships,
 ) -> Iterator[Violation]:
     """What was deleted stays so; a leader that was deposed before may not have heard of it. Where a log starts is
-    written down now and then only: brokers that die one after the other may forget it, and so may one that was alone.
+    written down now and then only: brokers that die one after the other may forget it, and so may one that is alone
+    then or later.
     Nor are those waited for who are away, as in Kafka: whoever of them is elected for being eligible has every record,
     those that are deleted too.
     """
@@ -288,8 +292,10 @@ def check_deleted(
         if one.ended is None:
             continue
         died = [end for end in unclean_ends if end.seconds >= one.ended]
+        lone = leaderships.lone_leaders(one.partition, one.leader_epoch)
         knew_count = 1 if (one.partition, one.leader_epoch) in leaderships.alone else 2
-        forgotten_at = died[knew_count - 1].seconds if len(died) >= knew_count else inf
+        forgetting = [*died[knew_count - 1 :], *(end for end in died if end.broker_id in lone)]
+        forgotten_at = min((end.seconds for end in forgetting), default=inf)
         forgotten_in = min(
             (epoch for epoch in leaderships.of_eligible.get(one.partition, ()) if epoch > one.leader_epoch), default=inf
         )
