@@ -45,8 +45,8 @@ class SchemaSupply:
         self._kept: Final = KeptSchemas(directory)
         self._keeps_unknown: Final = keeps_unknown
         self._unknown: tuple[int, dict[int, str]] = (NO_BATCH, {})
-        self._given: Final = _given(kind, files, message)
-        self._registry: Final = _registry(kind, registry, has_files=bool(files))
+        self._given: Final = given_schemas(kind, files, message)
+        self._registry: Final = open_registry(kind, registry, has_files=bool(files))
 
     def keep_given(self) -> None:
         """A schema that is kept does not change: what was decoded by it would not be what it was."""
@@ -102,7 +102,8 @@ class SchemaSupply:
         return self._kept.directory / "unknown.json"
 
 
-def _given(kind: ValueKind, files: Collection[str], message: str | None) -> Mapping[int, Schema]:
+def given_schemas(kind: ValueKind, files: Collection[str], message: str | None) -> Mapping[int, Schema]:
+    """By their ids. Raises UserError."""
     if message is not None and kind is not ValueKind.PROTOBUF:
         raise UserError("--message is for --values protobuf")
     if kind is ValueKind.JSON:
@@ -134,7 +135,7 @@ def _check_installed() -> None:
             raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
 
 
-def _registry(kind: ValueKind, address: str | None, *, has_files: bool) -> RegistryClient | None:
+def open_registry(kind: ValueKind, address: str | None, *, has_files: bool) -> RegistryClient | None:
     if kind is not ValueKind.REGISTRY or (address is None and has_files):
         return None
     if address is None:

@@ -40,11 +40,21 @@ class Values:
             return read_json
         kept = KeptSchemas(Path(self.schemas))
         if self.kind is ValueKind.REGISTRY:
-            return _FramedReader(kept, self.unknown)
+            return framed_reader(kept.find, self.unknown)
         schema = kept.find(WITHOUT_ID)
         if schema is None:
             raise FileNotFoundError(f"the schema of the job is not in {self.schemas!r}")
-        return _telling(fields_reader(schema), "")
+        return plain_reader(schema)
+
+
+def plain_reader(schema: Schema) -> ReadFields:
+    """Of records without a frame."""
+    return _telling(fields_reader(schema), "")
+
+
+def framed_reader(find: Callable[[int], Schema | None], unknown: Mapping[int, str] | None = None) -> ReadFields:
+    """Raises SchemaWanted for a schema that is not found, and is not known not to exist."""
+    return _FramedReader(find, unknown or {})
 
 
 def fields_reader(schema: Schema) -> ReadFields:
@@ -60,8 +70,8 @@ def fields_reader(schema: Schema) -> ReadFields:
 
 
 class _FramedReader:
-    def __init__(self, kept: KeptSchemas, unknown: Mapping[int, str]) -> None:
-        self._kept: Final = kept
+    def __init__(self, find: Callable[[int], Schema | None], unknown: Mapping[int, str]) -> None:
+        self._find: Final = find
         self._unknown: Final = unknown
         self._readers: Final[dict[int, ReadFields]] = {}
 
@@ -82,7 +92,7 @@ class _FramedReader:
             return _refusing(f"{schema_id} is no schema's id")
         if schema_id in self._unknown:
             return _refusing(f"schema {schema_id}: {self._unknown[schema_id]}")
-        schema = self._kept.find(schema_id)
+        schema = self._find(schema_id)
         if schema is None:
             raise SchemaWanted(schema_id)
         try:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import odradek
 from odradek.jobs.columns import ORIGIN, columns_text, parse_columns
 from odradek.jobs.ingest_task import check_version
+from odradek.jobs.pipeline.source_values import SourceValues
 from odradek.jobs.rows import NewFields, RowDecoder
 
 # Of a record that is no row: what a dead letter is made of.
@@ -27,14 +28,14 @@ def decoded_schema(schema: str) -> str:
     return columns_text(pa.schema([*ORIGIN, *parse_columns(schema), *_LETTER]))
 
 
-def decode_task(schema: str, *, keep_bad: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def decode_task(schema: str, values: SourceValues, *, keep_bad: bool) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Given to Spark's mapInArrow. Without `keep_bad` the first bad record stops the query."""
     version = odradek.__version__
 
     def task(batches: Iterator[Any]) -> Iterator[Any]:
         check_version(version)
         columns = parse_columns(schema)
-        decoder = RowDecoder(columns, NewFields.IGNORE)
+        decoder = RowDecoder(columns, NewFields.IGNORE, values.reader())
         whole = pa.schema([*ORIGIN, *columns, *_LETTER])
         for batch in batches:
             decoded = decoder.decode(batch.column("value").to_pylist())

@@ -11,8 +11,11 @@ import yaml
 from odradek.cli.errors import UserError, nearest
 from odradek.jobs.columns import SchemaProblem, parse_columns
 from odradek.jobs.pipeline.functions import PythonFunction, find_function
+from odradek.jobs.pipeline.source_values import KEYS as VALUE_KEYS
+from odradek.jobs.pipeline.source_values import SourceValues, read_values
 from odradek.jobs.tables.catalogs import CatalogPlace
 from odradek.jobs.tables.table import TableFormat
+from odradek.jobs.values import ValueKind
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -22,7 +25,7 @@ _WATERMARK: Final = re.compile(r"(\w+)\s+(\d+\s*\w+)")
 _MODES: Final = ("append", "update", "complete")
 
 _TOP: Final = ("name", "bootstrap", "sources", "transformations", "sinks", "dead_letters", "trigger", "state")
-_SOURCE: Final = ("topic", "schema", "from", "watermark", "max_records")
+_SOURCE: Final = ("topic", "schema", *VALUE_KEYS, "from", "watermark", "max_records")
 _FUNCTION: Final = ("python", "from")
 _CATALOG: Final = ("catalog", "catalog_table")
 _SINK: Final = ("from", "table", "format", *_CATALOG, "topic", "key", "mode")
@@ -34,6 +37,7 @@ class Source:
     topic: str
     schema: str | None
     """None: rows are the records as they are."""
+    values: SourceValues
     start: str
     watermark: tuple[str, str] | None
     max_records: int | None
@@ -143,6 +147,9 @@ class _Reader:
                 parse_columns(schema)
             except SchemaProblem as error:
                 self._wrong(f"{where}.schema", str(error))
+        values = self._values(one, where)
+        if schema is None and values.kind is not ValueKind.JSON:
+            self._wrong(f"{where}.schema", "is missing: say which columns, as in 'id bigint, name string'")
         start = self._text(one, "from", where, needed=False) or "beginning"
         if start not in ("beginning", "end"):
             self._wrong(f"{where}.from", f"{start!r} is neither beginning nor end")
@@ -159,10 +166,26 @@ class _Reader:
             name=name,
             topic=self._text(one, "topic", where) or "",
             schema=schema,
+            values=values,
             start=start,
             watermark=None if parts is None else (parts[1], parts[2]),
             max_records=records,
         )
+
+    def _values(self, one: Mapping[str, Any], where: str) -> SourceValues:
+        files = one.get("schema_file", [])
+        files = files if isinstance(files, list) else [files]
+        if not all(isinstance(file, str) for file in files):
+            self._wrong(f"{where}.schema_file", "is neither a file's name nor a list of them")
+            return SourceValues()
+        kind, message, registry = (
+            self._text(one, key, where, needed=False) for key in ("values", "message", "schema_registry")
+        )
+        try:
+            return read_values(kind or ValueKind.JSON, files, message, registry, self._directory)
+        except UserError as error:
+            self._wrong(where, str(error))
+            return SourceValues()
 
     def _sink(self, name: str, form: object, views: list[str]) -> Sink:
         where = f"sinks.{name}"

@@ -113,7 +113,7 @@ class PipelineQueries:
         if source.schema is None:
             return self._spark.readStream.format("odradek").options(**options, includeHeaders="true").load()
         records = self._spark.readStream.format("odradek").options(**options, columns=SOURCE_COLUMNS).load()
-        task = decode_task(source.schema, keep_bad=pipeline.dead_letters is not None)
+        task = decode_task(source.schema, source.values, keep_bad=pipeline.dead_letters is not None)
         return records.mapInArrow(task, decoded_schema(source.schema))
 
     def _view(self, source: Source, stream: "DataFrame") -> None:
