@@ -75,7 +75,7 @@ def test_messages_are_found_by_offset_time_and_text(
     at_desk.press("Read")
     at_desk.expect(page.locator("main"), "20 messages shown; this is the end.")
     at_desk.picture("messages")
-    assert "start=time" in page.url
+    page.wait_for_url("**start=time**")
     page.reload()
     at_desk.row("0:100").wait_for()
     assert at_desk.row("0:99").count() == 0
@@ -142,7 +142,7 @@ def test_messages_are_chosen_by_an_expression_exported_and_sent_again(
     at_desk.press("Read")
     at_desk.expect(page.locator("main"), "2 messages shown, 20 messages looked through")
     at_desk.row("0:8").wait_for()
-    assert "where=value.amount" in page.url
+    page.wait_for_url("**where=value.amount**")
     at_desk.check_accessible()
     for form, lines in (("jsonl", 2), ("csv", 3)):
         at_desk.choose("Export as", form)
