@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from pipelines.runtime.errors import EXIT_CANNOT_RUN, PipelineError
-from pipelines.runtime.interruption import interrupts_deferred, stop_signals_interrupt
+from pipelines.runtime.command import exit_code_of
+from pipelines.runtime.errors import PipelineError
+from pipelines.runtime.interruption import interrupts_deferred
 from pipelines.runtime.java import find_java
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ DEFAULT_OUTPUT = Path("pipeline-results")
 PARQUET_NAME = "orders.parquet"
 LOG_NAME = "spark.log"
 EXIT_INEXACT = 1
-EXIT_INTERRUPTED = 130
 
 
 def main(
@@ -38,15 +38,11 @@ def main(
 ) -> None:
     """A stream of orders through Spark, from a topic into Parquet and, aggregated, into another topic."""
     console = Console()
-    stop_signals_interrupt()
-    try:
-        exit_code = _run(orders, seed, rate, output.absolute(), bootstrap, console)
-    except PipelineError as error:
-        Console(stderr=True).print(f"pipeline: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        exit_code = EXIT_CANNOT_RUN
-    except KeyboardInterrupt:
-        console.print("interrupted; the broker and Spark are stopped")
-        exit_code = EXIT_INTERRUPTED
+    exit_code = exit_code_of(
+        lambda: _run(orders, seed, rate, output.absolute(), bootstrap, console),
+        console,
+        interrupted="interrupted; the broker and Spark are stopped",
+    )
     sys.exit(exit_code)
 
 

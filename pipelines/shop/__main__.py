@@ -16,8 +16,8 @@ from rich.console import Console
 
 from pipelines.orders.generate import Order, ProductMinute, Totals, generate_orders, totals_by_minute
 from pipelines.runtime.broker import local_broker
-from pipelines.runtime.errors import EXIT_CANNOT_RUN, PipelineError
-from pipelines.runtime.interruption import stop_signals_interrupt
+from pipelines.runtime.command import exit_code_of
+from pipelines.runtime.errors import PipelineError
 from pipelines.runtime.java import find_java
 from pipelines.shop import totals as shop
 from pipelines.shop.steps import Commands
@@ -26,7 +26,6 @@ DEFAULT_OUTPUT = Path("pipeline-results")
 TABLE = "orders"
 PICTURE = "shop.png"
 EXIT_INEXACT = 1
-EXIT_INTERRUPTED = 130
 # No shop is without somebody who sends nonsense.
 NONSENSE = (b"{", b'{"order_id": "seven"}', b"\xff")
 
@@ -39,15 +38,11 @@ def main(
 ) -> None:
     """A cluster, orders, a table, totals in a topic, and an audit: by the commands that users have."""
     console = Console()
-    stop_signals_interrupt()
-    try:
-        exit_code = _run(list(generate_orders(orders, seed)), brokers, output.absolute(), console)
-    except PipelineError as error:
-        Console(stderr=True).print(f"pipeline: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        exit_code = EXIT_CANNOT_RUN
-    except KeyboardInterrupt:
-        console.print("interrupted; the cluster and Spark are stopped")
-        exit_code = EXIT_INTERRUPTED
+    exit_code = exit_code_of(
+        lambda: _run(list(generate_orders(orders, seed)), brokers, output.absolute(), console),
+        console,
+        interrupted="interrupted; the cluster and Spark are stopped",
+    )
     sys.exit(exit_code)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from odradek.cli.errors import UserError
 from odradek.jobs.durable import write_whole
 from odradek.jobs.state import DIRECTORY
+from odradek.jobs.tables.table import one_line
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -84,4 +85,4 @@ def open_catalog(place: CatalogPlace, directory: Path) -> "Catalog":
         kind = "rest" if address.startswith(("http://", "https://")) else "sql"
         return load_catalog(_NAME, type=kind, uri=address)
     except (ValueError, ImportError) as error:
-        raise UserError(f"the catalog {address} cannot be opened: {' '.join(str(error).split())}") from None
+        raise UserError(f"the catalog {address} cannot be opened: {one_line(error)}") from None

@@ -13,7 +13,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from odradek.cli.errors import UserError
-from odradek.jobs.tables.table import NO_BATCH, DataFile, missing_columns, taken_by_another
+from odradek.jobs.tables.table import NO_BATCH, DataFile, missing_columns, one_line, taken_by_another
 
 # Others may commit to the table at the same time; each try begins with what they left.
 _TRIES_MAX: Final = 50
@@ -54,7 +54,7 @@ class DeltaLakeTable:
             except DeltaError as error:
                 conflict = error
                 time.sleep(_PAUSE_S)
-        raise UserError(f"the table {str(self._directory)!r} cannot be changed ({_line(conflict)}): try again")
+        raise UserError(f"the table {str(self._directory)!r} cannot be changed ({one_line(conflict)}): try again")
 
     def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
         added: list[AddAction | RemoveAction] = [
@@ -90,7 +90,7 @@ class DeltaLakeTable:
                 # Also when the outcome is not known: the marker will tell.
                 conflict = error
                 time.sleep(_PAUSE_S)
-        raise UserError(f"batch {batch} cannot be committed ({_line(conflict)}): run the job again")
+        raise UserError(f"batch {batch} cannot be committed ({one_line(conflict)}): run the job again")
 
     def files(self) -> list[str]:
         table = self._open()
@@ -133,7 +133,3 @@ def _is_same(found: Any, field: Any) -> bool:
     return bool(
         Schema.from_arrow(pa.schema([found])) == Schema.from_arrow(pa.schema([field.with_nullable(found.nullable)]))
     )
-
-
-def _line(error: BaseException | None) -> str:
-    return " ".join(str(error).split())

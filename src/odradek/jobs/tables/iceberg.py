@@ -22,7 +22,7 @@ from pyiceberg.table import TableProperties
 
 from odradek.cli.errors import UserError
 from odradek.jobs.tables.catalogs import CatalogPlace, open_catalog
-from odradek.jobs.tables.table import NO_BATCH, DataFile, missing_columns, taken_by_another
+from odradek.jobs.tables.table import NO_BATCH, DataFile, missing_columns, one_line, taken_by_another
 
 # Others may commit to the table at the same time; each try begins with what they left.
 _TRIES_MAX: Final = 50
@@ -66,7 +66,7 @@ class IcebergTable:
             except (*_CONFLICTS, TableAlreadyExistsError) as error:
                 conflict = error
                 time.sleep(_PAUSE_S)
-        raise UserError(f"the table {self._place} cannot be changed ({_line(conflict)}): try again")
+        raise UserError(f"the table {self._place} cannot be changed ({one_line(conflict)}): try again")
 
     def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
         paths = [_uri(self._directory / one.name) for one in files]
@@ -93,7 +93,7 @@ class IcebergTable:
                 # Also when the outcome is not known: the marker will tell.
                 conflict = error
                 time.sleep(_PAUSE_S)
-        raise UserError(f"batch {batch} cannot be committed ({_line(conflict)}): run the job again")
+        raise UserError(f"batch {batch} cannot be committed ({one_line(conflict)}): run the job again")
 
     def files(self) -> list[str]:
         table = self._load()
@@ -166,7 +166,3 @@ def _plain(kind: Any) -> Any:
     if pa.types.is_struct(kind):
         return pa.struct([(one.name, _plain(one.type)) for one in kind])
     return kind
-
-
-def _line(error: BaseException | None) -> str:
-    return " ".join(str(error).split())

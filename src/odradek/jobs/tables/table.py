@@ -89,3 +89,8 @@ def taken_by_another(job: str, batch: int) -> UserError:
     return UserError(
         f"another run of job {job!r} has committed batch {batch}: let one of them run; nothing was written twice"
     )
+
+
+def one_line(error: BaseException | None) -> str:
+    """Of a library whose messages have several."""
+    return " ".join(str(error).split())

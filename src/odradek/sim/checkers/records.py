@@ -112,11 +112,13 @@ def check_appearances(
     for read in reads:
         for offset, value in read.records:
             offsets = offsets_of[value]
-            if offset not in offsets:
+            if offset in offsets:
+                continue
+            if offsets:
                 gone = gone_at(read.began)
                 for former in [one for one in offsets if one < gone]:
                     del offsets[former]
-                offsets[offset] = read.ended
+            offsets[offset] = read.ended
 
     def is_forgotten(send: Send) -> bool:
         where = [max(offsets_of[value]) for value in send.values if value in offsets_of]
