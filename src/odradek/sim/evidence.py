@@ -26,6 +26,7 @@ from odradek.sim.quorum_history import (
     EpochSaid,
     Farewell,
     Heartbeat,
+    HeartbeatSent,
     LeaderSpoke,
     Listening,
     LogEnd,
@@ -305,11 +306,18 @@ class Evidence:
         if response is None:
             asked = exchange.asked()
             self._open[id(exchange)] = exchange, asked, self._world.now
+            self._history.unanswered[id(exchange)] = HeartbeatSent(
+                broker_id=asked.broker_id,
+                broker_epoch=asked.broker_epoch,
+                controller=exchange.answerer,
+                seconds=self._world.now,
+            )
             if asked.want_shut_down:
                 farewell = Farewell(broker_id=asked.broker_id, broker_epoch=asked.broker_epoch, seconds=self._world.now)
                 self._history.farewells.append(farewell)
             return
         opened = self._open.pop(id(exchange), None)
+        self._history.unanswered.pop(id(exchange), None)
         if opened is None or exchange.answered(response).error_code is not ErrorCode.none:
             return
         _, asked, asked_seconds = opened

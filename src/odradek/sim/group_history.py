@@ -33,6 +33,7 @@ class Commit:
 class CommitView:
     """What a coordinator said of a partition."""
 
+    coordinator: str
     group: str
     partition: TopicPartition
     offset: int

@@ -261,6 +261,16 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatSent:
+    """A broker sent a heartbeat that was not answered: whether it arrived is not known."""
+
+    broker_id: int
+    broker_epoch: int
+    controller: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Farewell:
     """A broker asked to be let go, whether it was ever answered or not."""
 
@@ -329,6 +339,8 @@ class QuorumHistory:
     """Epochs that their leader ended itself, and when it said so."""
     committed: Final[list[CommittedBatch]] = field(default_factory=list)
     heartbeats: Final[list[Heartbeat]] = field(default_factory=list)
+    unanswered: Final[dict[int, HeartbeatSent]] = field(default_factory=dict)
+    """By what tells the exchanges apart; a heartbeat leaves once it is answered."""
     farewells: Final[list[Farewell]] = field(default_factory=list)
     troubles: Final[list[Trouble]] = field(default_factory=list)
     listening: Final[list[Listening]] = field(default_factory=list)

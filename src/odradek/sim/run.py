@@ -158,7 +158,9 @@ class _Run:
             found += check_replicas(self._replicas.history, self.workload.history)
         found += check_transactions(self.workload.transactions, VERIFIER if self._is_verified else None)
         found += check_metadata(self.workload.history)
-        found += check_groups(self.workload.history.groups)
+        names = {node.name for node in self._nodes}
+        between_nodes = [one for one in self.workload.history.quorum.troubles if {one.one, one.other} <= names]
+        found += check_groups(self.workload.history.groups, between_nodes)
         settings = settings_of(self._nodes)
         found += check_quorum(
             self.workload.history.quorum, settings, ended_seconds=self._world.now, is_whole=self._is_verified

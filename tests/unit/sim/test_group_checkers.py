@@ -5,6 +5,7 @@ import pytest
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.groups import COMMITS_STAY, ONE_HOLDER, ONE_OWNER, STALE, check_groups
 from odradek.sim.group_history import NO_GENERATION, NO_OFFSET, Commit, CommitView, GroupHistory, Holding, Share
+from odradek.sim.quorum_history import Trouble
 
 PARTITION = TopicPartition("orders", 0)
 
@@ -22,7 +23,9 @@ def commit(offset: int, began: float, ended: float | None, *, generation: int = 
 
 
 def view(offset: int, began: float) -> CommitView:
-    return CommitView(group="team", partition=PARTITION, offset=offset, began=began, ended=began + 0.5)
+    return CommitView(
+        coordinator="node-1", group="team", partition=PARTITION, offset=offset, began=began, ended=began + 0.5
+    )
 
 
 def share(generation: int, ended: float, *places: int, member: str = "") -> Share:
@@ -66,6 +69,22 @@ def test_what_can_be_explained(commits: list[Commit], seen: int, at: float) -> N
 )
 def test_commits_that_are_lost_or_invented(commits: list[Commit], seen: int, at: float) -> None:
     assert rules(GroupHistory(commits, [view(seen, at)])) == [COMMITS_STAY]
+
+
+def test_a_coordinator_that_is_cut_off_may_be_behind_and_invents_nothing() -> None:
+    commits = [commit(1, 0, 1), commit(2, 2, 3)]
+    cut = Trouble(one="node-2", other="node-1", began=1.5, ended=4.0)
+    elsewhere = Trouble(one="node-2", other="node-3", began=1.5, ended=4.0)
+    for seen, at, troubles, expected in (
+        (1, 4.5, [cut], []),
+        (NO_OFFSET, 4.5, [cut], []),
+        (7, 4.5, [cut], [COMMITS_STAY]),
+        (1, 4.5, [elsewhere], [COMMITS_STAY]),
+        # By then it has heard of its successor.
+        (1, 8.0, [cut], [COMMITS_STAY]),
+    ):
+        found = [one.rule for one in check_groups(GroupHistory(commits, [view(seen, at)]), troubles)]
+        assert found == expected, (seen, at, troubles)
 
 
 def test_what_was_refused_is_not_there() -> None:

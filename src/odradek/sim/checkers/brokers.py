@@ -1,6 +1,6 @@
 """Brokers come and are fenced: not a living one early, no silent one never. From heartbeats and the committed log."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -137,6 +137,11 @@ def check_silent(history: QuorumHistory, settings: QuorumSettings) -> Iterator[V
     beats: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for beat in history.heartbeats:
         beats[beat.controller, beat.broker_id, beat.broker_epoch].append(beat.answered_seconds)
+    cuts = Calm([one for one in history.troubles if one.one != one.other])
+    for sent in history.unanswered.values():
+        # Its broker stopped before the answer came, or the controller did; where nothing was between them, it arrived.
+        if cuts.lasts(frozenset({names[sent.broker_id], sent.controller}), sent.seconds, sent.seconds + _BUSY_SECONDS):
+            insort(beats[sent.controller, sent.broker_id, sent.broker_epoch], sent.seconds)
     for broker_id, broker_epoch, begin, end in _serving(history):
         for (leader, _), moments in sorted(told.items()):
             if names[broker_id] == leader:

@@ -2,15 +2,20 @@
 
 A commit that was not answered may take effect at any time, even after others: it may lie in a queue. One that was
 answered is overwritten only by another that began after its answer, or was under way at the same time.
+
+A coordinator says what is committed from its memory, asking nobody, as Kafka's does: one that is cut off from the other
+nodes and not from its clients says what it knows until it hears that it was replaced. What such a one says may be old;
+it may not be made up.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.group_history import NO_OFFSET, Commit, CommitView, GroupHistory
+from odradek.sim.quorum_history import Trouble
 
 ONE_OWNER: Final = "14 one owner in each generation"
 ONE_HOLDER: Final = "14 one owner in each member epoch"
@@ -18,7 +23,12 @@ STALE: Final = "14 a stale member cannot commit"
 COMMITS_STAY: Final = "15 an acknowledged commit stays"
 
 
-def check_groups(history: GroupHistory) -> Iterator[Violation]:
+# Within which a node that is reached again has heard what happened meanwhile.
+_CATCH_UP_SECONDS: Final = 3.0
+
+
+def check_groups(history: GroupHistory, troubles: Iterable[Trouble] = ()) -> Iterator[Violation]:
+    """With what was wrong with nodes and between them."""
     yield from _one_owner(history)
     yield from _nobody_stale(history)
     yield from _one_holder(history)
@@ -26,8 +36,16 @@ def check_groups(history: GroupHistory) -> Iterator[Violation]:
     commits: dict[tuple[str, TopicPartition], list[Commit]] = defaultdict(list)
     for commit in history.commits:
         commits[commit.group, commit.partition].append(commit)
+    troubles_of: dict[str, list[Trouble]] = defaultdict(list)
+    for trouble in troubles:
+        for node in {trouble.one, trouble.other}:
+            troubles_of[node].append(trouble)
     for view in history.views:
-        yield from _explained(view, commits[view.group, view.partition])
+        may_be_old = any(
+            one.began < view.ended and one.ended > view.began - _CATCH_UP_SECONDS
+            for one in troubles_of[view.coordinator]
+        )
+        yield from _explained(view, commits[view.group, view.partition], may_be_old=may_be_old)
 
 
 def _one_owner(history: GroupHistory) -> Iterator[Violation]:
@@ -81,8 +99,9 @@ def _nobody_replaced(history: GroupHistory) -> Iterator[Violation]:
                 break
 
 
-def _explained(view: CommitView, commits: Sequence[Commit]) -> Iterator[Violation]:
-    before = [one for one in commits if one.ended is not None and one.ended < view.began]
+def _explained(view: CommitView, commits: Sequence[Commit], *, may_be_old: bool) -> Iterator[Violation]:
+    # Those that the coordinator has to know.
+    before = [] if may_be_old else [one for one in commits if one.ended is not None and one.ended < view.began]
     if view.offset == NO_OFFSET:
         if before:
             yield Violation(COMMITS_STAY, f"nothing is committed, after {before[-1]}", view.ended)

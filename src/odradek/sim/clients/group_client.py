@@ -101,7 +101,8 @@ class GroupClient:
     async def look(self, partition: TopicPartition) -> int:
         """What is committed for the partition. Raises ConnectionLost."""
         client = self.client
-        wire = await self.coordinator()
+        coordinator = self._address = self._address or await self._find()
+        wire = await client.wire(*coordinator)
         topic_id = (await client.leader(partition)).topic_id
         began = client.now
 
@@ -127,7 +128,12 @@ class GroupClient:
             raise ConnectionLost(f"no offset of {self.group}: {code.name}")
         self.history.groups.views.append(
             CommitView(
-                group=self.group, partition=partition, offset=found.committed_offset, began=began, ended=client.now
+                coordinator=coordinator[0],
+                group=self.group,
+                partition=partition,
+                offset=found.committed_offset,
+                began=began,
+                ended=client.now,
             )
         )
         return int(found.committed_offset)
