@@ -1,5 +1,6 @@
 """What a handler is given: the request's circumstances, and the node as far as handlers may see it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -171,6 +172,10 @@ class TransactionsPort(Protocol):
         adds: bool,
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Asks the coordinator, wherever it is, whether partitions belong to the transaction, or adds them to it."""
+
+    def freed(self, transactional_id: str) -> "asyncio.Future[None] | None":
+        """Done when its coordinator has nothing under way for it any more. Shared: it may be waited for, not cancelled.
+        None where the coordinator is another broker, which says nothing unasked."""
 
     def describe(self, transactional_ids: Iterable[str]) -> Sequence[DescribedTransaction]: ...
 

@@ -62,3 +62,39 @@ def pauses_ms(directory: Path, monkeypatch: pytest.MonkeyPatch, questions: int) 
 def test_it_is_asked_soon_and_then_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pauses_ms(tmp_path / "none", monkeypatch, 1) == []
     assert pauses_ms(tmp_path / "some", monkeypatch, 8) == [1, 2, 4, 8, 16, 20, 20]
+
+
+class EndingHere(Ending):
+    """Of an end of which its coordinator says when it is over."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.over: asyncio.Future[None] | None = None
+
+    def freed(self, transactional_id: str) -> asyncio.Future[None]:
+        self.over = asyncio.get_running_loop().create_future()
+        return self.over
+
+
+def test_a_coordinator_on_the_same_broker_says_when_it_is_over(tmp_path: Path) -> None:
+    broker = FakeBroker(tmp_path)
+    broker.add_topic("t", 1)
+    broker.transactions = ending = EndingHere()
+    broker.clock = StandingClock()
+
+    async def ask() -> ErrorCode:
+        joiner = Joiner(broker, "x", adds=True, knows_abortable=True)
+        partition = broker.partition("t", 0)
+        assert partition is not None
+        joiner.begin(partition, 7, 0, 0)
+        asked = asyncio.ensure_future(joiner.error_of(NAME))
+        while ending.over is None:
+            await asyncio.sleep(0)
+        # Nothing is asked meanwhile, however long that is.
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert ending.left == 1
+        ending.over.set_result(None)
+        return await asked
+
+    assert asyncio.run(ask()) is ErrorCode.none

@@ -1,5 +1,6 @@
 """Transactions for handlers: a real coordinator, whose log is a list."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,9 @@ class HostedTransactions:
         answer = self.host.ask(VerifyPartitions(transactional_id, producer_id, epoch, partitions))
         assert isinstance(answer, VerifyAnswer)
         return {name: answer.of(name) for name in partitions}
+
+    def freed(self, transactional_id: str) -> asyncio.Future[None] | None:
+        return None
 
     def describe(self, transactional_ids: tuple[str, ...]) -> Any:
         return [describe(self.host.coordinator, one) for one in transactional_ids]

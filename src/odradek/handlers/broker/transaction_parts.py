@@ -14,7 +14,8 @@ from odradek.partition.partition import Partition
 VERIFICATION: Final = "transaction.partition.verification.enable"
 BACKOFF: Final = "add.partitions.to.txn.retry.backoff.ms"
 BACKOFF_MAX: Final = "add.partitions.to.txn.retry.backoff.max.ms"
-# An end is mostly over within a few milliseconds: Kafka's pause of 20 would be most of what a short transaction takes.
+# A coordinator on another broker has to be asked again. An end is mostly over within a few milliseconds: Kafka's pause
+# of 20 would be most of what a short transaction takes.
 FIRST_PAUSE_SECONDS: Final = 0.001
 
 
@@ -65,8 +66,12 @@ class Joiner:
             )
             if ErrorCode.concurrent_transactions not in errors.values() or clock.monotonic() >= deadline:
                 return errors
-            await asyncio.sleep(pause_seconds)
-            pause_seconds = min(2 * pause_seconds, longest_pause_seconds)
+            freed = self._broker.transactions.freed(self._transactional_id)
+            if freed is None or freed.done():
+                await asyncio.sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, longest_pause_seconds)
+            else:
+                await asyncio.wait((freed,), timeout=max(0.0, deadline - clock.monotonic()))
 
     def _translated(self, error: ErrorCode) -> ErrorCode:
         if error is ErrorCode.producer_fenced:

@@ -1,5 +1,6 @@
 """The transaction coordinators of this broker: `__transaction_state`, and what handlers may ask of it."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
@@ -58,12 +59,42 @@ class TransactionMachine(TransactionCoordinator):
         )
         self.partition: Final = partition
         self._send: Final = send
+        self._awaited: Final[dict[str, asyncio.Future[None]]] = {}
+
+    def freed(self, transactional_id: str) -> "asyncio.Future[None]":
+        """Done when nothing is under way for the transaction any more."""
+        found = self._awaited.get(transactional_id)
+        if found is None:
+            found = asyncio.get_running_loop().create_future()
+            transaction = self.get(transactional_id)
+            if transaction is None or not transaction.is_busy:
+                found.set_result(None)
+            else:
+                self._awaited[transactional_id] = found
+        return found
 
     def written(self, written: Written, error: ErrorCode, now_ms: int) -> Outcome:
-        return self._sent(super().written(written, error, now_ms))
+        outcome = self._sent(super().written(written, error, now_ms))
+        if self._awaited:
+            self._wake()
+        return outcome
+
+    def unload(self, now_ms: int) -> Outcome:
+        for freed in self._awaited.values():
+            freed.set_result(None)
+        self._awaited.clear()
+        return super().unload(now_ms)
 
     def loaded(self, now_ms: int) -> list[Outcome]:
         return [self._sent(outcome) for outcome in super().loaded(now_ms)]
+
+    def _wake(self) -> None:
+        """There are few: who comes while an end is under way, and only until it is over."""
+        for transactional_id, freed in list(self._awaited.items()):
+            transaction = self.get(transactional_id)
+            if transaction is None or not transaction.is_busy:
+                del self._awaited[transactional_id]
+                freed.set_result(None)
 
     def _sent(self, outcome: Outcome) -> Outcome:
         for markers in outcome.markers:
@@ -187,6 +218,10 @@ class TransactionService:
         adds: bool,
     ) -> Errors:
         return await self._joining.ask(transactional_id, producer_id, producer_epoch, partitions, adds=adds)
+
+    def freed(self, transactional_id: str) -> "asyncio.Future[None] | None":
+        host = self.coordinators.host(self.partition_of(transactional_id))
+        return _looked_at(host.machine).freed(transactional_id) if host is not None and host.is_active else None
 
     def describe(self, transactional_ids: Iterable[str]) -> list[DescribedTransaction]:
         return [self._describe(one) for one in transactional_ids]
