@@ -9,8 +9,9 @@ import statistics
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Message, Producer, TopicPartition
@@ -149,15 +150,24 @@ def consume(bootstrap: str, topic: str, records: int) -> float:
 
 def small_requests(bootstrap: str, topic: str, requests: int) -> float:
     """Produce requests of one record per second, five on their way at any time, on one connection."""
-    data = batch(TestRecord(b"x" * 100), timestamp=int(time.time() * 1000))
+    frame = produce_request(topic, batch(TestRecord(b"x" * 100), timestamp=int(time.time() * 1000)))
+    return requests / pipelined(bootstrap, [frame], requests)
+
+
+def produce_request(topic: str, data: bytes) -> bytes:
     topic_data = [{"name": topic, "partition_data": [{"index": 0, "records": data}]}]
-    frame = encode_request(Api.PRODUCE, 9, 1, {"acks": -1, "timeout": 30_000, "topic_data": topic_data})
+    return encode_request(Api.PRODUCE, 9, 1, {"acks": -1, "timeout": 30_000, "topic_data": topic_data})
+
+
+def pipelined(bootstrap: str, frames: Sequence[bytes], requests: int) -> float:
+    """Seconds for so many requests, each of the frames in turn, five on their way at any time, on one connection."""
+    upcoming = islice(cycle(frames), requests)
     host, _, port = bootstrap.partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         began = time.perf_counter()
-        connection.sendall(frame * IN_FLIGHT)
-        sent, answered = IN_FLIGHT, 0
+        connection.sendall(b"".join(islice(upcoming, IN_FLIGHT)))
+        answered = 0
         received = b""
         while answered < requests:
             received += connection.recv(1 << 16)
@@ -166,11 +176,8 @@ def small_requests(bootstrap: str, topic: str, requests: int) -> float:
                 received = received[size:]
                 complete += 1
             answered += complete
-            more = min(complete, requests - sent)
-            if more:
-                connection.sendall(frame * more)
-                sent += more
-        return requests / (time.perf_counter() - began)
+            connection.sendall(b"".join(islice(upcoming, complete)))
+        return time.perf_counter() - began
 
 
 @dataclass(frozen=True)
