@@ -16,6 +16,7 @@ from types import CodeType
 from typing import Any, Final
 
 from odradek.cli.main import run
+from odradek.instruments.hot_keys import KeySketch
 from odradek.node import hot_keys
 from odradek.node.hot_keys import HotKeys
 
@@ -25,7 +26,7 @@ COUNTING: Final = (
     (
         "odradek.partition.partition",
         "Partition._published",
-        ("        traffic = self.traffic\n        traffic.appends += 1\n", "        traffic.bytes_in += len(data)\n"),
+        ("        traffic = self.traffic\n        traffic.appends += 1\n", "        traffic.bytes_in += size\n"),
     ),
     (
         "odradek.net.connection",
@@ -86,8 +87,8 @@ class _HotKeysCost:
         self._wrap(HotKeys, "_new_ranges")
         self._wrap(HotKeys, "_forget")
         self._wrap(hot_keys, "_read")
-        self._wrap(hot_keys.KeySketch, "add")
-        self._wrap(hot_keys.KeySketch, "fade")
+        self._wrap(KeySketch, "add")
+        self._wrap(KeySketch, "fade")
 
     def _wrap(self, owner: Any, name: str) -> None:
         work: Callable[..., Any] = getattr(owner, name)

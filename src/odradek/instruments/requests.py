@@ -16,7 +16,7 @@ FROM_CONSUMERS: Final = "FetchConsumer"
 FROM_FOLLOWERS: Final = "FetchFollower"
 MEASURED_MAX: Final = 200
 """Requests whose time is taken before that is done for half of them only, from then on."""
-STRIDE_MAX: Final = 64
+STRIDE_MAX: Final = 256
 
 
 class ErrorName(Protocol):

@@ -311,21 +311,21 @@ class Partition:
         traffic.appends += 1
         if appended.duplicate:
             return
-        end_offset = appended.last_offset + 1
-        traffic.bytes_in += len(data)
+        end_offset, size = appended.last_offset + 1, len(data)
+        traffic.bytes_in += size
         if appended.rolled_at >= 0:
             self._sync_in_background(end_offset)
         if self.log.config.flush_messages > 1:
             if self.replication is not None:
-                self._count_own(end_offset, now, len(data))
+                self._count_own(end_offset, now, size)
             # Whoever stops leads no more, and knows no more who has what, though the disk has only now written this.
             elif self.is_leader:
                 if self.watchers and len(batches) == 1 and not batches[0].is_control:
                     self.fresh = FreshBatch(appended.first_offset, end_offset, data)
-                self._advance_high_watermark(end_offset, len(data))
+                self._advance_high_watermark(end_offset, size)
                 self.fresh = None
         if self.end_watchers:
-            self._tell_end_watchers(len(data))
+            self._tell_end_watchers(size)
 
     def _count_own(self, end_offset: int, now: float, added_bytes: int) -> None:
         replication = self.replication
