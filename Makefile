@@ -39,8 +39,10 @@ endif
 exactly-once: $(VENV)/.installed-test ## copy records in transactions while brokers and copiers are killed, as Kafka's system tests do (RECORDS=100000); needs Java 17 and Maven
 	@$(BIN)/python -m tests.exactly_once --records $(or $(RECORDS),100000) $(ARGS)
 
-spark-kills: $(VENV)/.installed-test ## a Spark stream writes exactly once while its driver, workers and broker are killed (KILLS=5 of each kind, SEED=1); needs Java 17
-	@$(BIN)/python -m tests.spark.sink_kills --kills $(or $(KILLS),5) --seed $(or $(SEED),1) $(ARGS)
+spark-kills: $(VENV)/.installed-test ## Spark writes into topics and tables exactly once while drivers, executors, workers and brokers are killed (KILLS=5 of each kind, SEED=1); needs Java 17
+	@$(BIN)/python -m tests.spark.sink_kills --kills $(or $(KILLS),5) --seed $(or $(SEED),1)
+	@ODRADEK_SPARK_KILLS=$(or $(KILLS),5) ODRADEK_JOB_KILLS=$(or $(KILLS),5) ODRADEK_SPARK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest \
+	    -p no:xdist --capture no tests/spark/test_job_commands.py tests/spark/test_standalone_cluster.py -k killed
 
 bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)

@@ -1,5 +1,5 @@
-"""A stream into a topic, exactly once: its query dies at every crash point, then its driver is killed; no row is lost,
-none is there twice. `python -m tests.spark.sink_kills` kills more.
+"""A stream into a topic, exactly once: its query dies at every crash point, then its driver is killed, and killed again;
+no row is lost, none is there twice. `make spark-kills` kills more.
 """
 
 import random
@@ -15,7 +15,7 @@ from tests.spark.sink_kills import SinkUnderFire
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-ROWS = ROWS_PER_BATCH * 12
+ROWS = ROWS_PER_BATCH * 24
 SEED = 7
 
 
@@ -32,6 +32,7 @@ def test_every_row_once_whoever_dies(sink: SinkUnderFire) -> None:
         assert died == list(CRASH_POINTS)
         time.sleep(random.Random(SEED).uniform(0.0, 3.0))
         driver.kill()
-        assert sink.visible().total() < ROWS, "it was killed after its work"
+    sink.kill("driver", random.Random(SEED))
+    assert sink.visible().total() < ROWS, "it was killed after its work"
     sink.finish()
     sink.check()

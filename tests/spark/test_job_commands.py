@@ -23,9 +23,9 @@ from odradek.client.cluster import Cluster
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 
-KILLS = int(os.environ.get("ODRADEK_JOB_KILLS", "1"))
+KILLS = int(os.environ.get("ODRADEK_JOB_KILLS", "3"))
 RECORDS = 1_500 * (1 + KILLS)
-SEED = 5
+SEED = int(os.environ.get("ODRADEK_SPARK_SEED", "5"))
 WAIT_S = 500
 SMALL_BATCHES = ("--batch-records", "300")
 # In a run of seconds compiling well would cost more than it saves.

@@ -23,12 +23,12 @@ from tests.spark.cluster_kills import KINDS, ClusterUnderFire, shuffled
 from tests.spark.standalone import APPLICATION, HOST, StandaloneSpark, standalone_spark
 from tests.wire.cli_call import Cli, Outcome
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
 STARTS_MAX = 5
 TOO_SLOW = "failed to connect back"
-KILLS = int(os.environ.get("ODRADEK_SPARK_KILLS", "1"))
-SEED = 11
+KILLS = int(os.environ.get("ODRADEK_SPARK_KILLS", "5"))
+SEED = int(os.environ.get("ODRADEK_SPARK_SEED", "11"))
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 60 * KILLS)]
 
 
 @pytest.fixture(scope="module")
