@@ -1,5 +1,5 @@
-"""A stream into a topic, exactly once: its query dies at every crash point, then its driver is killed, and once more; no
-row is lost, none is there twice. `make spark-kills` kills more.
+"""A stream into a topic, exactly once: its query dies at every crash point, then its driver is killed, twice; no row is
+lost, none is there twice. `make spark-kills` kills more.
 """
 
 import random
