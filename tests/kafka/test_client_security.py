@@ -17,13 +17,9 @@ from odradek.client.security import Sasl, Security, Tls
 from odradek.records.record import Record
 from tests.certificates import make_certificate
 from tests.console.console_process import ConsoleProcess
-from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
-from tests.node_process import free_ports
+from tests.kafka.secured_kafka import PASSWORDS, client_properties, secured_kafka
 
 pytestmark = pytest.mark.kafka
-
-PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 @pytest.fixture(scope="module")
@@ -33,35 +29,11 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secured(apache_kafka_libs: Path, certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
-    node = ApacheKafka(apache_kafka_libs, tmp_path_factory.mktemp("kafka"))
-    (port,) = free_ports(1)
-    controller = f"CONTROLLER://127.0.0.1:{node.controller_port}"
-    node.properties |= {
-        "listeners": f"PLAINTEXT://127.0.0.1:{node.port},SASL_SSL://127.0.0.1:{port},{controller}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(certificate),
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
-        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_anna="secret";',
-        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
-    }
-    try:
-        node.start()
-        credential = (
-            "--add-config",
-            "SCRAM-SHA-512=[password=ungeziefer]",
-            "--entity-type",
-            "users",
-            "--entity-name",
-            "anna",
-        )
-        KafkaTools(apache_kafka_libs, node.bootstrap).configs("--alter", *credential)
-        yield Address("127.0.0.1", port)
-    finally:
-        node.remove()
+    with secured_kafka(apache_kafka_libs, tmp_path_factory.mktemp("kafka"), certificate) as address:
+        yield address
 
 
-@pytest.mark.parametrize(("mechanism", "password"), [("PLAIN", "secret"), ("SCRAM-SHA-512", "ungeziefer")])
+@pytest.mark.parametrize(("mechanism", "password"), PASSWORDS.items())
 def test_who_is_known_may_write(secured: Address, certificate: Path, mechanism: str, password: str) -> None:
     tls = Tls(authorities_file=str(certificate))
     security = Security(tls=tls, sasl=Sasl(mechanism=mechanism, username="anna", password=password))
@@ -82,23 +54,19 @@ def test_commands_and_the_console_take_a_file_of_properties(
     file = tmp_path / "client.properties"
 
     def write(password: str) -> tuple[str, ...]:
-        file.write_text(
-            "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
-            f'sasl.jaas.config={SCRAM_MODULE} required \\\n username="anna" \\\n password="{password}";\n'
-            f"ssl.truststore.type=PEM\nssl.truststore.location={certificate}\n"
-        )
+        file.write_text(client_properties(certificate, password))
         return "--bootstrap", str(secured), "--command-config", str(file)
 
     assert run(["topic", "create", "by-file", *write("guess")]) == 2
     (told,) = capsys.readouterr().err.splitlines()
     assert "check the file of --command-config" in told and "guess" not in told
-    assert run(["topic", "create", "by-file", *write("ungeziefer")]) == 0
+    assert run(["topic", "create", "by-file", *write(PASSWORDS["SCRAM-SHA-512"])]) == 0
     console = ConsoleProcess(str(secured), tmp_path, "--command-config", str(file))
     try:
         page = eventually_holds(f"{console.address}/topics", "by-file")
     finally:
         console.stop()
-    assert "ungeziefer" not in page + console.log
+    assert PASSWORDS["SCRAM-SHA-512"] not in page + console.log
     assert "Traceback" not in console.log
 
 

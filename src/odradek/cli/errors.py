@@ -35,7 +35,7 @@ def explain(error: BaseException) -> str | None:
         case NotSupportedByBroker():
             return f"{error}: name a broker's port in --bootstrap, not a controller's"
         case NotAuthenticated():
-            return f"{error}: check the file of --command-config"
+            return advise_on_security(str(error))
         case ClientError():
             return str(error)
         case KafkaError():
@@ -43,6 +43,11 @@ def explain(error: BaseException) -> str | None:
         case OSError():
             return explain_os_error(error)
     return None
+
+
+def advise_on_security(told: str) -> str:
+    """Of a broker that does not know this client, or that this client does not trust."""
+    return f"{told}: check the file of --command-config"
 
 
 def nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:

@@ -20,7 +20,7 @@ from odradek.cli.job_options import (
     spark_settings,
 )
 from odradek.cli.job_rewrite import KeysAs, erased_keys, rewrite, rewrite_name, switch
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat
 from odradek.cli.produce import Codec
 
@@ -129,6 +129,7 @@ def ingest(
     remote: Remote = None,
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -161,7 +162,7 @@ def ingest(
         skip_lost=skip_lost,
         group=group,
     )
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         raise typer.Exit(jobs_module("commands").run_ingest(cluster, settings, spark, format))
 
 
@@ -199,6 +200,7 @@ def audit(
     remote: Remote = None,
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -209,7 +211,7 @@ def audit(
         raise UserError("--rewritten compares two topics: name the other one with --against")
     spark = spark_settings(master, conf, remote)
     commands = jobs_module("commands")
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         if rewritten and against is not None:
             job = name or rewrite_name(topic, against)
             erased = erased_keys(without_keys, keys_as)
@@ -249,6 +251,7 @@ def load(
     remote: Remote = None,
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -267,7 +270,7 @@ def load(
     )
     if state is None and not source.exists():
         raise UserError(f"there is no {str(source)!r}: name a table's directory, or files of Parquet or JSON")
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         raise typer.Exit(jobs_module("commands").run_load(cluster, settings, spark, format))
 
 
@@ -286,6 +289,7 @@ def skew(
     remote: Remote = None,
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -293,7 +297,7 @@ def skew(
     if report is not None and not report.absolute().parent.is_dir():
         raise UserError(f"--report: there is no directory {str(report.absolute().parent)!r}")
     settings = jobs_module("skew.job").SkewSettings(bootstrap=bootstrap, topic=topic, start=start, end=end)
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         jobs_module("commands").skew(cluster, settings, spark_settings(master, conf, remote), format, report)
 
 

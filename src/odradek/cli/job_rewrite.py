@@ -19,7 +19,7 @@ from odradek.cli.job_options import (
     jobs_module,
     spark_settings,
 )
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat
 from odradek.cli.produce import Codec
 from odradek.cli.times import parse_duration_ms
@@ -99,6 +99,7 @@ def rewrite(
     remote: Remote = None,
     conf: Conf = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -132,7 +133,7 @@ def rewrite(
         raise UserError("--tables is of use with --without-keys only")
     commands = jobs_module("rewrite.commands")
     search_settings = commands.SearchSettings(tuple(tables or ()), search)
-    with open_cluster(bootstrap, timeout) as cluster:
+    with open_cluster(bootstrap, timeout, command_config) as cluster:
         raise typer.Exit(commands.run_rewrite(cluster, settings, search_settings, spark, format))
 
 

@@ -1,14 +1,17 @@
 """`odradek pipeline`: topics through SQL into tables and topics, by a YAML file. What runs lives in `odradek.jobs`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from odradek.cli.errors import UserError
 from odradek.cli.job_options import DEFAULT_MASTER, Conf, Master, Remote, jobs_module, spark_settings
-from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Format, Timeout, open_cluster
+from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
 from odradek.cli.output import OutputFormat
+
+if TYPE_CHECKING:
+    from odradek.client.cluster import Cluster
 
 app = typer.Typer(no_args_is_help=True, help="Topics through SQL into tables and topics, on Spark, by a YAML file.")
 
@@ -28,6 +31,7 @@ def validate(
     master: Master = DEFAULT_MASTER,
     remote: Remote = None,
     conf: Conf = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -35,7 +39,7 @@ def validate(
     if _is_declarative(file):
         return _run_declarative(file, spark_settings(master, conf, remote), format, dry=True)
     pipeline = _read(file)
-    with open_cluster(pipeline.bootstrap, timeout) as cluster:
+    with _open_cluster(pipeline, timeout, command_config) as cluster:
         _commands().validate(cluster, pipeline, spark_settings(master, conf, remote), format)
 
 
@@ -45,6 +49,7 @@ def run(
     master: Master = DEFAULT_MASTER,
     remote: Remote = None,
     conf: Conf = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
     format: Format = OutputFormat.TABLE,
 ) -> None:
@@ -52,7 +57,7 @@ def run(
     if _is_declarative(file):
         return _run_declarative(file, spark_settings(master, conf, remote), format, dry=False)
     pipeline = _read(file)
-    with open_cluster(pipeline.bootstrap, timeout) as cluster:
+    with _open_cluster(pipeline, timeout, command_config) as cluster:
         raise typer.Exit(_commands().run(cluster, pipeline, spark_settings(master, conf, remote), format))
 
 
@@ -66,6 +71,11 @@ def status(file: File = DEFAULT_FILE, format: Format = OutputFormat.TABLE) -> No
 def stop(file: File = DEFAULT_FILE, timeout: Timeout = 120.0) -> None:
     """Let a run on this machine end after its batch."""
     _commands().stop(_read(file), timeout)
+
+
+def _open_cluster(pipeline: Any, timeout_s: float, command_config: Path | None) -> "Cluster":
+    """What is said here goes before what the file says."""
+    return open_cluster(pipeline.bootstrap, timeout_s, command_config or pipeline.command_config)
 
 
 def _read(file: Path) -> Any:

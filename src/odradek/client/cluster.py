@@ -40,7 +40,7 @@ class Cluster:
         self.bootstrap: Final = tuple(bootstrap)
         self.timeout_s: Final = timeout_s
         self._client_id: Final = client_id
-        self._security: Final = security
+        self.security: Final = security
         self._connections: dict[Address, Connection] = {}
         self._layout: ClusterLayout | None = None
         self._was_reached = is_known
@@ -89,7 +89,7 @@ class Cluster:
         found = self._connections.get(address)
         if found is None:
             found = self._connections[address] = Connection(
-                address, client_id=self._client_id, timeout_s=self.timeout_s, security=self._security
+                address, client_id=self._client_id, timeout_s=self.timeout_s, security=self.security
             )
         return found
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from odradek.client.security import MECHANISMS, Sasl, Security, Tls
+from odradek.client.security import MECHANISMS, PLAIN, Sasl, Security, Tls
 
 PROTOCOL: Final = "security.protocol"
 
@@ -19,8 +19,10 @@ _PROTOCOLS: Final = {
     "SASL_SSL": (True, True),
 }
 _JAAS_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
+_PACKAGE: Final = "org.apache.kafka.common.security"
 _PEM: Final = re.compile(r"(-----BEGIN ([A-Z0-9 ]+)-----)(.*?)(-----END \2-----)", re.DOTALL)
 _PEM_LINE: Final = 64
+_KEY: Final = "PRIVATE KEY"
 
 
 class WrongConfig(ValueError):
@@ -70,6 +72,54 @@ def _sasl(configs: Mapping[str, str]) -> Sasl:
         module = _JAAS_MODULES[mechanism != MECHANISMS[0]]
         raise WrongConfig("sasl.jaas.config", f'write it as …{module} required username="…" password="…";')
     return Sasl(mechanism=mechanism, username=found["username"], password=found["password"])
+
+
+def configs_of(security: Security) -> dict[str, str]:
+    """What `security_of` makes the same of. All of it may be secret."""
+    protocol = next(
+        name for name, parts in _PROTOCOLS.items() if parts == (security.tls is not None, security.sasl is not None)
+    )
+    configs = {PROTOCOL: protocol}
+    if security.tls is not None:
+        configs |= _tls_configs(security.tls)
+    if security.sasl is not None:
+        configs |= _sasl_configs(security.sasl)
+    return configs
+
+
+def _tls_configs(tls: Tls) -> dict[str, str]:
+    own = tls.own or ""
+    found = {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": tls.authorities_file,
+        "ssl.truststore.certificates": tls.authorities,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": tls.own_file,
+        "ssl.keystore.key": keys_in(own) or None,
+        "ssl.keystore.certificate.chain": certificates_in(own) or None,
+        "ssl.key.password": tls.key_password,
+        "ssl.endpoint.identification.algorithm": None if tls.checks_host else "",
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _sasl_configs(sasl: Sasl) -> dict[str, str]:
+    module = f"{_PACKAGE}.plain.PlainLoginModule" if sasl.mechanism == PLAIN else f"{_PACKAGE}.scram.ScramLoginModule"
+    login = f"{module} required username={_quoted(sasl.username)} password={_quoted(sasl.password)};"
+    return {"sasl.mechanism": sasl.mechanism, "sasl.jaas.config": login}
+
+
+def keys_in(pem: str) -> str:
+    return "".join(f"{block[0]}\n" for block in _PEM.finditer(pem) if _KEY in block[2])
+
+
+def certificates_in(pem: str) -> str:
+    """Without keys, and without what people write between."""
+    return "".join(f"{block[0]}\n" for block in _PEM.finditer(pem) if _KEY not in block[2])
+
+
+def _quoted(value: str) -> str:
+    return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
 
 def _unquoted(value: str) -> str:

@@ -16,6 +16,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.errors import UserError
 from odradek.client.cluster import Cluster
 from odradek.jobs import dead_letters
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.columns import ORIGIN, columns_text, parse_columns
 from odradek.jobs.findings import OFFSETS_NAMED_MAX, Fault, Findings, PartitionFindings, fault_of
 from odradek.jobs.ingest_task import SOURCE_COLUMNS, check_version
@@ -51,6 +52,7 @@ class TableAudit:
 
     def __init__(self, cluster: Cluster, settings: TableAuditSettings) -> None:
         self._settings: Final = settings
+        self._brokers: Final = broker_options(settings.bootstrap, cluster.security)
         state = JobState(settings.table, settings.name)
         if not state.exists:
             known = jobs_of(settings.table)
@@ -175,7 +177,7 @@ class TableAudit:
     # ---- both sides, as partition, offset and hash
 
     def _records(self, spark: "SparkSession") -> "DataFrame":
-        options = source_options(self._settings.bootstrap, self._start, self._end)
+        options = source_options(self._brokers, self._start, self._end)
         columns, version = columns_text(self._columns), odradek.__version__
         records = spark.read.format("odradek").options(**options, columns=",".join(SOURCE_COLUMNS)).load()
         return records.mapInArrow(_hash_records(columns, self._values, version), _HASHED)
@@ -210,7 +212,7 @@ class TableAudit:
             return spark.createDataFrame([], "partition int, offset bigint, letter boolean")
         letters = (
             spark.read.format("odradek")
-            .option("kafka.bootstrap.servers", self._settings.bootstrap)
+            .options(**self._brokers)
             .option("kafka.isolation.level", "read_committed")
             .options(subscribe=self._settings.dead_letters, columns="headers")
             .load()

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import odradek
 from odradek.client.cluster import Cluster
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.findings import checksum_text
 from odradek.jobs.ingest_task import check_version
 from odradek.jobs.row_hashes import row_hashes
@@ -95,7 +96,7 @@ class TopicFindings:
 
 class TopicAudit:
     def __init__(self, cluster: Cluster, bootstrap: str, left: str, right: str, start: str, end: str | None) -> None:
-        self._bootstrap: Final = bootstrap
+        self._brokers: Final = broker_options(bootstrap, cluster.security)
         self._left: Final = left
         self._right: Final = right
         self._left_range: Final = _bounds(TopicRange(cluster, left, skip_lost=True), start, end)
@@ -114,7 +115,7 @@ class TopicAudit:
         start, end = bounds
         if end is None:
             return spark.createDataFrame([], HASHED_COLUMNS)
-        options = source_options(self._bootstrap, start, end)
+        options = source_options(self._brokers, start, end)
         records = spark.read.format("odradek").options(**options, columns="key,value,partition,offset").load()
         return records.mapInArrow(_hash_task(odradek.__version__), HASHED_COLUMNS)
 

@@ -19,6 +19,7 @@ from odradek.cli.terminal import say
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
 from odradek.client.groups import Groups
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.columns import ORIGIN, SchemaProblem, add_columns, columns_text, known_columns, parse_columns
 from odradek.jobs.dead_letters import JOB, TOPIC, send_letters
 from odradek.jobs.ingest_task import (
@@ -82,6 +83,7 @@ class IngestJob:
         self._cluster: Final = cluster
         self._settings: Final = settings
         self._state: Final = state
+        self._brokers: Final = broker_options(settings.bootstrap, cluster.security)
         self._table: Final[Table] = open_table(settings.format, settings.table, settings.place)
         self._range: Final = TopicRange(cluster, settings.topic, skip_lost=settings.skip_lost)
         self._range.layout()
@@ -254,7 +256,7 @@ class IngestJob:
         )
         records = (
             spark.read.format("odradek")
-            .options(**source_options(settings.bootstrap, plan.start, plan.end))
+            .options(**source_options(self._brokers, plan.start, plan.end))
             .options(columns=",".join(columns), failOnDataLoss=str(not settings.skip_lost).lower())
             .load()
         )
@@ -275,7 +277,7 @@ class IngestJob:
         send_letters(
             spark,
             [str((self._state.letters / one.letters).absolute()) for one in bad if one.letters is not None],
-            {"kafka.bootstrap.servers": settings.bootstrap, "topic": settings.dead_letters},
+            {**self._brokers, "topic": settings.dead_letters},
             sink=SinkBatch(f"odradek.{settings.name}.{identity}.dead-letters", identity, batch),
             origin={JOB: settings.name, TOPIC: settings.topic},
         )

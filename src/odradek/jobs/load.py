@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from odradek.base.ids import TopicPartition
 from odradek.cli.errors import UserError
 from odradek.client.cluster import Cluster
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.durable import write_whole
 from odradek.jobs.load_plan import LoadPlan, SourceKind, default_columns, make_plan
 from odradek.jobs.once import SinkBatch, write_once
@@ -47,6 +48,7 @@ class LoadJob:
     def __init__(self, cluster: Cluster, settings: LoadSettings, state: JobState) -> None:
         self._settings: Final = settings
         self._state: Final = state
+        self._brokers: Final = broker_options(settings.bootstrap, cluster.security)
         TopicRange(cluster, settings.topic, skip_lost=False).layout()
         plan_file, self._done_file = state.directory / "plan.json", state.directory / "done"
         plan = LoadPlan.read(plan_file)
@@ -88,11 +90,7 @@ class LoadJob:
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Progress:
         settings = self._settings
-        options = {
-            "kafka.bootstrap.servers": settings.bootstrap,
-            "topic": settings.topic,
-            "kafka.compression.type": settings.compression,
-        }
+        options = {**self._brokers, "topic": settings.topic, "kafka.compression.type": settings.compression}
         while self.has_work() and not should_stop():
             batch = self.done
             rows = self._rows(spark, self._plan.batches[batch])

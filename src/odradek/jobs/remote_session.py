@@ -11,6 +11,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.session import SparkSession as RemoteSparkSession
 
 from odradek.cli.errors import UserError
+from odradek.jobs.broker_options import HIDDEN_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +29,7 @@ def remote_session(url: str, conf: Mapping[str, str]) -> "Iterator[SparkSession]
     try:
         session = RemoteSparkSession.builder.remote(url).create()
         try:
-            for name, text in ({"spark.sql.session.timeZone": "UTC"} | dict(conf)).items():
+            for name, text in ({"spark.sql.session.timeZone": "UTC"} | HIDDEN_OPTIONS | dict(conf)).items():
                 _set(session, name, text)
             yield cast("SparkSession", session)
         finally:

@@ -13,7 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from odradek.cli.errors import UserError
+from odradek.cli.errors import UserError, advise_on_security
+from odradek.client.errors import NotAuthenticated
+from odradek.jobs.broker_options import HIDDEN_OPTIONS
 from odradek.jobs.java import check_java
 
 if TYPE_CHECKING:
@@ -102,7 +104,8 @@ def spark_line(error: BaseException) -> str:
         for line in rest.splitlines():
             found = _PYTHON_ERROR.fullmatch(line)
             if found is not None:
-                return found[2] or found[1]
+                told = found[2] or found[1]
+                return advise_on_security(told) if found[1] == NotAuthenticated.__name__ else told
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"Spark failed: {lines[0] if lines else type(error).__name__}"
 
@@ -127,6 +130,7 @@ def _configuration(name: str, master: str, work: Path, log_file: Path, conf: Map
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **HIDDEN_OPTIONS,
     }
     if master.startswith("local"):
         chosen |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -117,13 +117,13 @@ def limited(start: Positions, target: Mapping[TopicPartition, int], records_max:
     return found
 
 
-def source_options(bootstrap: str, start: Positions, end: Positions) -> dict[str, str]:
-    """For `format("odradek")`: these offsets and no others."""
+def source_options(brokers: Mapping[str, str], start: Positions, end: Positions) -> dict[str, str]:
+    """For `format("odradek")`: these offsets and no others, from there."""
     topic = next(iter(end))
     wanted = {one.partition: (start.find(one) or 0, offset) for one, offset in end.partitions()}
     wanted = {number: (first, last) for number, (first, last) in wanted.items() if first < last}
     return {
-        "kafka.bootstrap.servers": bootstrap,
+        **brokers,
         "kafka.isolation.level": "read_committed",
         "assign": json.dumps({topic: sorted(wanted)}),
         "startingOffsets": json.dumps({topic: {str(number): first for number, (first, _) in sorted(wanted.items())}}),

@@ -11,6 +11,7 @@ from odradek.client.security import NOTHING, Sasl
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 JAAS = f'sasl.jaas.config={SCRAM} required \\\n  username="anna" \\\n  password="hidden";\n'
+_NEEDED = {"console": "nicegui", "job": "pyarrow"}
 WITH_SASL = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
 
 
@@ -61,12 +62,25 @@ def test_what_is_wrong_is_said_with_its_line_and_no_secret(file: Path, text: str
     assert "hidden" not in told.removeprefix(f"--command-config {file}")
 
 
-@pytest.mark.parametrize("command", [("topic", "list"), ("console",), ("group", "list"), ("quorum", "status")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topic", "list"),
+        ("console",),
+        ("group", "list"),
+        ("quorum", "status"),
+        ("job", "ingest", "orders", "table"),
+        ("job", "audit", "orders", "--against", "copy"),
+        ("job", "load", ".", "orders"),
+        ("job", "rewrite", "orders", "copy"),
+        ("job", "skew", "orders"),
+    ],
+)
 def test_commands_refuse_it_before_they_ask(
     file: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
-    if command == ("console",):
-        pytest.importorskip("nicegui")
+    if command[0] in _NEEDED:
+        pytest.importorskip(_NEEDED[command[0]])
     file.write_bytes(b"\xff\xfe")
     for named, said in ((file, "is no text"), (file.with_name("none"), "there is no")):
         assert run([*command, "--command-config", str(named)]) == 2

@@ -1,7 +1,9 @@
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from odradek.client.security import NOTHING, Sasl, Tls
-from odradek.client.security_configs import WrongConfig, security_of
+from odradek.client.security import MECHANISMS, NOTHING, Sasl, Security, Tls
+from odradek.client.security_configs import WrongConfig, configs_of, security_of
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 BODY = "QUJD" * 40
@@ -61,3 +63,24 @@ def test_what_is_wrong_is_said_and_no_secret(configs: dict[str, str], said: str)
         security_of(configs)
     assert said in str(refused.value)
     assert "hidden" not in str(refused.value)
+
+
+PEM = "-----BEGIN CERTIFICATE-----\nQUJD\nQUJD\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN EC PRIVATE KEY-----\nR0hJ\nR0hJ\n-----END EC PRIVATE KEY-----\n"
+TLS = st.builds(
+    Tls,
+    authorities_file=st.none() | st.just("authorities.pem"),
+    authorities=st.none() | st.just(PEM + PEM),
+    own_file=st.none() | st.just("own.pem"),
+    own=st.none() | st.just(f"{KEY}\n{PEM}\n"),
+    key_password=st.none() | st.text(),
+    checks_host=st.booleans(),
+)
+SASL = st.builds(Sasl, mechanism=st.sampled_from(MECHANISMS), username=st.text(), password=st.text())
+
+
+# Not about time.
+@settings(deadline=None)
+@given(st.builds(Security, tls=st.none() | TLS, sasl=st.none() | SASL))
+def test_what_is_written_as_configs_is_read_as_the_same(security: Security) -> None:
+    assert security_of(configs_of(security)) == security

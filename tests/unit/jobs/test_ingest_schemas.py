@@ -124,7 +124,7 @@ class Job:
         assert "secret" not in repr(settings)
         state = JobState(self.table, "orders")
         with state.held():
-            return IngestJob(cast(Cluster, None), settings, state).run(cast(Any, self.records))
+            return IngestJob(Cluster([]), settings, state).run(cast(Any, self.records))
 
     def rows(self) -> list[dict[str, Any]]:
         tables = [pq.read_table(one) for one in ParquetTable(self.table).files()]
@@ -232,7 +232,7 @@ def test_a_job_does_not_read_its_topic_in_two_ways(job: Job) -> None:
     state = JobState(job.table, "orders")
     settings = IngestSettings(bootstrap="", topic="orders", table=job.table, format=TableFormat.PARQUET, name="orders")
     with state.held(), pytest.raises(UserError, match="its values is 'registry', and not 'json'"):
-        IngestJob(cast(Cluster, None), settings, state)
+        IngestJob(Cluster([]), settings, state)
 
 
 def raise_crash(*arguments: Any) -> None:

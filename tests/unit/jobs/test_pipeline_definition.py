@@ -36,6 +36,13 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert pipeline.interval == "10 seconds"
     assert pipeline.transformations == {"big": "SELECT * FROM orders"}
     assert (pipeline.sources[0].schema, pipeline.sources[0].start, pipeline.dead_letters) == (None, "beginning", None)
+    assert pipeline.command_config is None
+
+
+def test_a_clients_properties_are_named_beside_the_file(tmp_path: Path) -> None:
+    """What is in them is for who connects: a status, or a stop, does without."""
+    pipeline = parse_pipeline(form(command_config="client.properties"), directory=tmp_path)
+    assert pipeline.command_config == tmp_path / "client.properties"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,10 @@ def test_javas_version(answer: str, version: int | None) -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
+        (
+            "Traceback (most recent call last):\n  File\nodradek.client.errors.NotAuthenticated: b:1: who is it?\n",
+            "b:1: who is it?: check the file of --command-config",
+        ),
         ("[TABLE_NOT_FOUND] There is none.\n== SQL ==\nx", "Spark failed: [TABLE_NOT_FOUND] There is none."),
         (
             '[PYTHON] failed: Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n    raise x\n'

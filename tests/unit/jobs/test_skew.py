@@ -182,7 +182,7 @@ class Range:
 
 def test_tasks_count_and_the_driver_judges(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(job_module, "TopicRange", Range)
-    job = SkewJob(cast(Cluster, None), SkewSettings(bootstrap="", topic="orders"))
+    job = SkewJob(Cluster([]), SkewSettings(bootstrap="", topic="orders"))
     assert job.has_work
     found: SkewFindings = job.run(cast(Any, Spark(batch(*spread(500)), batch(*keyed(b"big", 600)))))
     assert found.keys[0].key == b"big" and found.summary.records == 1100

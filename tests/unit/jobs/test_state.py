@@ -69,7 +69,7 @@ def test_where_a_batch_ends() -> None:
 
 
 def test_only_partitions_with_something_to_read_are_asked() -> None:
-    options = source_options("b:1", positions(p0=5, p1=0), positions(p0=5, p1=7, p2=3))
+    options = source_options({"kafka.bootstrap.servers": "b:1"}, positions(p0=5, p1=0), positions(p0=5, p1=7, p2=3))
     assert options["assign"] == '{"t": [1, 2]}'
     assert options["startingOffsets"] == '{"t": {"1": 0, "2": 0}}'
     assert options["endingOffsets"] == '{"t": {"1": 7, "2": 3}}'

@@ -54,7 +54,7 @@ def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: Outp
             spark.session(pipeline.name, log_file) as session,
             pipeline_display(format) as show,
         ):
-            status = run_pipeline(session, pipeline, on_status=show, should_stop=should_stop)
+            status = run_pipeline(session, pipeline, security=cluster.security, on_status=show, should_stop=should_stop)
     if format is OutputFormat.JSON:
         print_json(status.to_json())
     else:

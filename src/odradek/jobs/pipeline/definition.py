@@ -24,7 +24,17 @@ _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hou
 _WATERMARK: Final = re.compile(r"(\w+)\s+(\d+\s*\w+)")
 _MODES: Final = ("append", "update", "complete")
 
-_TOP: Final = ("name", "bootstrap", "sources", "transformations", "sinks", "dead_letters", "trigger", "state")
+_TOP: Final = (
+    "name",
+    "bootstrap",
+    "command_config",
+    "sources",
+    "transformations",
+    "sinks",
+    "dead_letters",
+    "trigger",
+    "state",
+)
 _SOURCE: Final = ("topic", "schema", *VALUE_KEYS, "from", "watermark", "max_records")
 _FUNCTION: Final = ("python", "from")
 _CATALOG: Final = ("catalog", "catalog_table")
@@ -60,6 +70,8 @@ class Sink:
 class Pipeline:
     name: str
     bootstrap: str
+    command_config: Path | None = None
+    """A client's properties, for TLS and SASL; read by who asks the cluster."""
     sources: tuple[Source, ...]
     transformations: Mapping[str, str | PythonFunction]
     """Queries in SQL, or functions; each may use what comes before it."""
@@ -124,10 +136,11 @@ class _Reader:
             self._wrong("sources", "at least one is needed")
         if not sinks:
             self._wrong("sinks", "at least one is needed")
-        state = self._text(top, "state", "", needed=False)
+        state, command_config = (self._text(top, key, "", needed=False) for key in ("state", "command_config"))
         found = Pipeline(
             name=name,
             bootstrap=self._text(top, "bootstrap", "", needed=False) or "127.0.0.1:9092",
+            command_config=None if command_config is None else self._directory / command_config,
             sources=tuple(sources),
             transformations=transformations,
             sinks=tuple(sinks),

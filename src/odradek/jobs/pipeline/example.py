@@ -6,6 +6,7 @@ EXAMPLE: Final = """\
 # Topics through SQL into tables and topics. `odradek pipeline validate {file}` checks it, `… run {file}` runs it.
 name: {name}
 bootstrap: {bootstrap}
+# command_config: client.properties   # TLS and SASL, as Kafka's own tools take them
 
 sources:                  # each becomes a view of its name
   orders:

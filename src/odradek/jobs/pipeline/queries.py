@@ -7,6 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from odradek.cli.errors import UserError, nearest
+from odradek.client.security import NOTHING, Security
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.dead_letters import JOB, TOPIC, as_letters
 from odradek.jobs.once import SinkBatch, write_once
 from odradek.jobs.pipeline.checkpoint import query_of
@@ -29,9 +31,10 @@ _RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "headers")
 
 
 class PipelineQueries:
-    def __init__(self, spark: "SparkSession", pipeline: Pipeline) -> None:
+    def __init__(self, spark: "SparkSession", pipeline: Pipeline, security: Security = NOTHING) -> None:
         self._spark: Final = spark
         self._pipeline: Final = pipeline
+        self._brokers: Final = broker_options(pipeline.bootstrap, security)
 
     def check(self) -> dict[str, str]:
         """Every transformation and every sink by Spark's own reading, as streams without any records.
@@ -103,7 +106,7 @@ class PipelineQueries:
     def _stream(self, source: Source) -> "DataFrame":
         pipeline = self._pipeline
         options = {
-            "kafka.bootstrap.servers": pipeline.bootstrap,
+            **self._brokers,
             "kafka.isolation.level": "read_committed",
             "subscribe": source.topic,
             "startingOffsets": "earliest" if source.start == "beginning" else "latest",
@@ -163,7 +166,7 @@ class PipelineQueries:
         return self._into_topic(letters, self._pipeline.dead_letters, f"{source.name}.dead_letters", "append")
 
     def _into_topic(self, records: "DataFrame", topic: str, name: str, mode: str) -> "StreamingQuery":
-        options = {"kafka.bootstrap.servers": self._pipeline.bootstrap, "topic": topic}
+        options = {**self._brokers, "topic": topic}
         sink, checkpoint = f"odradek.{self._job(name)}", self._pipeline.state / name
 
         if mode == "append":

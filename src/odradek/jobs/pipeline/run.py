@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.cli.errors import UserError, explain_unknown_topic
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownTopic
+from odradek.client.security import NOTHING, Security
 from odradek.jobs.durable import write_whole
 from odradek.jobs.pipeline.definition import Pipeline
 from odradek.jobs.pipeline.queries import PipelineQueries
@@ -65,6 +66,7 @@ def run_pipeline(
     spark: "SparkSession",
     pipeline: Pipeline,
     *,
+    security: Security = NOTHING,
     on_status: OnStatus = lambda status: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> PipelineStatus:
@@ -80,7 +82,7 @@ def run_pipeline(
     state = FAILED
     kept_at = float("-inf")
     try:
-        for name, query in PipelineQueries(spark, pipeline).start():
+        for name, query in PipelineQueries(spark, pipeline, security).start():
             queries[name], watches[name] = query, QueryWatch(name)
         while True:
             active = any(query.isActive for query in queries.values())

@@ -14,6 +14,7 @@ import odradek
 from odradek.cli.errors import UserError
 from odradek.client.cluster import Cluster
 from odradek.jobs.audit_topics import HASHED_COLUMNS, TopicFindings, compare_topics
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.ingest_task import check_version
 from odradek.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.jobs.rewrite.history import RewriteHistory
@@ -106,7 +107,7 @@ class RewriteAudit:
                 f"no job {name!r} has rewritten {source!r} into {target!r} by {str(state.directory)!r}: see --state "
                 "and --name"
             )
-        self._bootstrap: Final = bootstrap
+        self._brokers: Final = broker_options(bootstrap, cluster.security)
         self._source: Final = source
         self._target: Final = target
         rules = Rules.from_identity(known, erased)
@@ -149,7 +150,7 @@ class RewriteAudit:
     def _found(self, spark: "SparkSession") -> "DataFrame":
         if self._target_end is None:
             return spark.createDataFrame([], _HASHED)
-        options = source_options(self._bootstrap, self._target_start, self._target_end)
+        options = source_options(self._brokers, self._target_start, self._target_end)
         columns = "key,value,headers,partition,offset"
         records = spark.read.format("odradek").options(**options, columns=columns, failOnDataLoss="false").load()
         return records.mapInArrow(_hash_task(odradek.__version__, "partition", "offset"), _HASHED)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.cli.errors import UserError
 from odradek.client.admin import LATEST, Admin
 from odradek.client.cluster import Cluster
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.interruption import wait
 from odradek.jobs.once import SinkBatch, write_once
 from odradek.jobs.progress import Pace, Progress
@@ -62,6 +63,7 @@ class RewriteJob:
         self._cluster: Final = cluster
         self._settings: Final = settings
         self._state: Final = state
+        self._brokers: Final = broker_options(settings.bootstrap, cluster.security)
         self._admin: Final = Admin(cluster)
         self._range: Final = TopicRange(cluster, settings.source, skip_lost=settings.skip_lost)
         self._range.layout()
@@ -206,11 +208,7 @@ class RewriteJob:
         try:
             write_once(
                 self._in_order(made.where(f"partition != {COUNT}"), plan, history.target.partitions),
-                {
-                    "kafka.bootstrap.servers": settings.bootstrap,
-                    "topic": settings.target,
-                    "kafka.compression.type": settings.compression,
-                },
+                {**self._brokers, "topic": settings.target, "kafka.compression.type": settings.compression},
                 SinkBatch(history.sink, history.id, plan.batch),
             )
             read, written = _counts(made)

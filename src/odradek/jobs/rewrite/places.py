@@ -17,6 +17,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.groups import Groups
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.ingest_task import check_version
 from odradek.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.jobs.rewrite.tables import TableCopies, table_copies
@@ -56,7 +57,7 @@ class ErasureSearch:
     def __init__(self, cluster: Cluster, bootstrap: str, source: str, erased: ErasedKeys) -> None:
         self._cluster: Final = cluster
         self._admin: Final = Admin(cluster)
-        self._bootstrap: Final = bootstrap
+        self._brokers: Final = broker_options(bootstrap, cluster.security)
         self._source: Final = source
         self._erased: Final = erased
 
@@ -81,7 +82,7 @@ class ErasureSearch:
             spark.read.format("odradek")
             .options(
                 **{
-                    "kafka.bootstrap.servers": self._bootstrap,
+                    **self._brokers,
                     "subscribe": ",".join(topics),
                     "startingOffsets": "earliest",
                     "endingOffsets": "latest",

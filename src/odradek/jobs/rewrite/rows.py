@@ -7,6 +7,7 @@ from odradek.base.ids import TopicPartition
 from odradek.cli.errors import UserError
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.rewrite.rules import Rules
 from odradek.jobs.rewrite.task import IS_DOUBLE, NEW_KEY, REWRITTEN, RewriteTask
 from odradek.jobs.topic_range import source_options
@@ -29,7 +30,7 @@ class RewrittenRows:
         self, cluster: Cluster, bootstrap: str, topic: str, rules: Rules, partition_count: int, *, skip_lost: bool
     ) -> None:
         self._admin: Final = Admin(cluster)
-        self._bootstrap: Final = bootstrap
+        self._brokers: Final = broker_options(bootstrap, cluster.security)
         self._topic: Final = topic
         self._rules: Final = rules
         self._partition_count: Final = partition_count
@@ -72,7 +73,7 @@ class RewrittenRows:
     def _read(self, spark: "SparkSession", start: Positions, end: Positions, *names: str) -> "DataFrame":
         return (
             spark.read.format("odradek")
-            .options(**source_options(self._bootstrap, start, end))
+            .options(**source_options(self._brokers, start, end))
             .options(columns=",".join(names or _COLUMNS), failOnDataLoss=str(not self._skip_lost).lower())
             .load()
         )

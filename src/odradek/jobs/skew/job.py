@@ -8,6 +8,7 @@ import pyarrow as pa
 
 import odradek
 from odradek.client.cluster import Cluster
+from odradek.jobs.broker_options import broker_options
 from odradek.jobs.ingest_task import check_version
 from odradek.jobs.skew.advice import SkewFindings, judge
 from odradek.jobs.skew.summary import COLUMNS, Summary
@@ -34,6 +35,7 @@ class SkewJob:
 
     def __init__(self, cluster: Cluster, settings: SkewSettings) -> None:
         self._settings: Final = settings
+        self._brokers: Final = broker_options(settings.bootstrap, cluster.security)
         # Counts of what is there are right without what is gone.
         range_ = TopicRange(cluster, settings.topic, skip_lost=True)
         self._partition_count: Final = len(range_.partitions())
@@ -50,7 +52,7 @@ class SkewJob:
         if spark is not None and self._end is not None:
             records = (
                 spark.read.format("odradek")
-                .options(**source_options(self._settings.bootstrap, self._start, self._end))
+                .options(**source_options(self._brokers, self._start, self._end))
                 .options(columns=",".join(COLUMNS), failOnDataLoss="false")
                 .load()
             )

@@ -1,0 +1,48 @@
+"""An Apache Kafka that wants TLS and SASL of its clients: what no broker of ours asks for yet."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from odradek.client.address import Address
+from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
+from tests.node_process import free_ports
+
+PASSWORDS = {"PLAIN": "secret", "SCRAM-SHA-512": "ungeziefer"}
+"""Of anna, by mechanism."""
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@contextmanager
+def secured_kafka(libs: Path, directory: Path, certificate: Path) -> Iterator[Address]:
+    """The address that is secured. `certificate`: with its key."""
+    node = ApacheKafka(libs, directory)
+    (port,) = free_ports(1)
+    controller = f"CONTROLLER://127.0.0.1:{node.controller_port}"
+    node.properties |= {
+        "listeners": f"PLAINTEXT://127.0.0.1:{node.port},SASL_SSL://127.0.0.1:{port},{controller}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(certificate),
+        "sasl.enabled.mechanisms": ",".join(PASSWORDS),
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_anna="{PASSWORDS["PLAIN"]}";',
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} required;",
+    }
+    try:
+        node.start()
+        password = f"SCRAM-SHA-512=[password={PASSWORDS['SCRAM-SHA-512']}]"
+        anna = ("--entity-type", "users", "--entity-name", "anna")
+        KafkaTools(libs, node.bootstrap).configs("--alter", "--add-config", password, *anna)
+        yield Address("127.0.0.1", port)
+    finally:
+        node.remove()
+
+
+def client_properties(certificate: Path, password: str = PASSWORDS["SCRAM-SHA-512"]) -> str:
+    """Of anna, by SCRAM."""
+    return (
+        "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+        f'sasl.jaas.config={SCRAM_MODULE} required \\\n username="anna" \\\n password="{password}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={certificate}\n"
+    )

@@ -1,0 +1,147 @@
+"""Jobs and pipelines on a cluster that wants TLS and SASL, by `--command-config`; nothing that they leave is secret."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.main import run
+from odradek.cli.options import open_cluster
+from odradek.client.address import Address
+from odradek.client.admin import Admin
+from odradek.client.groups import Groups
+from odradek.client.produce import Producer
+from odradek.records.record import Record
+from tests.certificates import make_certificate
+from tests.kafka.secured_kafka import PASSWORDS, client_properties, secured_kafka
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+PASSWORD = PASSWORDS["SCRAM-SHA-512"]
+RECORDS = 200
+WAIT_S = 300
+JSON = ("--format", "json")
+# In a run of seconds compiling well, and many tasks, would cost more than they save.
+SPARK = (
+    *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
+    *("--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
+)
+PIPELINE = """
+name: secured
+bootstrap: {bootstrap}
+command_config: client.properties
+sources:
+  orders: {{topic: orders}}
+transformations:
+  seen: {{python: "looking.py:look", from: orders}}
+  values: SELECT value FROM seen
+sinks:
+  copies: {{from: values, topic: copies}}
+"""
+# All that Spark says of where a view comes from.
+LOOKING = "def look(orders):\n    orders.explain(True)\n    return orders\n"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="module")
+def secured(
+    apache_kafka_libs: Path, java: None, certificate: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Address]:
+    with secured_kafka(apache_kafka_libs, tmp_path_factory.mktemp("kafka"), certificate) as address:
+        yield address
+
+
+class Commands:
+    """Started in a directory with the client's properties; what they say is kept."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.said = ""
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "odradek", *arguments, *SPARK],
+            cwd=self.directory,
+            env=os.environ | {"TMPDIR": str(self.directory)},
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+            check=False,
+        )
+        self.said += done.stdout + done.stderr
+        return done
+
+    def left(self) -> bytes:
+        """What is in all files but the properties themselves."""
+        files = (one for one in self.directory.rglob("*") if one.is_file() and one.suffix != ".properties")
+        return b"".join(file.read_bytes() for file in files)
+
+
+def test_a_topic_into_a_table_and_through_a_pipeline(
+    secured: Address, certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text(client_properties(certificate))
+    with open_cluster(str(secured), 30.0, properties) as cluster:
+        for topic in ("orders", "dead", "copies"):
+            Admin(cluster).create_topic(topic, partitions=2, replication_factor=1)
+        producer = Producer(cluster)
+        for number in range(RECORDS):
+            producer.add("orders", Record(None, json.dumps({"id": number}).encode()), number % 2)
+        producer.add("orders", Record(None, b"{"), 0)
+        producer.flush()
+    commands = Commands(tmp_path)
+    reached = ("--bootstrap", str(secured), "--command-config", str(properties))
+
+    done = commands.run(
+        "job", "ingest", "orders", "table", "--dead-letters", "dead", "--group", "seen", *reached, *JSON
+    )
+    assert done.returncode == 0, commands.said
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["event"], told["rows"], told["dead_letters"], told["lag"]) == ("done", RECORDS, 1, 0)
+    audited = commands.run("job", "audit", "orders", "table", "--dead-letters", "dead", *reached, *JSON)
+    assert audited.returncode == 0, commands.said
+    assert json.loads(audited.stdout)["exact"]
+    with open_cluster(str(secured), 30.0, properties) as cluster:
+        assert sum(Groups(cluster).offsets(["seen"])["seen"].values()) == RECORDS + 1
+
+    (tmp_path / "secured.yaml").write_text(PIPELINE.format(bootstrap=secured))
+    (tmp_path / "looking.py").write_text(LOOKING)
+    done = commands.run("pipeline", "run", "secured.yaml")
+    assert done.returncode == 0, commands.said
+    assert "kafka.sasl.jaas.config=*********(redacted)" in done.stdout
+    assert run(["consume", "copies", "--no-follow", "--isolation", "read_committed", *reached]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == RECORDS + 1
+
+    key = next(line for line in certificate.read_text().splitlines() if "-" not in line)
+    for secret in (PASSWORD, key):
+        assert secret not in commands.said
+        assert secret.encode() not in commands.left()
+
+
+@pytest.mark.parametrize("command", [("job", "ingest", "orders", "table"), ("pipeline", "run", "secured.yaml")])
+def test_who_is_not_known_or_not_trusted_is_told_in_one_line(
+    secured: Address, certificate: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "secured.yaml").write_text(PIPELINE.format(bootstrap=secured))
+    (tmp_path / "looking.py").write_text(LOOKING)
+    commands = Commands(tmp_path)
+    reached = ("--bootstrap", str(secured), "--command-config", "client.properties") if command[0] == "job" else ()
+    trusting = client_properties(certificate, "guess")
+    without_authorities = client_properties(certificate).partition("ssl.truststore")[0]
+    for properties, said in ((trusting, "Authentication failed"), (without_authorities, "certificate is not trusted")):
+        (tmp_path / "client.properties").write_text(properties)
+        refused = commands.run(*command, *reached)
+        assert refused.returncode == 2, commands.said
+        (line,) = refused.stderr.splitlines()
+        assert said in line and "check the file of --command-config" in line
+    assert PASSWORD not in commands.said and "guess" not in commands.said
+    assert PASSWORD.encode() not in commands.left() and b"guess" not in commands.left()
