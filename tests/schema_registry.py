@@ -1,12 +1,12 @@
 """A schema registry that says what it is told to, over HTTP."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.loopback_http import QuietHandler, served
 
 
 class FakeRegistry:
@@ -27,7 +27,7 @@ class FakeRegistry:
 def fake_registry() -> Iterator[FakeRegistry]:
     registry = FakeRegistry()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             registry.asked.append((self.path, self.headers.get("Authorization")))
             time.sleep(registry.pause_s)
@@ -38,16 +38,7 @@ def fake_registry() -> Iterator[FakeRegistry]:
             else:
                 status = 200
             body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(registry.trouble or status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(registry.trouble or status, body)
 
-        def log_message(self, format: str, *arguments: Any) -> None:
-            return
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        registry.address = f"127.0.0.1:{server.server_port}"
-        threading.Thread(target=lambda: server.serve_forever(poll_interval=0.05), daemon=True).start()
+    with served(Handler) as registry.address:
         yield registry
-        server.shutdown()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.components import ComponentMissing, cache_directory, find_program
+from tests.components import find_program
+from tests.maven import Artifact, fetched_jars
 from tests.node_process import NodeProcess
 
 VERSION = "4.3.1"
@@ -22,19 +23,6 @@ SHORT_LIVED_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialG
 TEST_BROKER_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx512M")
 # What Kafka's own start script gives a broker.
 PRODUCTION_BROKER_FLAGS = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
-
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>odradek</groupId>
-  <artifactId>reference-broker</artifactId>
-  <version>1</version>
-  <dependencies>{dependencies}</dependencies>
-</project>
-"""
-_DEPENDENCY = (
-    "<dependency><groupId>org.apache.kafka</groupId>"
-    "<artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
-)
 
 
 def kafka_libs() -> Path:
@@ -51,26 +39,7 @@ def _libs(variable: str, name: str, artifacts: Sequence[str]) -> Path:
     find_program("java")
     if given := os.environ.get(variable):
         return Path(given)
-    libs = cache_directory() / name
-    complete = libs / ".complete"
-    if not complete.exists() or complete.read_text() != " ".join(artifacts):
-        _fetch_jars(libs, artifacts)
-        complete.write_text(" ".join(artifacts))
-    return libs
-
-
-def _fetch_jars(libs: Path, artifacts: Sequence[str]) -> None:
-    maven = find_program("mvn")
-    libs.mkdir(parents=True, exist_ok=True)
-    pom = libs / "pom.xml"
-    pom.write_text(
-        _POM.format(dependencies="".join(_DEPENDENCY.format(artifact=name, version=VERSION) for name in artifacts))
-    )
-    command = [maven, "--batch-mode", "--quiet", "--file", str(pom)]
-    command += ["dependency:copy-dependencies", f"-DoutputDirectory={libs}"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode != 0:
-        raise ComponentMissing(f"Maven could not fetch Apache Kafka {VERSION}: {result.stdout[-500:]}")
+    return fetched_jars(name, [Artifact("org.apache.kafka", one, VERSION) for one in artifacts])
 
 
 class ApacheKafka(NodeProcess):

@@ -13,6 +13,7 @@ from tests import components
 from tests.java import require_java
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
+from tests.rest_catalog import RestCatalogServer, require_rest_catalog
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 def cluster(broker: NodeProcess) -> Iterator[Cluster]:
     with Cluster(parse_bootstrap(broker.bootstrap)) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
+    """Apache Iceberg's own, without a front that asks who somebody is."""
+    server = RestCatalogServer(require_rest_catalog(), tmp_path_factory.mktemp("catalog"))
+    try:
+        yield server.start()
+    finally:
+        server.kill()
 
 
 def _jars() -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from odradek.cli.errors import UserError
@@ -35,7 +35,7 @@ class CatalogPlace:
     def of(cls, directory: Path, asked: "CatalogPlace | None") -> "CatalogPlace":
         """As it was kept when the table was new. Raises UserError if something else is asked for."""
         asked = asked or cls()
-        if asked.address is not None and urlsplit(asked.address).password is not None:
+        if asked.address is not None and _holds_secret(asked.address):
             raise UserError(
                 "a catalog's address is kept beside the table, and is no place for a password: set "
                 f"PYICEBERG_CATALOG__{_NAME.upper()}__TOKEN or __CREDENTIAL instead"
@@ -74,15 +74,43 @@ class CatalogPlace:
 def open_catalog(place: CatalogPlace, directory: Path) -> "Catalog":
     from pyiceberg.catalog import load_catalog
 
+    from odradek.jobs.tables.catalog_errors import explained, secrets_of
+
     address = place.address
     if address is None:
         file = (directory / DIRECTORY / _DATABASE).absolute()
         file.parent.mkdir(parents=True, exist_ok=True)
         address = f"sqlite:///{file}"
+    name, settings = catalog_settings(address)
     try:
-        if "://" not in address:
-            return load_catalog(address)
-        kind = "rest" if address.startswith(("http://", "https://")) else "sql"
-        return load_catalog(_NAME, type=kind, uri=address)
+        with explained(address, secrets_of(settings)):
+            if settings.get("type") == "rest":
+                from odradek.jobs.tables.rest_catalog import BoundedRestCatalog
+
+                return BoundedRestCatalog(name, **settings)
+            return load_catalog(name, **settings)
     except (ValueError, ImportError) as error:
         raise UserError(f"the catalog {address} cannot be opened: {one_line(error)}") from None
+
+
+def catalog_settings(address: str) -> tuple[str, dict[str, Any]]:
+    """The name by which PyIceberg's settings know a catalog, and what they say of it, secrets among it."""
+    from pyiceberg.utils.config import Config
+
+    name = _NAME if "://" in address else address
+    settings: dict[str, Any] = dict(Config().get_catalog_config(name) or {})
+    if "://" in address:
+        settings |= {"uri": address, "type": "rest" if _is_web(address) else "sql"}
+    elif _is_web(str(settings.get("uri"))) and "py-catalog-impl" not in settings:
+        settings.setdefault("type", "rest")
+    return name, settings
+
+
+def _holds_secret(address: str) -> bool:
+    """Of a REST catalog's address anything beside host and path, which mean nothing to it, may be one."""
+    parts = urlsplit(address)
+    return parts.password is not None or (_is_web(address) and bool(parts.username or parts.query))
+
+
+def _is_web(address: str) -> bool:
+    return address.startswith(("http://", "https://"))

@@ -1,8 +1,8 @@
 """An Iceberg table, by PyIceberg. The marker is a property of the table, set in the commit that adds the files."""
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    CommitStateUnknownException,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
@@ -21,14 +20,17 @@ from pyiceberg.table import Table as CatalogTable
 from pyiceberg.table import TableProperties
 
 from odradek.cli.errors import UserError
-from odradek.jobs.tables.catalogs import CatalogPlace, open_catalog
+from odradek.jobs.tables.catalog_errors import UNANSWERED, explained, secrets_of
+from odradek.jobs.tables.catalogs import CatalogPlace, catalog_settings, open_catalog
 from odradek.jobs.tables.table import NO_BATCH, DataFile, missing_columns, one_line, taken_by_another
 
 # Others may commit to the table at the same time; each try begins with what they left.
-_TRIES_MAX: Final = 50
+_CONFLICTS_MAX: Final = 50
 _PAUSE_S: Final = 0.1
+# A catalog that is started again does not answer for a while.
+_SILENCES_MAX: Final = 10
+_SILENCE_S: Final = 1.0
 _LOCAL: Final = "file://"
-_CONFLICTS: Final = (CommitFailedException, CommitStateUnknownException)
 
 
 class IcebergTable:
@@ -39,7 +41,7 @@ class IcebergTable:
         self._opened: Catalog | None = None
 
     def check_new(self) -> None:
-        if self._load() is None and self._directory.is_dir() and any(self._directory.glob("*.parquet")):
+        if self._look() is None and self._directory.is_dir() and any(self._directory.glob("*.parquet")):
             raise UserError(
                 f"{str(self._directory)!r} holds Parquet files and is no Iceberg table of {self._place}: choose "
                 "another directory"
@@ -47,31 +49,26 @@ class IcebergTable:
         self._place.keep(self._directory)
 
     def last_batch(self, job: str) -> int:
-        table = self._load()
+        table = self._look()
         return NO_BATCH if table is None else _marker(table, job)
 
     def shape(self, columns: Any) -> None:
-        conflict: Exception | None = None
-        for _ in range(_TRIES_MAX):
+        def attempt() -> None:
             table = self._load()
-            try:
-                if table is None:
-                    self._create(columns)
-                    return
-                missing = missing_columns(_arrow(table), columns, lambda found, field: found.type == _plain(field.type))
-                if missing:
-                    with table.update_schema() as update:
-                        update.union_by_name(pa.schema(missing))
+            if table is None:
+                self._create(columns)
                 return
-            except (*_CONFLICTS, TableAlreadyExistsError) as error:
-                conflict = error
-                time.sleep(_PAUSE_S)
-        raise UserError(f"the table {self._place} cannot be changed ({one_line(conflict)}): try again")
+            missing = missing_columns(_arrow(table), columns, lambda found, field: found.type == _plain(field.type))
+            if missing:
+                with table.update_schema() as update:
+                    update.union_by_name(pa.schema(missing))
+
+        self._repeat(attempt, f"the table {self._place} cannot be changed")
 
     def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
         paths = [_uri(self._directory / one.name) for one in files]
-        conflict: Exception | None = None
-        for _ in range(_TRIES_MAX):
+
+        def attempt() -> None:
             table = self._load()
             if table is None:
                 raise UserError(f"the table {self._place} is gone")
@@ -82,34 +79,68 @@ class IcebergTable:
             # On the version that was looked at, or not at all: what others did meanwhile may be this very batch, and
             # the library would put these files behind it. Said to what was loaded; the table keeps what it says.
             table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
-            try:
-                with table.transaction() as change:
-                    change.set_properties({_property(job): str(batch)})
-                    if paths:
-                        told = {"odradek.job": job, "odradek.batch": str(batch)}
-                        change.add_files(paths, snapshot_properties=told, check_duplicate_files=False)
-                return
-            except _CONFLICTS as error:
-                # Also when the outcome is not known: the marker will tell.
-                conflict = error
-                time.sleep(_PAUSE_S)
-        raise UserError(f"batch {batch} cannot be committed ({one_line(conflict)}): run the job again")
+            told = {"odradek.job": job, "odradek.batch": str(batch)}
+            with table.transaction() as change:
+                change.set_properties({_property(job): str(batch)})
+                if paths:
+                    change.add_files(paths, snapshot_properties=told, check_duplicate_files=False)
+                else:
+                    # A REST catalog compares the snapshot and not the version: without one, a marker that comes late
+                    # would be set in the place of a later batch's.
+                    with change.update_snapshot(snapshot_properties=told).fast_append():
+                        pass
+
+        self._repeat(attempt, f"batch {batch} cannot be committed")
 
     def files(self) -> list[str]:
-        table = self._load()
+        table = self._look()
         if table is None:
             raise UserError(f"there is no Iceberg table {self._place}")
         return _files(table)
 
     def columns(self) -> Any | None:
-        table = self._load()
+        table = self._look()
         return None if table is None else _arrow(table)
 
     def _create(self, columns: Any) -> None:
         catalog = self._catalog()
-        with suppress(NamespaceAlreadyExistsError):
-            catalog.create_namespace(self._place.namespace)
-        catalog.create_table(self._place.identifier, schema=columns, location=_uri(self._directory))
+        location = _uri(self._directory)
+        try:
+            catalog.create_table(self._place.identifier, schema=columns, location=location)
+        except NoSuchNamespaceError:
+            # Not before it is missed: who may create tables may not always create namespaces.
+            with suppress(NamespaceAlreadyExistsError):
+                catalog.create_namespace(self._place.namespace)
+            catalog.create_table(self._place.identifier, schema=columns, location=location)
+
+    def _repeat(self, attempt: Callable[[], None], problem: str) -> None:
+        """Each time on what is there then: others may have committed, and what was not answered may have been done."""
+        conflicts = silences = 0
+        with self._explained():
+            while True:
+                try:
+                    attempt()
+                    return
+                except (CommitFailedException, TableAlreadyExistsError) as error:
+                    conflicts += 1
+                    if conflicts == _CONFLICTS_MAX:
+                        raise UserError(f"{problem} ({one_line(error)}): run the job again") from None
+                    time.sleep(_PAUSE_S)
+                except UNANSWERED:
+                    silences += 1
+                    if silences == _SILENCES_MAX:
+                        raise
+                    time.sleep(_SILENCE_S)
+
+    def _look(self) -> CatalogTable | None:
+        with self._explained():
+            return self._load()
+
+    def _explained(self) -> AbstractContextManager[None]:
+        address = self._place.address
+        if address is None:
+            return explained("beside the table", [])
+        return explained(address, secrets_of(catalog_settings(address)[1]))
 
     def _load(self) -> CatalogTable | None:
         try:

@@ -1,0 +1,199 @@
+"""Batches of an Iceberg table in a real REST catalog count once, whatever becomes of requests and answers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from odradek.cli.errors import UserError
+from odradek.jobs.tables import iceberg
+from odradek.jobs.tables.catalogs import CatalogPlace
+from odradek.jobs.tables.table import NO_BATCH, DataFile, Table, TableFormat, open_table
+from tests.catalog_front import CatalogFront, Fault, catalog_front
+from tests.node_process import free_ports
+from tests.rest_catalog import RestCatalogServer
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema([("id", pa.int64())])
+TOKEN = "token-ungeziefer"
+TOKEN_SETTING = "PYICEBERG_CATALOG__ODRADEK__TOKEN"
+CREDENTIAL_SETTING = "PYICEBERG_CATALOG__ODRADEK__CREDENTIAL"
+
+
+@pytest.fixture
+def front(rest_catalog: RestCatalogServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[CatalogFront]:
+    monkeypatch.setenv(TOKEN_SETTING, TOKEN)
+    monkeypatch.setattr(iceberg, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(iceberg, "_SILENCE_S", 0.01)
+    with catalog_front(rest_catalog.port) as opened:
+        opened.token = TOKEN
+        yield opened
+
+
+class Orders:
+    """A table of the catalog, named by the directory, as a job sees it and as others do."""
+
+    def __init__(self, directory: Path, address: str, server: RestCatalogServer) -> None:
+        self.directory = directory
+        self.place = CatalogPlace(address, f"shop.{directory.parent.name.replace('-', '_')}")
+        self._server = server
+        self.table = self.open()
+        self.table.check_new()
+        self.table.shape(SCHEMA)
+
+    def open(self) -> Table:
+        return open_table(TableFormat.ICEBERG, self.directory, self.place)
+
+    def file(self, name: str, **columns: list[Any]) -> DataFile:
+        rows = pa.table(columns)
+        pq.write_table(rows, self.directory / name)
+        return DataFile(name, (self.directory / name).stat().st_size, 1, rows.num_rows)
+
+    def of_others(self) -> Any:
+        """By another client, which asks the catalog itself."""
+        return load_catalog("others", type="rest", uri=self._server.address).load_table(self.place.identifier)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return sorted(self.of_others().scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+
+    def ids(self) -> list[int]:
+        return [row["id"] for row in self.rows()]
+
+
+@pytest.fixture
+def orders(tmp_path: Path, front: CatalogFront, rest_catalog: RestCatalogServer) -> Orders:
+    return Orders(tmp_path / "table", front.address, rest_catalog)
+
+
+@pytest.mark.parametrize("fault", [None, *(one for one in Fault if one is not Fault.LATE)], ids=str)
+def test_a_batch_counts_once_whatever_becomes_of_its_commit(
+    orders: Orders, front: CatalogFront, fault: Fault | None
+) -> None:
+    assert orders.table.last_batch("job") == NO_BATCH
+    for batch in range(3):
+        front.faults = [] if fault is None else [fault]
+        file = orders.file(f"{batch}.parquet", id=[batch])
+        orders.table.commit("job", batch, [file])
+        orders.table.commit("job", batch, [file])
+    with pytest.raises(UserError, match="another run of job 'job' has committed batch 2"):
+        orders.table.commit("job", 2, [orders.file("again.parquet", id=[2])])
+    front.faults = [] if fault is None else [fault]
+    orders.table.commit("job", 3, [])
+    assert orders.open().last_batch("job") == 3
+    assert orders.ids() == [0, 1, 2]
+
+
+def test_a_commit_that_comes_late_changes_nothing(orders: Orders, front: CatalogFront) -> None:
+    """Its job has asked again meanwhile, and gone on."""
+    for batch in range(0, 6, 2):
+        front.faults = [Fault.LATE]
+        orders.table.commit("job", batch, [] if batch == 2 else [orders.file(f"{batch}.parquet", id=[batch])])
+        orders.table.commit("job", batch + 1, [orders.file(f"{batch + 1}.parquet", id=[batch + 1])])
+        assert front.deliver_late() == [409]
+        assert orders.table.last_batch("job") == batch + 1
+    assert orders.ids() == [0, 1, 3, 4, 5]
+
+
+def test_others_write_to_the_table_too(orders: Orders, front: CatalogFront) -> None:
+    others = iter([7, 8])
+
+    def somebody_commits() -> None:
+        for number in others:
+            orders.of_others().append(pa.table({"id": [number]}))
+            return
+
+    front.before_commit = somebody_commits
+    orders.table.commit("job", 0, [orders.file("ours.parquet", id=[1])])
+    assert front.commits == 3 and orders.ids() == [1, 7, 8]
+
+    # Another run of the same job is quicker: its files count, and ours do not.
+    def another_run() -> None:
+        front.before_commit = lambda: None
+        orders.open().commit("job", 1, [orders.file("theirs.parquet", id=[2])])
+
+    front.before_commit = another_run
+    with pytest.raises(UserError, match="another run of job 'job' has committed batch 1"):
+        orders.table.commit("job", 1, [orders.file("late.parquet", id=[2])])
+    assert orders.ids() == [1, 2, 7, 8]
+
+
+def test_columns_are_added_while_others_add_some(orders: Orders, front: CatalogFront) -> None:
+    orders.table.commit("job", 0, [orders.file("narrow.parquet", id=[1])])
+
+    def somebody_adds() -> None:
+        front.before_commit = lambda: None
+        with orders.of_others().update_schema() as update:
+            update.union_by_name(pa.schema([("theirs", pa.int64())]))
+
+    front.before_commit, front.faults = somebody_adds, [Fault.ANSWER_LOST, Fault.ANSWER_LOST]
+    orders.table.shape(pa.schema([*SCHEMA, ("tags", pa.list_(pa.string()))]))
+    assert set(orders.table.columns().names) == {"id", "theirs", "tags"}  # type: ignore[union-attr]
+    orders.table.commit("job", 1, [orders.file("wide.parquet", id=[2], tags=[["a", "b"]])])
+    assert orders.rows() == [
+        {"id": 1, "theirs": None, "tags": None},
+        {"id": 2, "theirs": None, "tags": ["a", "b"]},
+    ]
+    with pytest.raises(UserError, match="'id' of the table is of type int64"):
+        orders.table.shape(pa.schema([("id", pa.string())]))
+
+
+def test_a_catalog_may_be_gone_for_a_while(orders: Orders, rest_catalog: RestCatalogServer) -> None:
+    file = orders.file("0.parquet", id=[1])
+    rest_catalog.kill()
+    try:
+        with pytest.raises(UserError, match=r"does not answer .*: look whether it runs") as refused:
+            orders.table.commit("job", 0, [file])
+        assert "\n" not in str(refused.value)
+    finally:
+        rest_catalog.start()
+    orders.table.commit("job", 0, [file])
+    assert orders.ids() == [1]
+
+
+def refusal(directory: Path, address: str) -> str:
+    with pytest.raises(UserError) as refused:
+        open_table(TableFormat.ICEBERG, directory, CatalogPlace(address)).last_batch("job")
+    said = str(refused.value)
+    assert "\n" not in said and len(said) < 600
+    return said
+
+
+def test_what_is_wrong_with_a_catalog_is_said_in_one_line(
+    tmp_path: Path, front: CatalogFront, rest_catalog: RestCatalogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (nobody,) = free_ports(1)
+    assert "does not answer" in refusal(tmp_path, f"http://127.0.0.1:{nobody}")
+    assert "check its address" in refusal(tmp_path, f"{front.address}/nowhere")
+    for address in ("https://ungeziefer@lake.example/", "https://lake.example/?token=ungeziefer"):
+        assert "no place for a password" in (said := refusal(tmp_path, address)) and "ungeziefer" not in said
+    monkeypatch.setenv(TOKEN_SETTING, "wrong-ungeziefer")
+    said = refusal(tmp_path, front.address)
+    assert "refuses" in said and "PYICEBERG_CATALOG__ODRADEK__TOKEN" in said and "***" in said
+    assert "ungeziefer" not in said
+    monkeypatch.delenv(TOKEN_SETTING)
+    assert "refuses" in refusal(tmp_path, front.address)
+
+    front.credential = "clerk:samsa-in-bed"
+    monkeypatch.setenv(CREDENTIAL_SETTING, "clerk:wrong-in-bed")
+    said = refusal(tmp_path, front.address)
+    assert "refuses" in said and "wrong-in-bed" not in said
+
+
+def test_a_credential_is_exchanged_for_a_token(
+    tmp_path: Path, front: CatalogFront, rest_catalog: RestCatalogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what PyIceberg's settings know by a name is found by it."""
+    front.credential, front.token = "clerk:samsa-in-bed", "client-credentials-token:sub=clerk"
+    monkeypatch.delenv(TOKEN_SETTING)
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", front.address)
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__CREDENTIAL", front.credential)
+    orders = Orders(tmp_path / "table", "lake", rest_catalog)
+    orders.table.commit("job", 0, [orders.file("0.parquet", id=[1])])
+    assert orders.ids() == [1]
+    kept = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert kept and not [file for file in kept if b"samsa" in file.read_bytes()]
