@@ -37,11 +37,11 @@ class CommittedReader:
                 await self._client.back_off()
 
     async def read_all(self) -> None:
-        """To the end of what was written, which is reached only if no transaction stays open. Raises ConnectionLost."""
+        """To the end of what was written, which is reached only if no transaction stays open. Raises ConnectionLost;
+        called again, it goes on: what was read is not read twice."""
         client = self._client
         try:
             end_offset = await Reader(client, History(), self._partition, uses_session=False).end_offset()
-            self._position = 0
             while self._position < end_offset:
                 await self._read()
         except ConnectionLost:
