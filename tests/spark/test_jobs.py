@@ -1,5 +1,6 @@
 """`odradek job` with a real Spark and a real broker: each record once, and what is wrong is said."""
 
+import base64
 import json
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from odradek.jobs.audit import TableAudit, TableAuditSettings
 from odradek.jobs.audit_topics import TopicAudit
 from odradek.jobs.ingest import IngestJob, IngestSettings
 from odradek.jobs.load import LoadJob, LoadSettings
-from odradek.jobs.pipeline.definition import read_pipeline
+from odradek.jobs.pipeline.definition import parse_pipeline, read_pipeline
 from odradek.jobs.pipeline.functions import find_function
 from odradek.jobs.pipeline.queries import PipelineQueries
 from odradek.jobs.pipeline.run import check_topics, run_pipeline
@@ -39,7 +40,8 @@ from odradek.jobs.tables.delta import DeltaLakeTable
 from odradek.jobs.tables.table import TableFormat, open_table
 from odradek.jobs.values import ValueKind
 from tests.node_process import NodeProcess
-from tests.schema_registry import fake_registry
+from tests.schema_registry import FakeRegistry, fake_registry
+from tests.spark.schema_orders import AVRO_ORDER, SCHEMA, Orders
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -378,6 +380,115 @@ def test_a_pipeline_writes_each_row_once(
     assert sum(one["sales"] for one in last.values()) == 41
     assert sum(one["amount"] for one in last.values()) == sum(range(41))
     assert [one.value() for one in dead.records(2, timeout_s=3)] == [b"{"]
+
+
+def rows_of(table: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = DeltaTable(str(table)).to_pyarrow_table().to_pylist()
+    return rows
+
+
+def test_a_pipeline_of_avro_and_protobuf_by_files(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
+) -> None:
+    avro, protobuf = (Topic(broker, cluster, name, partitions=1) for name in ("avro", "protobuf"))
+    orders = Orders(tmp_path)
+    form = {
+        "name": "by-files",
+        "bootstrap": broker.bootstrap,
+        "sources": {
+            "avro": {"topic": "avro", "schema": SCHEMA, "values": "avro", "schema_file": "order.avsc"},
+            "protobuf": {
+                "topic": "protobuf",
+                "schema": SCHEMA,
+                "values": "protobuf",
+                "schema_file": "order.desc",
+                "message": "shop.Order",
+            },
+        },
+        "transformations": {
+            "both": "SELECT id, price, at, tags FROM avro UNION ALL SELECT id, price, at, tags FROM protobuf"
+        },
+        "sinks": {"orders": {"from": "both", "table": "orders"}},
+    }
+    pipeline = parse_pipeline(form, directory=tmp_path)
+    pipeline.state.mkdir(parents=True)
+    assert PipelineQueries(spark, pipeline).check() == {
+        "both": "struct<id:bigint,price:decimal(8,2),at:timestamp,tags:array<string>>"
+    }
+    avro.put(*map(orders.avro, range(5)))
+    protobuf.put(*map(orders.protobuf, range(5, 10)))
+    assert run_pipeline(spark, pipeline).state == "done"
+    # Without a topic for them such records stop it, and nothing of their batch counts.
+    protobuf.put(orders.protobuf(10), b"\xff")
+    with pytest.raises(UserError, match="sink orders: a record is no row, offset 6 of partition 0: it does not fit"):
+        run_pipeline(spark, pipeline)
+    assert sorted(rows_of(tmp_path / "orders"), key=lambda row: row["id"]) == [orders.row(n) for n in range(10)]
+
+
+def test_a_pipeline_of_records_that_name_their_schemas(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
+) -> None:
+    named, dead = (Topic(broker, cluster, name, partitions=1) for name in ("named", "named-dead"))
+    orders = Orders(tmp_path)
+
+    def framed(schema_id: int, payload: bytes) -> bytes:
+        return b"\0" + schema_id.to_bytes(4, "big") + payload
+
+    def run(registry: FakeRegistry) -> PipelineStatus:
+        source = {
+            "topic": "named",
+            "schema": SCHEMA,
+            "values": "registry",
+            "schema_registry": f"http://me:ungeziefer@{registry.address}",
+            "schema_file": ["7=order.avsc"],
+        }
+        form = {
+            "name": "by-registry",
+            "bootstrap": broker.bootstrap,
+            "sources": {"named": source},
+            "sinks": {"orders": {"from": "named", "table": "orders"}},
+            "dead_letters": "named-dead",
+        }
+        pipeline = parse_pipeline(form, directory=tmp_path)
+        pipeline.state.mkdir(parents=True, exist_ok=True)
+        return run_pipeline(spark, pipeline)
+
+    def rows() -> list[dict[str, Any]]:
+        found = sorted(rows_of(tmp_path / "orders"), key=lambda row: int(row["_offset"]))
+        return [{name: value for name, value in row.items() if not name.startswith("_")} for row in found]
+
+    # The second message of its schema: a count, and its place, as zigzag numbers.
+    second = b"\x02\x02"
+    named.put(framed(1, orders.avro(0)), framed(2, second + orders.protobuf(1)), framed(7, orders.avro(2)), None)
+    named.put(b"{}", framed(1, orders.avro(3)[:-1]), framed(2, second + b"\xff"))
+    nothing = dict.fromkeys(orders.row(0))
+    with fake_registry() as registry:
+        registry.answers = {
+            "/schemas/ids/1": {"schema": json.dumps(AVRO_ORDER)},
+            "/schemas/ids/2": {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3";'},
+            "/schemas/ids/2?format=serialized": {
+                "schemaType": "PROTOBUF",
+                "schema": base64.b64encode(orders.file.SerializeToString()).decode(),
+            },
+        }
+        assert {one.name: one.dead_letters for one in run(registry).queries} == {"orders": 0, "named.dead_letters": 3}
+        assert rows() == [*map(orders.row, range(3)), nothing]
+        reasons = [dict(one.headers())["odradek.error"] for one in dead.records(4, timeout_s=5)]
+        assert [reason[:34] for reason in reasons] == [
+            b"it does not begin with a schema's ",
+            b"schema 1: it does not fit its Avro",
+            b"schema 2: it does not fit its Prot",
+        ]
+
+        # Somebody writes before the registry knows the schema: the pipeline stops, and goes on when it does.
+        named.put(framed(1, orders.avro(4)), framed(9, orders.avro(5)))
+        with pytest.raises(UserError, match="a record names schema 9: the registry does not have it") as refused:
+            run(registry)
+        assert "ungeziefer" not in str(refused.value)
+        registry.answers["/schemas/ids/9"] = registry.answers["/schemas/ids/1"]
+        assert run(registry).state == "done"
+        assert rows() == [*map(orders.row, range(3)), nothing, orders.row(4), orders.row(5)]
+        assert len(dead.records(4, timeout_s=3)) == 3
 
 
 def test_a_topic_is_rewritten_with_other_keys_without_duplicates_and_without_erased_keys(
