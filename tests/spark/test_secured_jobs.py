@@ -15,6 +15,16 @@ from odradek.client.address import Address
 from odradek.client.admin import Admin
 from odradek.client.groups import Groups
 from odradek.client.produce import Producer
+from odradek.jobs.audit_topics import TopicAudit
+from odradek.jobs.load import LoadJob, LoadSettings
+from odradek.jobs.rewrite.audit import RewriteAudit
+from odradek.jobs.rewrite.erased_keys import ErasedKeys
+from odradek.jobs.rewrite.job import RewriteJob, RewriteSettings
+from odradek.jobs.rewrite.places import ErasureSearch
+from odradek.jobs.rewrite.rules import Rules
+from odradek.jobs.session import spark_session
+from odradek.jobs.skew.job import SkewJob, SkewSettings
+from odradek.jobs.state import JobState
 from odradek.records.record import Record
 from tests.certificates import make_certificate
 from tests.kafka.secured_kafka import PASSWORDS, client_properties, secured_kafka
@@ -125,6 +135,47 @@ def test_a_topic_into_a_table_and_through_a_pipeline(
     for secret in (PASSWORD, key):
         assert secret not in commands.said
         assert secret.encode() not in commands.left()
+
+
+def test_the_other_jobs_reach_the_brokers_by_the_same_properties(
+    secured: Address, certificate: Path, tmp_path: Path
+) -> None:
+    properties = tmp_path / "client.properties"
+    properties.write_text(client_properties(certificate))
+    bootstrap, source = str(secured), tmp_path / "visits.json"
+    source.write_text("".join(json.dumps({"shop": number % 5, "n": number}) + "\n" for number in range(RECORDS)))
+    conf = {"spark.sql.shuffle.partitions": "2"}
+    with (
+        open_cluster(bootstrap, 30.0, properties) as cluster,
+        spark_session("secured", master="local[2]", log_file=tmp_path / "log", conf=conf, is_short=True) as spark,
+    ):
+        Admin(cluster).create_topic("visits", partitions=2, replication_factor=1)
+        loading = JobState(tmp_path, "loading")
+        with loading.held():
+            load = LoadSettings(
+                bootstrap=bootstrap, source=source, topic="visits", state=tmp_path, name="loading", key="shop"
+            )
+            assert LoadJob(cluster, load, loading).run(spark).rows == RECORDS
+        rewriting, erased = JobState(tmp_path, "rewriting"), ErasedKeys.of([b"3"])
+        with rewriting.held():
+            settings = RewriteSettings(
+                bootstrap=bootstrap,
+                source="visits",
+                target="visits-kept",
+                state=tmp_path,
+                name="rewriting",
+                rules=Rules(erased=erased).check(),
+            )
+            assert RewriteJob(cluster, settings, rewriting).run(spark).rows == RECORDS * 4 // 5
+        audited = RewriteAudit(cluster, bootstrap, "visits", "visits-kept", rewriting, "rewriting", erased).run(spark)
+        assert audited.is_exact, list(audited.sentences())
+        places = ErasureSearch(cluster, bootstrap, "visits", erased).places(spark, [])
+        assert [(one.name, one.records) for one in places] == [("visits", RECORDS // 5)]
+        found = TopicAudit(cluster, bootstrap, "visits", "visits-kept", "beginning", None).run(spark)
+        assert (found.missing, found.double) == (RECORDS // 5, 0)
+        skew = SkewJob(cluster, SkewSettings(bootstrap=bootstrap, topic="visits")).run(spark)
+        assert skew.summary.records == RECORDS
+    assert PASSWORD.encode() not in Commands(tmp_path).left()
 
 
 @pytest.mark.parametrize("command", [("job", "ingest", "orders", "table"), ("pipeline", "run", "secured.yaml")])
