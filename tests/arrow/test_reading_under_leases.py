@@ -1,5 +1,6 @@
 """Closed segments read from the files of a broker that runs, rolls, forgets and compacts meanwhile: under leases."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -238,6 +239,24 @@ def test_who_gets_a_lease_and_for_how_long(
     assert all(Path(one.path).exists() for one in kept.files)
     keeper.release([kept])
     assert not broker.links()
+
+
+def test_who_asked_and_died_holds_nothing_for_longer_than_was_asked(broker: LeasingProcess, cluster: Cluster) -> None:
+    """Nobody is there for the answer: the lease is granted all the same, and ends by itself."""
+    create(cluster, "unheard")
+    fill(broker, "unheard", 2_500, **{"compression.type": "none"})
+    headers = "".join(f"{name}: {text}\r\n" for name, text in LeaseCredentials(*SPARK).headers.items())
+    path = "/v1/leases?topic=unheard&partition=0&duration_ms=3000"
+    for _ in range(5):
+        with socket.create_connection(("127.0.0.1", broker.http_port), timeout=10) as asker:
+            asker.sendall(f"POST {path} HTTP/1.1\r\nHost: broker\r\n{headers}Content-Length: 0\r\n\r\n".encode())
+    # One that is not answered may also never have been heard.
+    wait_until(lambda: bool(broker.links()) or bool(broker.leases()))
+    granted_at = time.monotonic()
+    assert all(one["expires_in_ms"] <= 3_000 for one in broker.leases())
+    wait_until(lambda: broker.leases() == [] == broker.links())
+    # What the broker was kept from doing is not its fault.
+    assert time.monotonic() - granted_at < 3.0 + 30.0
 
 
 def test_a_broker_that_is_killed(broker: LeasingProcess, cluster: Cluster) -> None:

@@ -6,8 +6,9 @@ Nobody needs one: whatever goes wrong is NoLease, and then the brokers are asked
 import base64
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -118,43 +119,64 @@ class LeaseDesk:
             "duration_ms": self._duration_ms,
         }
         try:
-            layout = self._cluster.layout([partition.topic])
-            leader = layout.topics[partition.topic].partitions[partition.partition].leader
-            if refusal := self._refusals.get((leader, partition.topic)):
-                raise NoLease(f"{partition}: {refusal}")
-            endpoint = self._endpoint(leader)
-            answer = ask_endpoint(
-                endpoint,
-                f"{PATH}?{urlencode(wanted)}",
-                layout.cluster_id,
-                leader,
-                timeout_s=_GRANT_S,
-                method="POST",
-                headers=self._credentials.headers,
-            )
-            files = _files(answer["segments"])
-            if not files:
-                return None
-            return HeldSegments(
-                partition=partition,
-                lease_id=str(answer["lease"]),
-                node_id=leader,
-                cluster_id=layout.cluster_id,
-                endpoint=endpoint,
-                duration_ms=self._duration_ms,
-                renew_at_s=time.time() + self._duration_ms / 3000,
-                leader_epoch=int(answer["leader_epoch"]),
-                log_start_offset=int(answer["log_start_offset"]),
-                files=files,
-                aborted=tuple(Aborted(*map(int, one)) for one in answer["aborted"]),
-            )
+            return self._ask_leaders(partition, wanted)
         except NoEndpoint as error:
-            self._refusals[leader, partition.topic] = str(error)
             raise NoLease(f"{partition}: {error}") from error
         except (KafkaError, ClientError) as error:
             raise NoLease(f"{partition}: {error}") from error
         except (LookupError, TypeError, ValueError) as error:
             raise NoLease(f"{partition}: its leader answers with what is no lease: {error!r}") from error
+
+    def _ask_leaders(self, partition: TopicPartition, wanted: Mapping[str, Any]) -> HeldSegments | None:
+        """The leader, and the next one if leadership has just moved. Raises NoEndpoint."""
+        refused: NoEndpoint | None = None
+        asked: set[int] = set()
+        while True:
+            layout = self._cluster.layout([partition.topic])
+            leader = layout.topics[partition.topic].partitions[partition.partition].leader
+            if refused is not None and leader in asked:
+                raise refused
+            if known := self._refusals.get((leader, partition.topic)):
+                raise NoEndpoint(known)
+            asked.add(leader)
+            try:
+                return self._ask_leader(layout.cluster_id, leader, partition, wanted)
+            except NoEndpoint as error:
+                if error.status != HTTPStatus.CONFLICT:
+                    self._refusals[leader, partition.topic] = str(error)
+                    raise
+                # This is about the one partition: it may well grant leases on others.
+                refused = error
+
+    def _ask_leader(
+        self, cluster_id: str | None, leader: int, partition: TopicPartition, wanted: Mapping[str, Any]
+    ) -> HeldSegments | None:
+        endpoint = self._endpoint(leader)
+        answer = ask_endpoint(
+            endpoint,
+            f"{PATH}?{urlencode(wanted)}",
+            cluster_id,
+            leader,
+            timeout_s=_GRANT_S,
+            method="POST",
+            headers=self._credentials.headers,
+        )
+        files = _files(answer["segments"])
+        if not files:
+            return None
+        return HeldSegments(
+            partition=partition,
+            lease_id=str(answer["lease"]),
+            node_id=leader,
+            cluster_id=cluster_id,
+            endpoint=endpoint,
+            duration_ms=self._duration_ms,
+            renew_at_s=time.time() + self._duration_ms / 3000,
+            leader_epoch=int(answer["leader_epoch"]),
+            log_start_offset=int(answer["log_start_offset"]),
+            files=files,
+            aborted=tuple(Aborted(*map(int, one)) for one in answer["aborted"]),
+        )
 
     def _endpoint(self, leader: int) -> Address:
         if leader not in self._endpoints:

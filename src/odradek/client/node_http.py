@@ -21,6 +21,11 @@ _EVERY_INTERFACE: Final = ("", "0.0.0.0", "::")
 class NoEndpoint(Exception):
     """The message says why a broker cannot be asked."""
 
+    def __init__(self, why: str, *, status: int | None = None) -> None:
+        """`status`: of its answer, if there was one that is an error."""
+        super().__init__(why)
+        self.status: Final = status
+
 
 def ask_node(
     cluster: Cluster, cluster_id: str | None, node_id: int, host: str, path: str, *, timeout_s: float
@@ -83,7 +88,8 @@ def _exchange(address: Address, method: str, path: str, headers: Mapping[str, st
     except http.client.HTTPException as error:
         raise NoEndpoint(f"{address} does not speak HTTP: {type(error).__name__}") from None
     if response.status != http.client.OK or len(body) > ANSWER_BYTES_MAX:
-        raise NoEndpoint(f"{address}{path.partition('?')[0]} answers {response.status}: {_told(body)}")
+        why = f"{address}{path.partition('?')[0]} answers {response.status}: {_told(body)}"
+        raise NoEndpoint(why, status=response.status)
     return body
 
 

@@ -1,0 +1,367 @@
+"""Closed segments read under leases from three brokers' log directories, while leaders move, die and come back.
+
+What is read is compared with what producers were told is written, record by record.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+from confluent_kafka import Message, Producer
+from pyspark.sql.datasource import DataSourceReader
+
+import odradek
+from odradek.arrow.leased import LeasedSegments
+from odradek.arrow.reading import record_batches
+from odradek.arrow.schema import arrow_schema
+from odradek.arrow.sources import Chunk
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster
+from odradek.client.leases import PATH, LeaseCredentials, LeaseDesk, LeaseKeeper, NoLease
+from odradek.client.node_http import NoEndpoint, ask_endpoint, find_endpoint
+from odradek.client.reassignments import Reassignments
+from odradek.spark.source import OdradekSource
+from odradek.spark.tasks import ReadTask
+from tests.cluster.real_cluster import (
+    REPLICATED_COORDINATORS,
+    Member,
+    RealCluster,
+    real_cluster,
+    roles_of,
+    wait_for,
+)
+from tests.leasing_process import SPARK
+from tests.node_process import free_ports
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+TOPIC = "orders"
+PARTITIONS = 3
+FIRST = TopicPartition(TOPIC, 0)
+RECORDS_EACH = 8_000
+CREDENTIALS = LeaseCredentials(*SPARK)
+Row = tuple[int, int, bytes]
+"""Partition, offset, value."""
+
+
+class Written:
+    """Offsets and values of all records that a producer was told are written, and will not be aborted."""
+
+    def __init__(self) -> None:
+        self.values: list[dict[int, bytes]] = [{} for _ in range(PARTITIONS)]
+
+    def note(self, error: object, message: Message) -> None:
+        assert error is None, error
+        offset, partition, value = message.offset(), message.partition(), message.value()
+        assert offset is not None and partition is not None and isinstance(value, bytes)
+        assert offset not in self.values[partition]
+        self.values[partition][offset] = value
+
+    def reached(self) -> list[int]:
+        """The last offset of each partition now."""
+        return [max(known) for known in self.values]
+
+    def below(self, ends: dict[int, int]) -> list[Row]:
+        return [
+            (partition, offset, value)
+            for partition, known in enumerate(self.values)
+            for offset, value in sorted(known.items())
+            if offset < ends[partition]
+        ]
+
+
+class Stage:
+    def __init__(self, cluster: RealCluster) -> None:
+        self.cluster = cluster
+        self.written = Written()
+        self.number = 0
+
+    def fill(self, *, is_aborted: bool = False, records_each: int = RECORDS_EACH // 4) -> None:
+        settings = {"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 5, "compression.type": "none"}
+        producer = Producer({**settings, "transactional.id": "filling"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for _ in range(records_each):
+            for partition in range(PARTITIONS):
+                self._produce(producer, partition, notes=not is_aborted)
+        assert producer.flush(60) == 0
+        producer.abort_transaction(30) if is_aborted else producer.commit_transaction(30)
+
+    def write_until(self, is_over: Event) -> None:
+        """Whoever leads: an idempotent producer repeats what was not acknowledged."""
+        settings = {"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 5, "acks": "all"}
+        producer = Producer({**settings, "enable.idempotence": True, "compression.type": "none"})
+        while not is_over.wait(0.02):
+            for partition in range(PARTITIONS):
+                for _ in range(5):
+                    self._produce(producer, partition, notes=True)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def _produce(self, producer: Producer, partition: int, *, notes: bool) -> None:
+        self.number += 1
+        value = b"%d %0400d" % (partition, self.number)
+        producer.produce(TOPIC, value, partition=partition, on_delivery=self.written.note if notes else None)
+        producer.poll(0)
+
+    def leader(self, partition: TopicPartition = FIRST, *, without: Member | None = None) -> Member:
+        """As any node says, or any but one."""
+        with self.cluster.client(*(one.node_id for one in self.cluster.running if one is not without)) as client:
+            layout = client.topics([TOPIC])[TOPIC]
+        return self.cluster.nodes[layout.partitions[partition.partition].leader]
+
+    def move_leader(self, partition: TopicPartition = FIRST) -> Member:
+        """To the next replica, which becomes the preferred one. Returns the old leader."""
+        with self.cluster.client() as client:
+            layout = client.topics([TOPIC])[TOPIC].partitions[partition.partition]
+            first, *others = layout.replicas
+            old = self.cluster.nodes[layout.leader]
+            moves = Reassignments(client)
+            assert moves.begin({partition: [*others, first]}) == {}
+            wait_for("the new order of replicas", lambda: not moves.ongoing())
+            moves.elect_preferred([partition])
+        wait_for("another leader", lambda: self.leader(partition).node_id == others[0])
+        assert old.node_id != others[0]
+        return old
+
+    def wait_until_in_sync(self) -> None:
+        def is_so() -> bool:
+            with self.cluster.client() as client:
+                layout = client.topics([TOPIC])[TOPIC]
+            return all(len(one.isr) == 3 for one in layout.partitions)
+
+        wait_for("all replicas in sync", is_so)
+
+    def begin(self) -> "Reading":
+        return Reading(self)
+
+    def links(self, node: Member) -> list[Path]:
+        return [one for one in node.log_dirs[0].iterdir() if one.name.startswith(".lease-")]
+
+    def check(self, found: list[Row], reached: list[int]) -> None:
+        """Up to where it ended, which is not before `reached`, each record was read once, and none that was aborted."""
+        ends = {number: max(offset for one, offset, _ in found if one == number) + 1 for number in range(PARTITIONS)}
+        assert found == self.written.below(ends)
+        assert all(ends[number] > reached[number] > RECORDS_EACH // 2 for number in range(PARTITIONS))
+
+
+class Reading:
+    """Has its leases and its first rows, and has read little else."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._reached = stage.written.reached()
+        self._batches = odradek.read_topic(
+            TOPIC,
+            bootstrap_servers=",".join(node.bootstrap for node in stage.cluster.brokers),
+            columns=["partition", "offset", "value"],
+            lease=SPARK,
+            batch_rows=500,
+        )
+        self._found = rows(self._batches.read_next_batch())
+
+    def finish(self) -> None:
+        for batch in self._batches:
+            self._found += rows(batch)
+
+    def check(self) -> None:
+        self._stage.check(self._found, self._reached)
+
+
+def rows(batch: Any) -> list[Row]:
+    names = ("partition", "offset", "value")
+    return list(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    directory = tmp_path_factory.mktemp("leases")
+    credentials = directory / "credentials"
+    credentials.write_text(f"{' '.join(SPARK)} *\n")
+    ports = dict(zip((1, 2, 3), free_ports(3), strict=True))
+    with real_cluster(
+        directory,
+        roles_of(combined=ports),
+        properties={
+            **REPLICATED_COORDINATORS,
+            "segment.lease.credentials.file": str(credentials),
+            "log.segment.bytes": str(1 << 20),
+        },
+        properties_of={node_id: {"http.address": str(port)} for node_id, port in ports.items()},
+    ) as cluster:
+        with cluster.client() as client:
+            Admin(client).create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
+        made = Stage(cluster)
+        for is_aborted in (False, True, False, True, False):
+            made.fill(is_aborted=is_aborted)
+        yield made
+
+
+def ask_each(stage: Stage, client: Cluster, partition: TopicPartition) -> dict[int, bool]:
+    """Which nodes grant a lease; the others say that they do not lead."""
+    granted = {}
+    query = f"?topic={partition.topic}&partition={partition.partition}&duration_ms=1"
+    for node in stage.cluster.running:
+        endpoint = find_endpoint(client, node.node_id, node.host)
+        cluster_id = client.layout().cluster_id
+        try:
+            options: dict[str, Any] = {"method": "POST", "headers": CREDENTIALS.headers, "timeout_s": 30}
+            ask_endpoint(endpoint, PATH + query, cluster_id, node.node_id, **options)
+            granted[node.node_id] = True
+        except NoEndpoint as refused:
+            assert refused.status == 409 and f"does not lead {partition}" in str(refused)
+            granted[node.node_id] = False
+    return granted
+
+
+def test_only_the_leader_grants(stage: Stage) -> None:
+    with stage.cluster.client() as client:
+        for number in range(PARTITIONS):
+            partition = TopicPartition(TOPIC, number)
+            for _ in range(2):
+                leader = stage.leader(partition).node_id
+                assert ask_each(stage, client, partition) == {node: node == leader for node in stage.cluster.nodes}
+                stage.move_leader(partition)
+
+
+def test_a_leader_that_has_just_changed_is_found(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who refuses one partition is still asked for others; and the answer of an old leader is not the last word."""
+    with stage.cluster.client() as client:
+        desk = LeaseDesk(client, CREDENTIALS, duration_ms=60_000)
+        before = client.layout([TOPIC])
+        stage.move_leader()
+        fresh = client.layout
+        answers = iter([before])
+        monkeypatch.setattr(client, "layout", lambda topics=(): next(answers, None) or fresh(topics))
+        held = desk.ask(FIRST, start=0, end=2**62, read_committed=True)
+        assert held is not None and held.node_id == stage.leader().node_id
+        LeaseKeeper(CREDENTIALS).release([held])
+
+        # Where nobody knows better it is told, and forgotten.
+        monkeypatch.setattr(client, "layout", lambda topics=(): before)
+        with pytest.raises(NoLease, match=f"does not lead {FIRST}"):
+            desk.ask(FIRST, start=0, end=2**62, read_committed=True)
+        monkeypatch.setattr(client, "layout", fresh)
+        assert desk._refusals == {}
+
+
+def test_readings_while_leaders_move_die_and_come_back(stage: Stage) -> None:
+    is_over = Event()
+    writer = Thread(target=stage.write_until, args=[is_over])
+    writer.start()
+    try:
+        # Leases of a node that leads no more.
+        moved = stage.begin()
+        assert all(stage.links(stage.leader(TopicPartition(TOPIC, number))) for number in range(PARTITIONS))
+        old = stage.move_leader()
+        moved.finish()
+        assert not stage.links(old), "given back where it was taken"
+
+        # Its files are there, though nobody serves them.
+        died = stage.begin()
+        victim = stage.leader()
+        victim.kill()
+        died.finish()
+        assert stage.links(victim)
+
+        # Another one leads now, and grants; the dead one takes its names away when it comes back.
+        without = stage.begin()
+        assert stage.leader() is not victim and stage.links(stage.leader())
+        without.finish()
+        stage.cluster.start_the_dead()
+        wait_for("the names to be gone", lambda: not stage.links(victim))
+        stage.wait_until_in_sync()
+
+        # Killed and back before its files were read: their names are gone, and brokers are asked.
+        came_back = stage.begin()
+        victim = stage.leader()
+        victim.kill()
+        victim.start()
+        wait_for("the names to be gone", lambda: not stage.links(victim))
+        came_back.finish()
+    finally:
+        is_over.set()
+        writer.join()
+    stage.cluster.wait_until_whole()
+    for reading in (moved, died, without, came_back):
+        reading.check()
+
+
+def test_a_leader_that_slept_while_another_was_elected(stage: Stage) -> None:
+    """When it wakes it may not know it yet: what it grants then was committed before."""
+    stage.wait_until_in_sync()
+    with stage.cluster.client() as client:
+        before = client.layout([TOPIC])
+        sleeper = stage.leader()
+        sleeper.freeze()
+        try:
+            wait_for("another leader", lambda: stage.leader(without=sleeper) is not sleeper)
+            stage.fill(records_each=500)
+        finally:
+            sleeper.wake()
+        with pytest.MonkeyPatch.context() as planted:
+            planted.setattr(client, "layout", lambda topics=(): before)
+            try:
+                held = LeaseDesk(client, CREDENTIALS).ask(FIRST, start=0, end=2**62, read_committed=True)
+            except NoLease as refused:
+                held = None
+                assert "does not lead" in str(refused) or "another leader meanwhile" in str(refused)
+    if held is not None:
+        assert held.node_id == sleeper.node_id
+        end = held.files[-1].limit
+        source = LeasedSegments(held, NoBrokers(), read_committed=True)
+        schema = arrow_schema(["partition", "offset", "value"])
+        found = [row for batch in record_batches(source, schema, 0, end) for row in rows(batch)]
+        assert found == stage.written.below({0: end, 1: 0, 2: 0})
+
+
+class NoBrokers:
+    """A PartitionSource that is not to be asked."""
+
+    partition = FIRST
+    earliest_offset = end_offset = readable_offset = 0
+
+    def chunks(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
+        raise AssertionError(f"asked for {from_offset} to {to_offset}")
+
+
+def test_tasks_fall_back_when_their_leader_died(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """The data source as Spark calls it: planned with leases, run when a leader is dead, and when it is another."""
+    stage.wait_until_in_sync()
+    reached = stage.written.reached()
+    reader = batch_reader(stage)
+    tasks = [task for task in reader.partitions() if isinstance(task, ReadTask)]
+    assert {task.offsets.partition.partition for task in tasks if task.held is not None} == set(range(PARTITIONS))
+    victim = stage.leader()
+    victim.kill()
+    stage.check(task_rows(reader, tasks), reached)
+
+    stage.cluster.start_the_dead()
+    wait_for("the names to be gone", lambda: not stage.links(victim))
+    assert "is read from brokers" not in caplog.text
+    stage.check(task_rows(reader, tasks), reached)
+    assert "is read from brokers" in caplog.text
+
+
+def batch_reader(stage: Stage) -> DataSourceReader:
+    source = OdradekSource(
+        {
+            "kafka.bootstrap.servers": stage.cluster.bootstrap,
+            "kafka.isolation.level": "read_committed",
+            "subscribe": TOPIC,
+            "startingOffsets": "earliest",
+            "minPartitions": "6",
+            "columns": "partition,offset,value",
+            "leasePrincipal": SPARK[0],
+            "leaseSecret": SPARK[1],
+        }
+    )
+    return source.reader(source.schema())
+
+
+def task_rows(reader: DataSourceReader, tasks: list[ReadTask]) -> list[Row]:
+    found = [row for task in tasks for batch in reader.read(task) for row in rows(batch)]
+    return sorted(found)
