@@ -3,7 +3,6 @@
 It knows nobody by name; who may ask is decided by the front that tests put before it (`tests/catalog_front.py`).
 """
 
-import os
 import subprocess
 import time
 import urllib.error
@@ -22,7 +21,6 @@ from tests.patience import Patience
 ICEBERG_VERSION = "1.10.1"
 _NAME: Final = f"iceberg-rest-catalog-{ICEBERG_VERSION}"
 _ARTIFACTS: Final = (
-    Artifact("org.apache.iceberg", "iceberg-open-api", ICEBERG_VERSION, "test-fixtures"),
     Artifact("org.apache.iceberg", "iceberg-core", ICEBERG_VERSION),
     Artifact("org.apache.iceberg", "iceberg-core", ICEBERG_VERSION, "tests"),
     Artifact("org.eclipse.jetty", "jetty-servlet", "11.0.26"),
@@ -31,6 +29,7 @@ _ARTIFACTS: Final = (
 )
 _FLAGS: Final = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx256M")
 _START_S_MAX: Final = 60.0
+_SOURCE: Final = Path(__file__).parent / "spark" / "java" / "LoopbackCatalog.java"
 
 
 def require_rest_catalog() -> str:
@@ -61,19 +60,10 @@ class RestCatalogServer:
 
     def start(self) -> Self:
         self._directory.mkdir(parents=True, exist_ok=True)
-        settings = {
-            "CATALOG_WAREHOUSE": f"file://{self._directory / 'warehouse'}",
-            "CATALOG_URI": f"jdbc:sqlite:{self._directory / 'catalog.db'}",
-            "CATALOG_REST_PORT": str(self.port),
-        }
-        command = [str(require_java().executable), *_FLAGS, "-cp", self._class_path]
+        places = (f"file://{self._directory / 'warehouse'}", f"jdbc:sqlite:{self._directory / 'catalog.db'}")
+        command = [str(require_java().executable), *_FLAGS, "-cp", self._class_path, str(_SOURCE)]
         with (self._directory / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, "org.apache.iceberg.rest.RESTCatalogServer"],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=os.environ | settings,
-            )
+            self._process = subprocess.Popen([*command, str(self.port), *places], stdout=log, stderr=subprocess.STDOUT)
         patience = Patience(_START_S_MAX)
         while not self._serves():
             assert self._process.poll() is None and not patience.is_over(), (self._directory / "server.log").read_text()
