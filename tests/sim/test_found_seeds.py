@@ -23,6 +23,8 @@ MISJUDGED = (
     (70305, "replicas-flushed"),
     # Where a producer's records are deleted, a replica that is added does not know what it has sent.
     (80377, "replicas-power-loss"),
+    # Deleted records, where groups are at work.
+    (100038, "groups"),
     # A heartbeat arrives, and its broker stops before it is answered.
     (100325, "groups"),
     # A coordinator that is cut off from the other nodes says what it knew.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from odradek.sim.checkers.committed_metadata import check_committed_metadata
+from odradek.sim.checkers.coordinators import Coordinators
 from odradek.sim.checkers.groups import check_groups
 from odradek.sim.checkers.metadata import check_metadata
 from odradek.sim.checkers.quorum import check_quorum
@@ -158,10 +159,10 @@ class _Run:
             found += check_replicas(self._replicas.history, self.workload.history)
         found += check_transactions(self.workload.transactions, VERIFIER if self._is_verified else None)
         found += check_metadata(self.workload.history)
-        names = {node.name for node in self._nodes}
-        between_nodes = [one for one in self.workload.history.quorum.troubles if {one.one, one.other} <= names]
-        found += check_groups(self.workload.history.groups, between_nodes)
         settings = settings_of(self._nodes)
+        metadata = () if self._replicas is None else self._replicas.history.metadata
+        coordinators = Coordinators(metadata, self.workload.history.quorum.committed, settings.node_ids)
+        found += check_groups(self.workload.history.groups, coordinators)
         found += check_quorum(
             self.workload.history.quorum, settings, ended_seconds=self._world.now, is_whole=self._is_verified
         )

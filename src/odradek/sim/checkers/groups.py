@@ -9,13 +9,12 @@ it may not be made up.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
 
 from odradek.base.ids import TopicPartition
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.group_history import NO_OFFSET, Commit, CommitView, GroupHistory
-from odradek.sim.quorum_history import Trouble
 
 ONE_OWNER: Final = "14 one owner in each generation"
 ONE_HOLDER: Final = "14 one owner in each member epoch"
@@ -23,12 +22,12 @@ STALE: Final = "14 a stale member cannot commit"
 COMMITS_STAY: Final = "15 an acknowledged commit stays"
 
 
-# Within which a node that is reached again has heard what happened meanwhile.
-_CATCH_UP_SECONDS: Final = 3.0
+class Replacements(Protocol):
+    def is_replaced(self, coordinator: str, group: str, seconds: float) -> bool:
+        """Whether the cluster had given the group to another by then."""
 
 
-def check_groups(history: GroupHistory, troubles: Iterable[Trouble] = ()) -> Iterator[Violation]:
-    """With what was wrong with nodes and between them."""
+def check_groups(history: GroupHistory, replacements: Replacements) -> Iterator[Violation]:
     yield from _one_owner(history)
     yield from _nobody_stale(history)
     yield from _one_holder(history)
@@ -36,15 +35,8 @@ def check_groups(history: GroupHistory, troubles: Iterable[Trouble] = ()) -> Ite
     commits: dict[tuple[str, TopicPartition], list[Commit]] = defaultdict(list)
     for commit in history.commits:
         commits[commit.group, commit.partition].append(commit)
-    troubles_of: dict[str, list[Trouble]] = defaultdict(list)
-    for trouble in troubles:
-        for node in {trouble.one, trouble.other}:
-            troubles_of[node].append(trouble)
     for view in history.views:
-        may_be_old = any(
-            one.began < view.ended and one.ended > view.began - _CATCH_UP_SECONDS
-            for one in troubles_of[view.coordinator]
-        )
+        may_be_old = replacements.is_replaced(view.coordinator, view.group, view.ended)
         yield from _explained(view, commits[view.group, view.partition], may_be_old=may_be_old)
 
 
