@@ -175,7 +175,7 @@ class TransactionsPort(Protocol):
 
     def freed(self, transactional_id: str) -> "asyncio.Future[None] | None":
         """Done when its coordinator has nothing under way for it any more. Shared: it may be waited for, not cancelled.
-        None where the coordinator is another broker, which says nothing unasked."""
+        None where nothing is, and where the coordinator is another broker, which says nothing unasked."""
 
     def describe(self, transactional_ids: Iterable[str]) -> Sequence[DescribedTransaction]: ...
 

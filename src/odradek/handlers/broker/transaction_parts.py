@@ -67,7 +67,7 @@ class Joiner:
             if ErrorCode.concurrent_transactions not in errors.values() or clock.monotonic() >= deadline:
                 return errors
             freed = self._broker.transactions.freed(self._transactional_id)
-            if freed is None or freed.done():
+            if freed is None:
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, longest_pause_seconds)
             else:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -137,10 +138,12 @@ class IcebergTable:
             return self._load()
 
     def _explained(self) -> AbstractContextManager[None]:
+        return explained(self._place.address or "beside the table", self._secrets)
+
+    @cached_property
+    def _secrets(self) -> list[str]:
         address = self._place.address
-        if address is None:
-            return explained("beside the table", [])
-        return explained(address, secrets_of(catalog_settings(address)[1]))
+        return [] if address is None else secrets_of(catalog_settings(address)[1])
 
     def _load(self) -> CatalogTable | None:
         try:

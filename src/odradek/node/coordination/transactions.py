@@ -61,16 +61,13 @@ class TransactionMachine(TransactionCoordinator):
         self._send: Final = send
         self._awaited: Final[dict[str, asyncio.Future[None]]] = {}
 
-    def freed(self, transactional_id: str) -> "asyncio.Future[None]":
-        """Done when nothing is under way for the transaction any more."""
+    def freed(self, transactional_id: str) -> "asyncio.Future[None] | None":
+        """Done when nothing is under way for the transaction any more. None: nothing is."""
+        if not self._is_busy(transactional_id):
+            return None
         found = self._awaited.get(transactional_id)
         if found is None:
-            found = asyncio.get_running_loop().create_future()
-            transaction = self.get(transactional_id)
-            if transaction is None or not transaction.is_busy:
-                found.set_result(None)
-            else:
-                self._awaited[transactional_id] = found
+            found = self._awaited[transactional_id] = asyncio.get_running_loop().create_future()
         return found
 
     def written(self, written: Written, error: ErrorCode, now_ms: int) -> Outcome:
@@ -90,11 +87,12 @@ class TransactionMachine(TransactionCoordinator):
 
     def _wake(self) -> None:
         """There are few: who comes while an end is under way, and only until it is over."""
-        for transactional_id, freed in list(self._awaited.items()):
-            transaction = self.get(transactional_id)
-            if transaction is None or not transaction.is_busy:
-                del self._awaited[transactional_id]
-                freed.set_result(None)
+        for transactional_id in [one for one in self._awaited if not self._is_busy(one)]:
+            self._awaited.pop(transactional_id).set_result(None)
+
+    def _is_busy(self, transactional_id: str) -> bool:
+        transaction = self.get(transactional_id)
+        return transaction is not None and transaction.is_busy
 
     def _sent(self, outcome: Outcome) -> Outcome:
         for markers in outcome.markers:

@@ -1,7 +1,5 @@
 """Whoever waits until nothing is under way for a transaction is woken then, and when its coordinator goes."""
 
-import asyncio
-
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.transaction_commands import EPOCHS_RISE_SINCE, AddPartitions, EndTransaction, InitProducerId, Markers
@@ -43,15 +41,15 @@ class Stage:
 def test_it_is_woken_when_the_end_is_on_record() -> None:
     async def work() -> None:
         stage = Stage()
-        assert stage.machine.freed(NAME).done()
+        assert stage.machine.freed(NAME) is None
         stage.end()
         freed = stage.machine.freed(NAME)
-        assert stage.machine.freed(NAME) is freed
+        assert freed is not None and stage.machine.freed(NAME) is freed
         outcome = stage.machine.marked(stage.markers[0], (PARTITION,), 0)
         assert not freed.done()
         stage.commit(outcome)
         assert freed.done()
-        assert stage.machine.freed(NAME).done()
+        assert stage.machine.freed(NAME) is None
 
     run(work())
 
@@ -60,8 +58,8 @@ def test_it_is_woken_when_the_coordinator_goes() -> None:
     async def work() -> None:
         stage = Stage()
         stage.end()
-        freed: asyncio.Future[None] = stage.machine.freed(NAME)
-        assert not freed.done()
+        freed = stage.machine.freed(NAME)
+        assert freed is not None and not freed.done()
         stage.machine.unload(0)
         assert freed.done()
 
@@ -70,6 +68,6 @@ def test_it_is_woken_when_the_coordinator_goes() -> None:
 
 def test_what_is_not_known_is_not_waited_for() -> None:
     async def work() -> None:
-        assert Stage().machine.freed("unknown").done()
+        assert Stage().machine.freed("unknown") is None
 
     run(work())
