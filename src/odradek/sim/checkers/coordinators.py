@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from odradek.base.java_hash import partition_of
-from odradek.metadata.topic_names import CONSUMER_OFFSETS
 from odradek.sim.checkers.partition_model import ClusterModel
 from odradek.sim.quorum_history import CommittedBatch
 from odradek.sim.replica_history import CommittedRecord
+
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
 
 
 class Coordinators:
