@@ -16,13 +16,13 @@ from itertools import cycle
 from pathlib import Path
 from random import Random
 
-from rich.console import Console
 from rich.table import Table
 
 import odradek
+from bench.page import COLUMNS_SECTION, DOCS, PAGE, replace_section
 from bench.products import wide_console
 from bench.report import number
-from bench.results import RESULTS
+from bench.results import RESULTS, describe_machine
 from odradek.records.batch import parse_header, patch_offset_and_epoch
 from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
@@ -43,6 +43,9 @@ KEY_BYTES, VALUE_BYTES = 8, 80
 BARS_PER_S = {Compression.NONE: 2e6, Compression.ZSTD: 1e6}
 GROWTH_MB_MAX = 64.0
 
+TITLES = ["codec", "records", "records/s and core", "bar", "seconds", "peak MB"]
+PICTURE = DOCS / "images" / "columns.png"
+
 Costs = list[dict[str, float | str]]
 
 
@@ -50,6 +53,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.columns", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"only up to {QUICK_SIZES[-1]:,} records")
     parser.add_argument("--sizes", type=int, nargs="+", help="these numbers of records instead")
+    parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md and its picture")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
@@ -64,8 +68,15 @@ def main() -> int:
                 costs.append(_measure(Path(directory, f"{codec.name}-{size}"), codec, size))
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "columns.json").write_text(json.dumps(costs, indent=2) + "\n")
-    _print(costs, console)
-    draw(costs, RESULTS / "columns.png")
+    table = Table(*TITLES)
+    for row in _rows(costs):
+        table.add_row(*row)
+    console.print(table)
+    draw(costs, PICTURE if options.docs else RESULTS / PICTURE.name)
+    if options.docs:
+        lines = [TITLES, ["---"] + ["---:"] * (len(TITLES) - 1), *_rows(costs)]
+        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        replace_section(PAGE, COLUMNS_SECTION, _SECTION.format(table=text, picture=PICTURE.name, **describe_machine()))
     return 0 if meets_bars(costs) else 1
 
 
@@ -167,17 +178,32 @@ def draw(costs: Costs, file: Path) -> None:
     pyplot.close(figure)
 
 
-def _print(costs: Costs, console: Console) -> None:
-    table = Table("codec", "records", "records/s and core", "seconds", "processor seconds", "peak MB")
-    for one in costs:
-        table.add_row(
+def _rows(costs: Costs) -> list[list[str]]:
+    return [
+        [
             str(one["codec"]),
             f"{one['records']:,}",
-            f"{rate(one):,.0f}",
-            *(number(float(one[name])) for name in ("seconds", "cpu_seconds", "peak_mb")),
-        )
-    console.print(table)
+            number(rate(one)),
+            f"{BARS_PER_S[Compression[str(one['codec']).upper()]]:,.0f}",
+            *(number(float(one[name])) for name in ("seconds", "peak_mb")),
+        ]
+        for one in costs
+    ]
 
+
+_SECTION = """
+![Rate and memory against the size of a topic](images/{picture})
+
+`odradek.read_topic` over a log directory, without Spark or brokers: records of 100 bytes, batches of 160, checksums
+checked, key, value, offset and timestamp; {cores} cores, {memory}, Python {python}. Commit {commit}. This section is
+written by `make bench-columns ARGS=--docs`.
+
+{table}
+
+- Each line is a process of its own, on files in the page cache. Rates are per second of one core's processor time;
+  reading takes one core.
+- Memory does not grow with the topic: a batch of rows is all that is held.
+"""
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,6 +14,9 @@ BROKER_FAILOVER_SECTION = "## Without a leader"
 REPLICAS_SECTION = "## Thousands of replicas"
 MANY_GROUPS_SECTION = "## A thousand groups"
 COUNTING_SECTION = "## What counting costs"
+SPARK_READS_SECTION = "## Spark reading a topic"
+SPARK_WRITES_SECTION = "## Spark writing a topic"
+COLUMNS_SECTION = "## Segments as columns"
 OWN_SECTIONS = (
     THREE_BROKERS_SECTION,
     GROUPS_SECTION,
@@ -23,6 +26,9 @@ OWN_SECTIONS = (
     REPLICAS_SECTION,
     MANY_GROUPS_SECTION,
     COUNTING_SECTION,
+    SPARK_READS_SECTION,
+    SPARK_WRITES_SECTION,
+    COLUMNS_SECTION,
 )
 """Written by benchmarks of their own, and kept when the rest of the page is written anew."""
 

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 
-def processor_seconds(leaving_out: int = 0) -> float:
-    """Of this process and all below it, save the one that is left out and what is below that."""
+def processor_seconds(*leaving_out: int) -> float:
+    """Of this process and all below it, save those that are left out and what is below them."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
@@ -20,7 +20,7 @@ def processor_seconds(leaving_out: int = 0) -> float:
     total = 0
     for process in parents:
         above = process
-        while above not in (os.getpid(), leaving_out, 0):
+        while above not in (os.getpid(), *leaving_out, 0):
             above = parents.get(above, 0)
         if above == os.getpid():
             total += ticks[process]

@@ -56,8 +56,7 @@ def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_fi
     log_configuration.write_text(LOG_CONFIGURATION.format(log_file=log_file))
     java_options = (
         # In a run of half a minute compiling well would cost a third more CPU than it saves.
-        *(["-XX:TieredStopAtLevel=1"] if is_short else []),
-        "-XX:+UseSerialGC",
+        *(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if is_short else []),
         f"-Dlog4j2.configurationFile=file:{log_configuration}",
         # Java's own temporary directory too, for the native libraries that Spark unpacks.
         f"-Djava.io.tmpdir={work_directory}",
