@@ -25,6 +25,9 @@ STOP_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.005
 LISTENING_PORTS = range(12_000, 32_000)
 
+# Half a minute after its start a broker looks for what is past its retention: batches that tests made for good are.
+KEEPS_OLD_RECORDS = {"log.initial.task.delay.ms": str(24 * 60 * 60 * 1000)}
+
 # Metadata v1 for no topic at all: the smallest question whose answer names the brokers.
 _METADATA_REQUEST = struct.pack(">ihhihi", 14, 3, 1, 7, -1, 0)
 

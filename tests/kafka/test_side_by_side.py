@@ -17,7 +17,7 @@ from tests.components import ROOT
 from tests.kafka.apache_kafka import ApacheKafka
 from tests.kafka.side_by_side import scenarios as _all_scenarios  # noqa: F401 (registers them)
 from tests.kafka.side_by_side.conversation import Conversation, scenarios
-from tests.node_process import NodeProcess
+from tests.node_process import KEEPS_OLD_RECORDS, NodeProcess
 from tests.odradek_process import OdradekProcess
 
 GOLDEN = ROOT / "tests" / "golden" / "wire"
@@ -29,9 +29,10 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     log_dirs = [directory / "first", directory / "second"]
     node: NodeProcess
     if request.param == "kafka":
-        node = ApacheKafka(request.getfixturevalue("apache_kafka_libs"), directory, log_dirs=log_dirs)
+        libs = request.getfixturevalue("apache_kafka_libs")
+        node = ApacheKafka(libs, directory, properties=KEEPS_OLD_RECORDS, log_dirs=log_dirs)
     else:
-        node = OdradekProcess(directory, log_dirs=log_dirs)
+        node = OdradekProcess(directory, properties=KEEPS_OLD_RECORDS, log_dirs=log_dirs)
     try:
         yield node.start()
     finally:

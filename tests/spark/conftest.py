@@ -11,7 +11,7 @@ from pipelines.runtime.errors import PipelineError
 from pipelines.runtime.jars import connector_jars, jars_directory
 from tests import components
 from tests.java import require_java
-from tests.node_process import NodeProcess
+from tests.node_process import KEEPS_OLD_RECORDS, NodeProcess
 from tests.odradek_process import OdradekProcess
 from tests.rest_catalog import RestCatalogServer, require_rest_catalog
 
@@ -28,7 +28,7 @@ def spark_jars(java: None) -> tuple[Path, ...]:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    node = OdradekProcess(tmp_path_factory.mktemp("node"))
+    node = OdradekProcess(tmp_path_factory.mktemp("node"), properties=KEEPS_OLD_RECORDS)
     try:
         yield node.start()
     finally:

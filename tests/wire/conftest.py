@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.apache_kafka import REFERENCE, ApacheKafka, KafkaTools
-from tests.node_process import NodeProcess
+from tests.node_process import KEEPS_OLD_RECORDS, NodeProcess
 from tests.odradek_process import OdradekProcess
 
 _numbers = itertools.count(1)
 
 # Who is killed is missed soon.
-_PROPERTIES = {"group.min.session.timeout.ms": "1000"}
+_PROPERTIES = {"group.min.session.timeout.ms": "1000", **KEEPS_OLD_RECORDS}
 
 
 @pytest.fixture(scope="session", params=["odradek", pytest.param("kafka", marks=REFERENCE)])
