@@ -20,6 +20,7 @@ from odradek.jobs.session import spark_session
 from odradek.jobs.tables.table import TableFormat, open_table
 from tests.node_process import NodeProcess, free_ports
 from tests.spark.cluster_kills import KINDS, ClusterUnderFire, shuffled
+from tests.spark.declared import NAME, TOPIC, DeclaredPipeline
 from tests.spark.standalone import APPLICATION, HOST, StandaloneSpark, standalone_spark
 from tests.wire.cli_call import Cli, Outcome
 
@@ -201,42 +202,21 @@ def test_every_row_once_whoever_is_killed(spark: SparkSession, workers: Standalo
     assert len(happened) == KILLS * len(KINDS)
 
 
-SPEC = """
-name: declared
-storage: file://{storage}
-libraries:
-  - glob: {{include: transformations/**}}
-"""
-STREAM = """
-from pyspark import pipelines as dp
-
-@dp.table
-def clicks():
-    reader = spark.readStream.format("odradek").option("kafka.bootstrap.servers", "{bootstrap}")
-    rows = reader.options(subscribe="clicks", startingOffsets="earliest", columns="value").load()
-    return rows.selectExpr("cast(value as string) as value")
-"""
-COUNTED = "CREATE MATERIALIZED VIEW counted AS SELECT count(*) AS clicks FROM clicks"
-
-
 def test_a_declarative_pipeline_of_spark(
     remote: tuple[str, str], cli: Cli, broker: NodeProcess, cluster: Cluster, tmp_path: Path, spark: SparkSession
 ) -> None:
-    create(cluster, "clicks")
-    file = tmp_path / "spark-pipeline.yml"
-    file.write_text(SPEC.format(storage=tmp_path / "storage"))
-    libraries = tmp_path / "transformations"
-    libraries.mkdir()
-    (libraries / "clicks.py").write_text(STREAM.format(bootstrap=broker.bootstrap))
-    (libraries / "counted.sql").write_text(COUNTED)
-    assert "which want a Connect server: name it with --remote" in cli.mistake("pipeline", "run", str(file))
-    assert "only `run` and `validate` know" in cli.mistake("pipeline", "status", str(file))
+    create(cluster, TOPIC)
+    pipeline = DeclaredPipeline(tmp_path, broker.bootstrap)
+    file = str(pipeline.file)
+    told = cli.mistake("pipeline", "run", file, "--command-config", file, *remote)
+    assert "each of their flows names its options itself" in told
+    assert "only `run` and `validate` know" in cli.mistake("pipeline", "status", file)
     for count in (10, 30):
-        put(broker, "clicks", *range(20 if count > 10 else 10))
-        done = cli.ok("pipeline", "run", str(file), "--format", "json", *remote)
-        assert json.loads(done.lines[-1]) == {"event": "done", "name": "declared"}
+        put(broker, TOPIC, *range(20 if count > 10 else 10))
+        done = cli.ok("pipeline", "run", file, "--format", "json", *remote)
+        assert json.loads(done.lines[-1]) == {"event": "done", "name": NAME}
         # Another session has written it, and this one remembers its files.
         spark.catalog.refreshTable("counted")
         assert [row.clicks for row in spark.table("counted").collect()] == [count]
-    (libraries / "counted.sql").write_text("CREATE MATERIALIZED VIEW counted AS SELECT nothing FROM clicks")
-    assert "Failed to resolve flows" in cli.mistake("pipeline", "validate", str(file), *remote)
+    pipeline.count("nothing")
+    assert "Failed to resolve flows" in cli.mistake("pipeline", "validate", file, *remote)

@@ -27,6 +27,7 @@ def init(file: File = DEFAULT_FILE, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) ->
 
 @app.command()
 def validate(
+    context: typer.Context,
     file: File = DEFAULT_FILE,
     master: Master = DEFAULT_MASTER,
     remote: Remote = None,
@@ -37,7 +38,7 @@ def validate(
 ) -> None:
     """Check the file, its topics, and its SQL as Spark reads it; nothing is run."""
     if _is_declarative(file):
-        return _run_declarative(file, spark_settings(master, conf, remote), format, dry=True)
+        return _run_declarative(context, file, spark_settings(master, conf, remote), format, dry=True)
     pipeline = _read(file)
     with _open_cluster(pipeline, timeout, command_config) as cluster:
         _commands().validate(cluster, pipeline, spark_settings(master, conf, remote), format)
@@ -45,6 +46,7 @@ def validate(
 
 @app.command()
 def run(
+    context: typer.Context,
     file: File = DEFAULT_FILE,
     master: Master = DEFAULT_MASTER,
     remote: Remote = None,
@@ -55,7 +57,7 @@ def run(
 ) -> None:
     """Run it: to the end of what there is, or on and on. The same command again goes on where it stopped."""
     if _is_declarative(file):
-        return _run_declarative(file, spark_settings(master, conf, remote), format, dry=False)
+        return _run_declarative(context, file, spark_settings(master, conf, remote), format, dry=False)
     pipeline = _read(file)
     with _open_cluster(pipeline, timeout, command_config) as cluster:
         raise typer.Exit(_commands().run(cluster, pipeline, spark_settings(master, conf, remote), format))
@@ -90,7 +92,13 @@ def _is_declarative(file: Path) -> bool:
     return bool(jobs_module("declarative").is_declarative(file))
 
 
-def _run_declarative(file: Path, spark: Any, format: OutputFormat, *, dry: bool) -> None:
+def _run_declarative(context: typer.Context, file: Path, spark: Any, format: OutputFormat, *, dry: bool) -> None:
+    # The environment's is for whoever can use it; what is asked for here is not passed over.
+    source = context.get_parameter_source("command_config")
+    if source is not None and source.name == "COMMANDLINE":
+        raise UserError(
+            "--command-config is not for Spark's own pipelines: each of their flows names its options itself"
+        )
     jobs_module("declarative").run(file, spark, format, dry=dry)
 
 

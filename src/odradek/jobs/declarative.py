@@ -1,12 +1,14 @@
 """`spark-pipeline.yml` of Spark Declarative Pipelines, as it is: one triggered update on a Connect server.
 
 What the pipeline is, and what it has done so far, is Spark's to know: it keeps checkpoints in the file's `storage`, and
-tables in the server's catalog. Imports PySpark's client, and is imported when needed.
+tables in the server's catalog. Without a server there is one for the run, whose catalog is kept beside the file.
+Imports PySpark's client, and is imported when needed.
 """
 
 import contextlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +18,9 @@ from odradek.cli.errors import UserError
 from odradek.cli.output import OutputFormat, print_json
 from odradek.cli.terminal import say
 from odradek.jobs.commands import SparkSettings
+from odradek.jobs.connect_server import connect_server
 from odradek.jobs.lock import held
-from odradek.jobs.session import spark_line
+from odradek.jobs.session import connect_missing, spark_line
 from odradek.jobs.state import check_name
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 # One of these, and pipelines of our own have none.
 _KEYS: Final = ("storage", "libraries")
+WAREHOUSE: Final = "spark-warehouse"
+"""What Spark calls it: the tables of pipelines that ran here, beside their files."""
 
 
 def is_declarative(file: Path) -> bool:
@@ -39,16 +44,12 @@ def is_declarative(file: Path) -> bool:
 
 def run(file: Path, spark: SparkSettings, format: OutputFormat, *, dry: bool) -> None:
     """Returns when all flows have taken what there was, or with `dry` when the graph is found to be sound."""
-    if spark.remote is None:
-        raise UserError(
-            f"{str(file)!r} is for Spark's own pipelines, which want a Connect server: name it with --remote"
-        )
+    spec = _spec(file)
+    state = file.absolute().parent / ".odradek" / check_name(spec.name)
+    state.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
-        session = stack.enter_context(spark.session(file.stem, file))
-        spec = _spec(file)
-        state = file.absolute().parent / ".odradek" / check_name(spec.name)
-        state.mkdir(parents=True, exist_ok=True)
         stack.enter_context(held(state / "lock", f"pipeline {spec.name!r} runs already"))
+        session = stack.enter_context(_session(spec.name, spark, state))
         for message in _update(session, spec, file, dry=dry):
             if format is OutputFormat.JSON:
                 print_json({"event": "told", "message": message})
@@ -61,13 +62,35 @@ def run(file: Path, spark: SparkSettings, format: OutputFormat, *, dry: bool) ->
 
 
 def _spec(file: Path) -> "PipelineSpec":
-    from pyspark.errors import PySparkException
-    from pyspark.pipelines.cli import load_pipeline_spec
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.pipelines.cli import load_pipeline_spec
+    except ImportError as error:
+        raise connect_missing(error) from None
 
     try:
         return load_pipeline_spec(file)
     except PySparkException as error:
         raise UserError(f"{file}: {spark_line(error)}") from None
+
+
+@contextlib.contextmanager
+def _session(name: str, spark: SparkSettings, state: Path) -> "Iterator[SparkSession]":
+    log_file = state / "spark.log"
+    if spark.remote is not None:
+        with spark.session(name, log_file) as session:
+            yield session
+        return
+    server = connect_server(
+        name,
+        master=spark.master,
+        log_file=log_file,
+        conf=spark.conf,
+        metastore=state / "metastore",
+        warehouse=state.parent.parent / WAREHOUSE,
+    )
+    with server as url, replace(spark, remote=url, conf={}).session(name, log_file) as session:
+        yield session
 
 
 def _update(session: "SparkSession", spec: "PipelineSpec", file: Path, *, dry: bool) -> Iterator[str]:

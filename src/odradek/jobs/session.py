@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.console import Console
+
 from odradek.cli.errors import UserError, advise_on_security
 from odradek.client.errors import NotAuthenticated
 from odradek.jobs.broker_options import HIDDEN_OPTIONS
@@ -66,7 +68,10 @@ def spark_session(
     with tempfile.TemporaryDirectory(prefix="odradek-spark-") as work:
         try:
             configuration = _configuration(name, master, Path(work), log_file, conf, is_short)
-            with session_of_its_own(configuration, log_file) as session:
+            with contextlib.ExitStack() as stack:
+                # Drawn where there is a terminal, and gone when it has started.
+                with Console(stderr=True).status("starting Spark"):
+                    session = stack.enter_context(session_of_its_own(configuration, log_file))
                 yield session
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise UserError(f"{spark_line(error)} (more in {str(log_file)!r})") from error
@@ -79,15 +84,18 @@ def _on_server(url: str, conf: Mapping[str, str]) -> "Iterator[SparkSession]":
 
         from odradek.jobs.remote_session import remote_session
     except ImportError as error:
-        # PySpark looks for what its client needs, and names the first that is missing in a sentence.
-        missing = getattr(error, "name", None) or str(error)
-        raise UserError(f"Spark Connect is not installed here ({missing}): pip install 'odradek[connect]'") from None
+        raise connect_missing(error) from None
     _quieten()
     try:
         with remote_session(url, conf) as session:
             yield session
     except (PySparkException, ConnectionError) as error:
         raise UserError(f"{spark_line(error)} (more in the log of the server at {url})") from error
+
+
+def connect_missing(error: ImportError) -> UserError:
+    """PySpark looks for what its client needs, and names the first that is missing in a sentence."""
+    return UserError(f"Spark Connect is not installed here ({error.name or error}): pip install 'odradek[connect]'")
 
 
 def _quieten() -> None:
@@ -119,6 +127,8 @@ def _configuration(name: str, master: str, work: Path, log_file: Path, conf: Map
         f"-Dlog4j2.configurationFile=file:{log_configuration}",
         # For the native libraries that Spark unpacks.
         f"-Djava.io.tmpdir={work}",
+        # For the log of the database that a local catalog is kept in.
+        f"-Dderby.system.home={work}",
         *(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if is_short else []),
     ]
     chosen = {
