@@ -1,8 +1,10 @@
 """What the pipelines need: Java 17, the jars of Spark's Kafka connector, and a broker."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from odradek.client.address import parse_bootstrap
@@ -14,11 +16,23 @@ from tests.java import require_java
 from tests.node_process import KEEPS_OLD_RECORDS, NodeProcess
 from tests.odradek_process import OdradekProcess
 from tests.rest_catalog import RestCatalogServer, require_rest_catalog
+from tests.spark.class_archive import is_built, use_archive
 
 
 @pytest.fixture(scope="session")
 def java() -> None:
     require_java()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def class_archive() -> Iterator[None]:
+    """For every Spark that a test starts, where there is Java."""
+    with pytest.MonkeyPatch.context() as patch:
+        archive = components.ROOT / ".cache" / f"spark-{pyspark.__version__}.jsa"
+        if shutil.which("java") and is_built(archive):
+            for name, text in use_archive(archive).items():
+                patch.setenv(name, text)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,8 +47,33 @@ from tests.spark.schema_orders import AVRO_ORDER, SCHEMA, Orders
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
+# Of the processes that plan streams and commit them, the next takes its time if there is such a file.
+PYTHON = """#!/bin/sh
+case "$*" in *streaming*) if rm {slowness} 2>/dev/null; then sleep 12; fi;; esac
+exec {python} "$@"
+"""
+
+
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory, java: None) -> Iterator[SparkSession]:
+def slowness(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("slowness") / "once"
+
+
+@pytest.fixture(scope="module")
+def python(slowness: Path) -> Iterator[None]:
+    """What Spark starts."""
+    script = slowness.with_name("python")
+    script.write_text(PYTHON.format(slowness=slowness, python=sys.executable))
+    script.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        # For tasks, and for what Spark starts beside its driver.
+        for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+            patch.setenv(name, str(script))
+        yield
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory, java: None, python: None) -> Iterator[SparkSession]:
     # In a run of half a minute compiling well would cost more than it saves.
     conf = {
         "spark.sql.shuffle.partitions": "2",
@@ -301,6 +327,27 @@ def test_history_comes_back_once(
     assert load.run().batches == 3
     audited = [one.value() for one in loaded.records(10, timeout_s=5)]
     assert audited == [text for number in range(3) for text in (b'{"n":  %d}' % number, b'{"n": "x"}')]
+
+
+def test_a_pipeline_outlives_a_python_that_is_slow_to_start(
+    spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path, slowness: Path
+) -> None:
+    """Spark waits for ten seconds."""
+    slow, copied = (Topic(broker, cluster, name, partitions=1) for name in ("slow", "slow-copied"))
+    slow.put(1, 2, 3)
+    form = {
+        "name": "slow",
+        "bootstrap": broker.bootstrap,
+        "sources": {"numbers": {"topic": slow.name}},
+        "transformations": {"bare": "SELECT value FROM numbers"},
+        "sinks": {"copy": {"from": "bare", "topic": copied.name}},
+    }
+    pipeline = parse_pipeline(form, directory=tmp_path)
+    pipeline.state.mkdir(parents=True)
+    slowness.touch()
+    assert run_pipeline(spark, pipeline).state == "done"
+    assert not slowness.exists(), "nobody was slow"
+    assert [one.value() for one in copied.records(4, timeout_s=3)] == [b"1", b"2", b"3"]
 
 
 PIPELINE = """

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -65,18 +66,18 @@ class PipelineQueries:
                 writer.option("checkpointLocation", str(work / sink.name)).start().awaitTermination()
         return columns
 
-    def start(self) -> "Iterator[tuple[str, StreamingQuery]]":
-        """Each by the name of its sink; that of a source's dead letters by the source's."""
+    def starters(self) -> "Iterator[tuple[str, Callable[[], StreamingQuery]]]":
+        """What starts each query, by the name of its sink; that of a source's dead letters by the source's."""
         streams = {source.name: self._stream(source) for source in self._pipeline.sources}
         for source in self._pipeline.sources:
             self._view(source, streams[source.name])
         for _ in self._transformed():
             pass
         for sink in self._pipeline.sinks:
-            yield sink.name, self._start_sink(sink)
+            yield sink.name, partial(self._start_sink, sink)
         for source in self._pipeline.sources:
             if source.schema is not None and self._pipeline.dead_letters is not None:
-                yield f"{source.name}.dead_letters", self._start_letters(source, streams[source.name])
+                yield f"{source.name}.dead_letters", partial(self._start_letters, source, streams[source.name])
 
     def _transformed(self) -> "Iterator[tuple[str, DataFrame]]":
         """Each as a view, of which the next may make use."""

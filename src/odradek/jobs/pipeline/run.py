@@ -14,13 +14,12 @@ from odradek.client.security import NOTHING, Security
 from odradek.jobs.durable import write_whole
 from odradek.jobs.pipeline.definition import Pipeline
 from odradek.jobs.pipeline.queries import PipelineQueries
+from odradek.jobs.pipeline.restarting_query import RestartingQuery
 from odradek.jobs.pipeline.status import PipelineStatus, QueryWatch
-from odradek.jobs.session import spark_line
 from odradek.jobs.status_file import DONE, FAILED, RUNNING, STOPPED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_S: Final = 0.5
 # How old a status may be while nothing happens.
@@ -71,7 +70,7 @@ def run_pipeline(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> PipelineStatus:
     """Until all there is is done, or stopping is asked for. Raises UserError if a query fails; the others stop too."""
-    queries: dict[str, StreamingQuery] = {}
+    queries: dict[str, RestartingQuery] = {}
     watches: dict[str, QueryWatch] = {}
 
     def status(state: str, failure: str | None = None) -> PipelineStatus:
@@ -82,17 +81,18 @@ def run_pipeline(
     state = FAILED
     kept_at = float("-inf")
     try:
-        for name, query in PipelineQueries(spark, pipeline, security).start():
-            queries[name], watches[name] = query, QueryWatch(name)
+        for name, start in PipelineQueries(spark, pipeline, security).starters():
+            queries[name], watches[name] = RestartingQuery(name, start), QueryWatch(name)
         while True:
-            active = any(query.isActive for query in queries.values())
+            active = any(query.running.isActive for query in queries.values())
             news = _look(queries, watches)
             if news:
                 on_status(status(RUNNING))
             if news or time.monotonic() > kept_at + _KEEP_S:
                 status(RUNNING).keep(pipeline.state)
                 kept_at = time.monotonic()
-            _raise_failure(queries)
+            # After the look at who is active: whoever had ended by then has said why.
+            active |= any(query.starts_again() for query in queries.values())
             if not active or should_stop():
                 break
             time.sleep(_LOOK_S)
@@ -107,23 +107,17 @@ def run_pipeline(
     return status(state)
 
 
-def _look(queries: "Mapping[str, StreamingQuery]", watches: Mapping[str, QueryWatch]) -> bool:
+def _look(queries: Mapping[str, RestartingQuery], watches: Mapping[str, QueryWatch]) -> bool:
     news = [
-        watches[name].take([json.loads(one.json) for one in query.recentProgress]) for name, query in queries.items()
+        watches[name].take([json.loads(one.json) for one in query.running.recentProgress])
+        for name, query in queries.items()
     ]
     return any(news)
 
 
-def _raise_failure(queries: "Mapping[str, StreamingQuery]") -> None:
-    for name, query in queries.items():
-        failure = query.exception()
-        if failure is not None:
-            raise UserError(f"sink {name}: {spark_line(failure)}")
-
-
-def _stop(queries: "Mapping[str, StreamingQuery]", *, wait: bool) -> None:
+def _stop(queries: Mapping[str, RestartingQuery], *, wait: bool) -> None:
     until = time.monotonic() + (_BATCH_S_MAX if wait else 0.0)
-    for query in queries.values():
+    for query in (one.running for one in queries.values()):
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < until:
             time.sleep(_LOOK_S / 10)
         query.stop()
