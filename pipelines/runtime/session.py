@@ -39,9 +39,16 @@ def spark_session(
     work_directory.mkdir(parents=True, exist_ok=True)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    configuration = _configuration(name, jars, work_directory, log_file, is_short)
+    # Twice: what an error says PySpark asks of Java, while it is there.
+    with _told_in_a_line(log_file), session_of_its_own(configuration, log_file) as spark, _told_in_a_line(log_file):
+        yield spark
+
+
+@contextlib.contextmanager
+def _told_in_a_line(log_file: Path) -> Iterator[None]:
     try:
-        with session_of_its_own(_configuration(name, jars, work_directory, log_file, is_short), log_file) as spark:
-            yield spark
+        yield
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise PipelineError(f"Spark failed: {first_line(error)}; its log is {log_file}") from error
 

@@ -84,6 +84,19 @@ def test_a_job_is_not_taken_for_another(cli: Cli, topic: str, table: Path, tmp_p
     assert "without Spark's log" in cli.mistake("job", "ingest", topic, str(foreign), "--as", "parquet")
 
 
+def test_a_pipeline_is_not_taken_for_another(broker: NodeProcess, cli: Cli, topic: str, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        sinks = f"{{out: {{from: all_of_it, topic: {topic}-out}}}}"
+        (tmp_path / f"{name}.yaml").write_text(
+            f"{{name: {name}, bootstrap: '{broker.bootstrap}', state: state, sinks: {sinks},"
+            f" sources: {{all_of_it: {{topic: {topic}}}}}}}"
+        )
+    assert f"there is no topic {topic!r}" in cli.mistake("pipeline", "run", str(tmp_path / "first.yaml"))
+    told = cli.mistake("pipeline", "run", str(tmp_path / "second.yaml"))
+    assert "holds the state of another pipeline, 'first'" in told
+    assert told.endswith("name another directory with `state`")
+
+
 def test_records_and_topics_that_are_gone(broker: NodeProcess, cli: Cli, topic: str, table: Path) -> None:
     cli.ok("topic", "create", topic)
     cli.ok("job", "ingest", topic, str(table))

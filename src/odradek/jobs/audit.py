@@ -19,13 +19,14 @@ from odradek.jobs import dead_letters
 from odradek.jobs.broker_options import broker_options
 from odradek.jobs.columns import ORIGIN, columns_text, parse_columns
 from odradek.jobs.findings import OFFSETS_NAMED_MAX, Fault, Findings, PartitionFindings, fault_of
-from odradek.jobs.ingest_task import SOURCE_COLUMNS, check_version
+from odradek.jobs.ingest_task import SOURCE_COLUMNS
 from odradek.jobs.row_hashes import row_hashes
 from odradek.jobs.rows import NewFields, RowDecoder
 from odradek.jobs.state import JobState, jobs_of
 from odradek.jobs.tables.table import NO_BATCH, TableFormat, open_table
 from odradek.jobs.topic_range import TopicRange, source_options
 from odradek.jobs.values import ValueKind, Values
+from odradek.spark.same_version import check_version
 from odradek.spark.topic_offsets import Positions
 
 if TYPE_CHECKING:

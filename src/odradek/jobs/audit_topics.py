@@ -14,9 +14,9 @@ import odradek
 from odradek.client.cluster import Cluster
 from odradek.jobs.broker_options import broker_options
 from odradek.jobs.findings import checksum_text
-from odradek.jobs.ingest_task import check_version
 from odradek.jobs.row_hashes import row_hashes
 from odradek.jobs.topic_range import TopicRange, limited, source_options
+from odradek.spark.same_version import check_version
 from odradek.spark.topic_offsets import Positions
 
 if TYPE_CHECKING:

@@ -24,10 +24,16 @@ def write_new(file: Path, text: str) -> None:
 
 def _draft(file: Path, text: str) -> Path:
     draft = file.with_name(f".{file.name}.{uuid4()}.tmp")
-    with draft.open("w") as output:
-        output.write(text)
-        output.flush()
-        os.fsync(output.fileno())
+    try:
+        with draft.open("w") as output:
+            output.write(text)
+            output.flush()
+            os.fsync(output.fileno())
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        # Opening a file says which; writing to it does not.
+        error.filename = error.filename or str(file)
+        raise
     return draft
 
 

@@ -18,6 +18,7 @@ from odradek.jobs.columns import ORIGIN, columns_text, merge, parse_columns, typ
 from odradek.jobs.data_file import DataFileWriter, data_file_name
 from odradek.jobs.rows import NewFields, RowDecoder
 from odradek.jobs.values import Values
+from odradek.spark.same_version import check_version
 
 # Of the source, for rows; headers besides where bad records are to be kept.
 SOURCE_COLUMNS: Final = ("key", "value", "partition", "offset", "timestamp")
@@ -132,13 +133,6 @@ class IngestTask:
             taken = batch.take(pa.array([index for index, _ in bad]))
             reasons = pa.array([reason.encode(errors="replace").decode() for _, reason in bad])
             letters.write(pa.RecordBatch.from_arrays([*taken.columns, reasons], [*taken.schema.names, "error"]))
-
-
-def check_version(drivers: str) -> None:
-    if odradek.__version__ != drivers:
-        raise RuntimeError(
-            f"this executor has odradek {odradek.__version__} and the driver {drivers}: install the same on all"
-        )
 
 
 def make_task(

@@ -65,16 +65,24 @@ def spark_session(
     _quieten()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    with tempfile.TemporaryDirectory(prefix="odradek-spark-") as work:
+
+    @contextlib.contextmanager
+    def told_in_a_line() -> Iterator[None]:
         try:
-            configuration = _configuration(name, master, Path(work), log_file, conf, is_short)
-            with contextlib.ExitStack() as stack:
-                # Drawn where there is a terminal, and gone when it has started.
-                with Console(stderr=True).status("starting Spark"):
-                    session = stack.enter_context(session_of_its_own(configuration, log_file))
-                yield session
+            yield
         except (PySparkException, Py4JError, ConnectionError) as error:
             raise UserError(f"{spark_line(error)} (more in {str(log_file)!r})") from error
+
+    with contextlib.ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-spark-")))
+        configuration = _configuration(name, master, work, log_file, conf, is_short)
+        stack.enter_context(told_in_a_line())
+        # Drawn where there is a terminal, and gone when it has started.
+        with Console(stderr=True).status("starting Spark"):
+            session = stack.enter_context(session_of_its_own(configuration, log_file))
+        # Once more, while Java is there: PySpark asks it for what an error says.
+        stack.enter_context(told_in_a_line())
+        yield session
 
 
 @contextlib.contextmanager

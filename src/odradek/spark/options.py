@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import odradek
 from odradek.base.ids import TopicPartition
 from odradek.client.security import NOTHING, Security
 from odradek.spark.errors import OptionError
@@ -56,6 +57,8 @@ class ClientOptions:
     client_id: str = "odradek-spark"
     timeout_s: float = _DEFAULT_TIMEOUT_S
     security: Security = NOTHING
+    version: str = odradek.__version__
+    """Of who has read the options: the driver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

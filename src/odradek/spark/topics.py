@@ -12,6 +12,7 @@ from odradek.client.errors import UnknownTopic
 from odradek.client.layout import TopicLayout
 from odradek.spark.errors import OptionError
 from odradek.spark.options import Bound, ClientOptions, ReadOptions
+from odradek.spark.same_version import check_version
 from odradek.spark.topic_offsets import Positions, id_text
 
 Partitions = dict[TopicPartition, str]
@@ -19,7 +20,8 @@ Partitions = dict[TopicPartition, str]
 
 
 def open_cluster(options: ClientOptions, *, is_known: bool = False) -> Cluster:
-    """`is_known`: somebody has reached it before, and it is worth waiting for."""
+    """`is_known`: somebody has reached it before, and it is worth waiting for. Raises OtherVersion."""
+    check_version(options.version)
     try:
         addresses = parse_bootstrap(options.bootstrap_servers)
     except ValueError as error:

@@ -1,5 +1,6 @@
 """The connector's options mean what they mean there; what is wrong is said in a sentence."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from odradek.spark.options import (
     read_options,
 )
 from odradek.spark.row_schema import row_schema
+from odradek.spark.same_version import OtherVersion
 from odradek.spark.source import OdradekSource
+from odradek.spark.topics import open_cluster
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -134,6 +137,14 @@ def test_who_the_client_is() -> None:
     assert security.sasl == Sasl(mechanism="SCRAM-SHA-512", username="anna", password='with " and; \\')
     assert security.tls == Tls(authorities_file="authorities.pem", checks_host=False)
     assert "and;" not in repr(security)
+
+
+def test_a_task_of_another_version_does_nothing() -> None:
+    client = client_options({"kafka.bootstrap.servers": "localhost:9092"})
+    other = replace(client, version="0.0.1")
+    with pytest.raises(OtherVersion, match=r"this executor has odradek .* and the driver 0\.0\.1: install the same"):
+        open_cluster(other, is_known=True)
+    open_cluster(client, is_known=True).close()
 
 
 def test_a_sink_that_writes_exactly_once() -> None:

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 import odradek
 from odradek.jobs.columns import ORIGIN, columns_text, parse_columns
-from odradek.jobs.ingest_task import check_version
 from odradek.jobs.pipeline.source_values import SourceValues
 from odradek.jobs.rows import NewFields, RowDecoder
+from odradek.spark.same_version import check_version
 
 # Of a record that is no row: what a dead letter is made of.
 _LETTER: Final = pa.schema(

@@ -14,10 +14,11 @@ import pyarrow as pa
 import odradek
 from odradek.cli.errors import UserError
 from odradek.jobs.data_file import DataFileWriter, data_file_name
-from odradek.jobs.ingest_task import REPORT_SCHEMA, TaskReport, check_version
+from odradek.jobs.ingest_task import REPORT_SCHEMA, TaskReport
 from odradek.jobs.pipeline.checkpoint import query_of
 from odradek.jobs.state import JobState
 from odradek.jobs.tables.table import NO_BATCH, DataFile, Table
+from odradek.spark.same_version import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,7 +15,6 @@ from odradek.cli.errors import UserError
 from odradek.client.cluster import Cluster
 from odradek.jobs.audit_topics import HASHED_COLUMNS, TopicFindings, compare_topics
 from odradek.jobs.broker_options import broker_options
-from odradek.jobs.ingest_task import check_version
 from odradek.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.jobs.rewrite.history import RewriteHistory
 from odradek.jobs.rewrite.rows import RewrittenRows
@@ -24,6 +23,7 @@ from odradek.jobs.rewrite.task import COUNT
 from odradek.jobs.row_hashes import row_hashes
 from odradek.jobs.state import JobState
 from odradek.jobs.topic_range import TopicRange, limited, source_options
+from odradek.spark.same_version import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,9 +18,9 @@ from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.groups import Groups
 from odradek.jobs.broker_options import broker_options
-from odradek.jobs.ingest_task import check_version
 from odradek.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.jobs.rewrite.tables import TableCopies, table_copies
+from odradek.spark.same_version import check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

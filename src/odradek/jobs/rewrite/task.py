@@ -9,9 +9,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odradek.jobs.ingest_task import check_version
 from odradek.jobs.rewrite.erased_keys import ErasedKeys
 from odradek.jobs.rewrite.rules import Keyless
+from odradek.spark.same_version import check_version
 
 # What comes in: the source's columns, the new key if there is to be one, and whether it is a duplicate, if those are
 # looked for.

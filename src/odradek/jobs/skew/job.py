@@ -9,10 +9,10 @@ import pyarrow as pa
 import odradek
 from odradek.client.cluster import Cluster
 from odradek.jobs.broker_options import broker_options
-from odradek.jobs.ingest_task import check_version
 from odradek.jobs.skew.advice import SkewFindings, judge
 from odradek.jobs.skew.summary import COLUMNS, Summary
 from odradek.jobs.topic_range import TopicRange, limited, source_options
+from odradek.spark.same_version import check_version
 from odradek.spark.topic_offsets import Positions
 
 if TYPE_CHECKING:

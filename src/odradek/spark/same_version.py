@@ -1,0 +1,14 @@
+"""Driver and executors have the same odradek: what travels between them is made of its classes."""
+
+import odradek
+
+
+class OtherVersion(RuntimeError):
+    """An executor has another one."""
+
+
+def check_version(drivers: str) -> None:
+    if odradek.__version__ != drivers:
+        raise OtherVersion(
+            f"this executor has odradek {odradek.__version__} and the driver {drivers}: install the same on all"
+        )
