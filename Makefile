@@ -15,7 +15,7 @@ run: $(VENV)/.installed-fast $(VENV)/.installed-console ## start a cluster on th
 	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CONSOLE_PORT),--console-port $(CONSOLE_PORT))
 
 test: $(VENV)/.installed-test ## run every test; what a missing component takes away is named at the end (ARGS="-k fetch")
-	@$(BIN)/python -m pytest --numprocesses 4 $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 3 $(ARGS)
 
 test-reference: $(VENV)/.installed-test ## the tests of clients and tools, run against Apache Kafka in Odradek's place
 	@$(BIN)/python -m pytest --reference -m reference $(ARGS)

@@ -25,11 +25,11 @@ _MARKER_OF_FIXTURE = {
     "namespaces": "netns",
 }
 
-# Tests that only compute have a worker of their own: they run beside the others, which are about clocks, processes and
-# sockets, and get what those leave of the machine. Of the others three run at a time: one of the first lane, one of the
-# second, and one of a file of those about one broker. Whoever has done its part helps with what is left.
+# Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
+# leave of the machine. Of the others two run at a time, one of the first lane's directories and one of the rest. Those
+# of one broker are taken file by file by whoever is free.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
-_FIRST_LANE = {"spark"}
+_FIRST_LANE = {"console", "spark"}
 _FILE_BY_FILE = {"wire"}
 _POLITE = 5
 _MISSING = "missing components"
@@ -75,8 +75,7 @@ def _only_computes(nodeid: str) -> bool:
 
 
 def _directory(nodeid: str) -> str:
-    """A lane has none."""
-    return nodeid.split("/")[1] if "/" in nodeid else ""
+    return nodeid.split("/")[1]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -96,14 +95,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             if _directory(nodeid) in _FILE_BY_FILE:
                 return nodeid.split("::")[0]
             return "first lane" if _directory(nodeid) in _FIRST_LANE else "second lane"
-
-        def _assign_work_unit(self, node: Any) -> None:
-            # Scopes are sorted: lanes, files, then single tests. The last worker begins where the others end.
-            if node is self.nodes[-1] and len(self.nodes) > 1:
-                computing = next((scope for scope in self.workqueue if _only_computes(scope)), None)
-                if computing is not None:
-                    self.workqueue.move_to_end(computing, last=False)
-            super()._assign_work_unit(node)
 
     return Lanes(config, log)
 
