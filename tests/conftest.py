@@ -29,7 +29,7 @@ _MARKER_OF_FIXTURE = {
 # leave of the machine. Of the others two run at a time, one of the first lane's directories and one of the rest. Those
 # of one broker are taken file by file by whoever is free.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
-_FIRST_LANE = {"console", "spark"}
+_FIRST_LANE = {"spark"}
 _FILE_BY_FILE = {"wire"}
 _POLITE = 5
 _MISSING = "missing components"

@@ -32,8 +32,12 @@ class Watched(Protocol):
     def pid(self) -> int: ...
 
 
+class Stalled(AssertionError):
+    """The loop made others wait."""
+
+
 class StallWatch:
-    """Around what must not stall the node."""
+    """Around what must not stall the node. Raises Stalled at its end."""
 
     def __init__(self, node: Watched) -> None:
         self._node = node
@@ -57,7 +61,8 @@ class StallWatch:
         if kind is not None:
             return
         assert self._process.returncode == 0, f"a well-behaved client was disturbed:\n{errors}"
-        assert float(report) < STALL_MS, f"the loop stalled for {float(report):.0f} ms"
+        if float(report) >= STALL_MS:
+            raise Stalled(f"the loop stalled for {float(report):.0f} ms")
 
 
 def watch(port: int, pid: int) -> float:

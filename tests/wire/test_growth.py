@@ -13,12 +13,13 @@ from tests.odradek_process import OdradekProcess
 from tests.raw_wire import RawConnection
 from tests.record_batches import TestRecord, batch
 from tests.wire.plain_requests import LATEST, create_topic, now_ms
-from tests.wire.stall_watch import StallWatch
+from tests.wire.stall_watch import Stalled, StallWatch
 
 PARTITIONS = 9_000
 # What takes two seconds on a quiet machine may take much longer beside other tests.
 SECONDS_MAX = 60.0
 REQUEST_PARTITIONS = 1_000
+ATTEMPTS_MAX = 3
 
 
 @pytest.fixture
@@ -70,12 +71,24 @@ def test_a_topic_of_nine_thousand_partitions(node: OdradekProcess) -> None:
 
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 5_000), (1_000, 1)])
 def test_nobody_waits_while_many_partitions_come(node: OdradekProcess, topics: int, partitions: int) -> None:
-    wanted = [
-        {"name": f"topic-{number}", "num_partitions": partitions, "replication_factor": 1} for number in range(topics)
-    ]
-    with RawConnection(node.port, timeout_s=SECONDS_MAX) as connection, StallWatch(node):
-        answer = connection.ask(Api.CREATE_TOPICS, 7, {"topics": wanted, "timeout": 60_000})
-    assert {one.error_code for one in answer.topics} == {ErrorCode.none}
+    stalls: list[str] = []
+    with RawConnection(node.port, timeout_s=SECONDS_MAX) as connection:
+        while len(stalls) < ATTEMPTS_MAX:
+            prefix = f"topic-{len(stalls)}"
+            wanted = [
+                {"name": f"{prefix}-{number}", "num_partitions": partitions, "replication_factor": 1}
+                for number in range(topics)
+            ]
+            try:
+                with StallWatch(node):
+                    answer = connection.ask(Api.CREATE_TOPICS, 7, {"topics": wanted, "timeout": 60_000})
+            except Stalled as stalled:
+                stalls.append(str(stalled))
+            else:
+                assert {one.error_code for one in answer.topics} == {ErrorCode.none}
+                return
+    # Half of what is allowed is used on a quiet machine, in one piece; what else runs there may double it, not always.
+    pytest.fail(f"every time: {', '.join(stalls)}")
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,19 @@ def beat(talk: Conversation, what: str, version: int = 1, **others: Any) -> Any:
     return talk.ask(what, Api.CONSUMER_GROUP_HEARTBEAT, {**JOINING, **others}, version=version)
 
 
+def until_assigned(talk: Conversation) -> None:
+    """Kafka's coordinators hear of a new topic later than those who ask for metadata."""
+    looking = {**JOINING, "group_id": "looking"}
+    talk.until(lambda: bool(talk.ask_quietly(Api.CONSUMER_GROUP_HEARTBEAT, looking).assignment.topic_partitions))
+    talk.ask_quietly(Api.CONSUMER_GROUP_HEARTBEAT, {**looking, "member_epoch": -1})
+    talk.ask_quietly(Api.DELETE_GROUPS, {"groups_names": ["looking"]})
+
+
 @scenario
 def consumer_group_of_one(talk: Conversation) -> None:
     until_coordinated(talk)
     talk.create_topic("read-by-consumers", partitions=2)
+    until_assigned(talk)
     for version in versions(Api.CONSUMER_GROUP_HEARTBEAT):
         group_id = f"consumers-{version}"
         beat(talk, "joins", version, group_id=group_id)
