@@ -8,7 +8,6 @@ Imports PySpark's client, and is imported when needed.
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +19,7 @@ from odradek.cli.terminal import say
 from odradek.jobs.commands import SparkSettings
 from odradek.jobs.connect_server import connect_server
 from odradek.jobs.lock import held
-from odradek.jobs.session import connect_missing, spark_line
+from odradek.jobs.session import connect_missing, server_session, spark_line
 from odradek.jobs.state import check_name
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def _session(name: str, spark: SparkSettings, state: Path) -> "Iterator[SparkSes
         metastore=state / "metastore",
         warehouse=state.parent.parent / WAREHOUSE,
     )
-    with server as url, replace(spark, remote=url, conf={}).session(name, log_file) as session:
+    with server as url, server_session(url, {}, log=repr(str(log_file))) as session:
         yield session
 
 

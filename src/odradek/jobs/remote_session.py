@@ -46,7 +46,7 @@ def _check_reachable(url: str) -> None:
     try:
         endpoint = DefaultChannelBuilder(url).endpoint
     except PySparkValueError as error:
-        raise UserError(f"--remote {url!r}: {error.getMessage() or error}") from None
+        raise UserError(f"--remote {url.partition(';')[0]!r}: {error.getMessage() or error}") from None
     host, _, port = endpoint.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()

@@ -51,7 +51,7 @@ def spark_session(
     compiles well.
     """
     if remote is not None:
-        with _on_server(remote, conf) as session:
+        with server_session(remote, conf, log=f"the log of the server at {without_secrets(remote)}") as session:
             yield session
         return
     try:
@@ -86,7 +86,8 @@ def spark_session(
 
 
 @contextlib.contextmanager
-def _on_server(url: str, conf: Mapping[str, str]) -> "Iterator[SparkSession]":
+def server_session(url: str, conf: Mapping[str, str], *, log: str) -> "Iterator[SparkSession]":
+    """On a Connect server; `log` is where it tells more."""
     try:
         from pyspark.errors import PySparkException
 
@@ -98,7 +99,12 @@ def _on_server(url: str, conf: Mapping[str, str]) -> "Iterator[SparkSession]":
         with remote_session(url, conf) as session:
             yield session
     except (PySparkException, ConnectionError) as error:
-        raise UserError(f"{spark_line(error)} (more in the log of the server at {url})") from error
+        raise UserError(f"{spark_line(error)} (more in {log})") from error
+
+
+def without_secrets(url: str) -> str:
+    """What follows may be a token."""
+    return url.partition(";")[0].rstrip("/")
 
 
 def connect_missing(error: ImportError) -> UserError:

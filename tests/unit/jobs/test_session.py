@@ -8,7 +8,7 @@ import pytest
 from odradek.cli.errors import UserError
 from odradek.cli.job import DEFAULT_MASTER, spark_settings
 from odradek.jobs.java import major_version
-from odradek.jobs.session import spark_line
+from odradek.jobs.session import spark_line, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,17 @@ def test_a_server_that_is_not_there_is_told_at_once() -> None:
     connect("http://localhost", "URL must start with 'sc://'")
     with pytest.raises(UserError, match="--master and --remote exclude each other"):
         spark_settings("local[2]", None, "sc://localhost")
+
+
+def test_a_token_is_not_told() -> None:
+    for url in ("sc://there:15002/;use_ssl=true;token=ungeziefer", "sc://there:15002/", "sc://there:15002"):
+        assert without_secrets(url) == "sc://there:15002"
+    with (
+        pytest.raises(UserError) as raised,
+        spark_settings(DEFAULT_MASTER, None, "http://there/;token=u").session("", Path()),
+    ):
+        pass
+    assert "token" not in str(raised.value)
 
 
 def connect(remote: str, told: str) -> None:
