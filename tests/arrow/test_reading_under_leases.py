@@ -1,6 +1,8 @@
 """Closed segments read from the files of a broker that runs, rolls, forgets and compacts meanwhile: under leases."""
 
+import base64
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -66,6 +68,27 @@ def rows(broker: LeasingProcess, topic: str, **options: Any) -> list[dict[str, A
 
 def begin(broker: LeasingProcess, topic: str, **options: Any) -> Any:
     return odradek.read_topic(topic, bootstrap_servers=broker.bootstrap, columns=COLUMNS, **options)
+
+
+def test_who_gives_a_lease_back_and_hangs_up(broker: LeasingProcess, cluster: Cluster) -> None:
+    """Its names are gone with it, or it is still known, and ends by itself."""
+    create(cluster, "hung-up")
+    fill(broker, "hung-up", 3_000)
+    desk = LeaseDesk(cluster, LeaseCredentials(*SPARK), duration_ms=60_000)
+    for _ in range(20):
+        held = desk.ask(TopicPartition("hung-up", 0), start=0, end=2**62, read_committed=True)
+        assert held is not None
+        with socket.create_connection(("127.0.0.1", broker.http_port)) as connection:
+            told = base64.b64encode(":".join(SPARK).encode()).decode()
+            connection.sendall(
+                f"DELETE /v1/leases/{held.lease_id} HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {told}\r\n\r\n".encode()
+            )
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def linked() -> set[str]:
+        return {one.name.split("-")[1] for one in broker.links()}
+
+    wait_until(lambda: len(linked()) == len(broker.leases()))
 
 
 def wait_until(what: Callable[[], bool]) -> None:

@@ -89,7 +89,9 @@ class SegmentLeases:
                 lease = self._leases.renew(call.below, principal.name, duration_ms, self._now_ms())
                 return Reply(200, self._told({"expires_in_ms": lease.expires_ms - self._now_ms()}))
             if call.method == "DELETE" and call.below:
-                await self._remove([self._leases.release(call.below, principal.name)])
+                # To its end as well: nobody else knows of the names of a lease that is no more.
+                ended = self._leases.release(call.below, principal.name)
+                await asyncio.shield(asyncio.ensure_future(self._remove([ended])))
                 return Reply(200, self._told({}))
         except _Refusal as refusal:
             return Reply(refusal.status, {"error": str(refusal)})
