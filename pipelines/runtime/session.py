@@ -6,9 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from py4j.protocol import Py4JError
 from pyspark import SparkConf
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from odradek.jobs.java_process import session_of_its_own
@@ -40,17 +38,12 @@ def spark_session(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     configuration = _configuration(name, jars, work_directory, log_file, is_short)
-    # Twice: what an error says PySpark asks of Java, while it is there.
-    with _told_in_a_line(log_file), session_of_its_own(configuration, log_file) as spark, _told_in_a_line(log_file):
+
+    def explain(error: Exception) -> PipelineError:
+        return PipelineError(f"Spark failed: {first_line(error)}; its log is {log_file}")
+
+    with session_of_its_own(configuration, log_file, explain) as spark:
         yield spark
-
-
-@contextlib.contextmanager
-def _told_in_a_line(log_file: Path) -> Iterator[None]:
-    try:
-        yield
-    except (PySparkException, Py4JError, ConnectionError) as error:
-        raise PipelineError(f"Spark failed: {first_line(error)}; its log is {log_file}") from error
 
 
 def first_line(error: BaseException) -> str:

@@ -129,6 +129,8 @@ def test_what_spark_needs(cli: Cli, topic: str, table: Path, tmp_path: Path, mon
     assert "Spark needs Java 17, and there is none" in cli.mistake("job", "ingest", topic, str(table))
 
     monkeypatch.setitem(sys.modules, "py4j.protocol", None)
+    # Others may have imported it while it was there.
+    monkeypatch.delitem(sys.modules, "odradek.jobs.java_process", raising=False)
     assert "pip install 'odradek[jobs]'" in cli.mistake("job", "ingest", topic, str(table))
     assert json.loads((table / "_odradek" / topic / "job.json").read_text())["topic"] == topic
 

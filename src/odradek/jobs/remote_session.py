@@ -12,6 +12,7 @@ from pyspark.sql.connect.session import SparkSession as RemoteSparkSession
 
 from odradek.cli.errors import UserError
 from odradek.jobs.broker_options import HIDDEN_OPTIONS
+from odradek.jobs.session import without_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,7 @@ def _check_reachable(url: str) -> None:
     try:
         endpoint = DefaultChannelBuilder(url).endpoint
     except PySparkValueError as error:
-        raise UserError(f"--remote {url.partition(';')[0]!r}: {error.getMessage() or error}") from None
+        raise UserError(f"--remote {without_secrets(url)!r}: {error.getMessage() or error}") from None
     host, _, port = endpoint.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()

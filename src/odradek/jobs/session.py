@@ -55,9 +55,6 @@ def spark_session(
             yield session
         return
     try:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         from odradek.jobs.java_process import session_of_its_own
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
@@ -66,22 +63,15 @@ def spark_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
-    @contextlib.contextmanager
-    def told_in_a_line() -> Iterator[None]:
-        try:
-            yield
-        except (PySparkException, Py4JError, ConnectionError) as error:
-            raise UserError(f"{spark_line(error)} (more in {str(log_file)!r})") from error
+    def explain(error: Exception) -> UserError:
+        return UserError(f"{spark_line(error)} (more in {str(log_file)!r})")
 
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="odradek-spark-")))
         configuration = _configuration(name, master, work, log_file, conf, is_short)
-        stack.enter_context(told_in_a_line())
         # Drawn where there is a terminal, and gone when it has started.
         with Console(stderr=True).status("starting Spark"):
-            session = stack.enter_context(session_of_its_own(configuration, log_file))
-        # Once more, while Java is there: PySpark asks it for what an error says.
-        stack.enter_context(told_in_a_line())
+            session = stack.enter_context(session_of_its_own(configuration, log_file, explain))
         yield session
 
 
