@@ -2,21 +2,20 @@
 
 `python -m tests.wire.bystander PORT PID TOPIC` writes a record, reads it back and asks for versions, every few
 milliseconds, until its standard input is closed, and `ROUNDS` times at least. It prints a line when it has been served
-once, and at the end what it saw as JSON. Time that the broker's process spent waiting for a processor is taken off: a
-busy machine is not a stalled loop.
+once, and at the end what it saw as JSON. Time without a processor is taken off, as `stall_watch` does.
 """
 
 import json
 import select
 import sys
 import time
-from pathlib import Path
 
 from kio.schema.errors import ErrorCode
 
 from tests.apis import Api
 from tests.raw_wire import RawConnection
 from tests.record_batches import TestRecord, batch, parse_batches
+from tests.wire.stall_watch import seconds_without_processor
 
 PAUSE_S = 0.004
 ROUNDS = 20
@@ -28,14 +27,11 @@ def main() -> None:
     rounds = 0
     with RawConnection(port) as connection:
         while not select.select([sys.stdin], [], [], PAUSE_S)[0] or rounds < ROUNDS:
-            waited_before = _run_queue_seconds(pid)
-            own_before = _run_queue_seconds_of_self()
+            idle = seconds_without_processor(pid)
             began = time.monotonic()
             assert connection.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
-            latency = time.monotonic() - began
-            latency -= _run_queue_seconds(pid) - waited_before
-            latency -= _run_queue_seconds_of_self() - own_before
-            longest_s = max(longest_s, latency)
+            waited = time.monotonic() - began
+            longest_s = max(longest_s, waited - (seconds_without_processor(pid) - idle))
             _write_and_read(connection, topic, rounds)
             rounds += 1
             if rounds == 1:
@@ -55,15 +51,6 @@ def _write_and_read(connection: RawConnection, topic: str, number: int) -> None:
     )
     (found,) = parse_batches(bytes(fetched.responses[0].partitions[0].records))
     assert found.body == body[-len(found.body) :]
-
-
-def _run_queue_seconds(pid: int) -> float:
-    """How long the process's main thread has waited for a processor so far."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-
-
-def _run_queue_seconds_of_self() -> float:
-    return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
 
 
 if __name__ == "__main__":

@@ -74,16 +74,16 @@ def watch(port: int, pid: int) -> float:
         connection.receive()
         print(STARTED, end="", flush=True)
         while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
-            idle = _seconds_without_processor(pid)
+            idle = seconds_without_processor(pid)
             began = time.monotonic()
             connection.send_bytes(question)
             connection.receive()
             waited = time.monotonic() - began
-            longest_s = max(longest_s, waited - (_seconds_without_processor(pid) - idle))
+            longest_s = max(longest_s, waited - (seconds_without_processor(pid) - idle))
     return longest_s * 1000
 
 
-def _seconds_without_processor(pid: int) -> float:
+def seconds_without_processor(pid: int) -> float:
     """How long the node's threads and this process have waited to be let run so far."""
     tasks = [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
     return sum(_run_queue_seconds(task) for task in ["/proc/self", *tasks])

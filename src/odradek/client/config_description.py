@@ -1,9 +1,11 @@
 """Configs with all that a broker knows of them: value, where it comes from, what it would be otherwise, and help."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from odradek.client.admin import DESCRIBE_CONFIGS, ConfigSource, Resource, ResourceType, raise_refusal
 from odradek.client.cluster import Cluster
+from odradek.client.errors import ConnectionFailed, NotYet
 from odradek.protocol.schemas import Message, Schema
 
 
@@ -24,27 +26,57 @@ class DescribedConfig:
 
 def describe_configs(cluster: Cluster, resource: Resource) -> list[DescribedConfig]:
     """All of a resource, in the order of their names."""
+    owner = _owner(resource)
+    return cluster.retry("reading configs", lambda: _ask(cluster, resource, None, owner))
 
+
+def wait_until_told(
+    cluster: Cluster, resource: Resource, name: str, is_told: Callable[[DescribedConfig], bool]
+) -> None:
+    """Until a change that the controllers have made is told by every broker that can be reached. Raises TimedOut."""
+
+    def ask() -> None:
+        owner = _owner(resource)
+        has_answered = False
+        for broker in sorted(cluster.layout().brokers) if owner is None else (owner,):
+            try:
+                (found,) = _ask(cluster, resource, (name,), broker)
+            except ConnectionFailed:
+                continue
+            has_answered = True
+            if not is_told(found):
+                raise NotYet(f"broker {broker} has not heard of it")
+        if not has_answered:
+            raise NotYet("no broker answers")
+
+    cluster.retry(f"the change of {name}", ask)
+
+
+def _owner(resource: Resource) -> int | None:
+    """The only broker that knows its own configs; None where any will do."""
+    return int(resource.name) if resource.type is ResourceType.BROKER and resource.name else None
+
+
+def _ask(
+    cluster: Cluster, resource: Resource, names: tuple[str, ...] | None, broker: int | None
+) -> list[DescribedConfig]:
     def build(chosen: Schema) -> Message:
         asked = chosen.new(
             "DescribeConfigsResource",
             resource_type=int(resource.type),
             resource_name=resource.name,
-            configuration_keys=None,
+            configuration_keys=names,
         )
         return chosen.new(
             "DescribeConfigsRequest", resources=(asked,), include_synonyms=True, include_documentation=True
         )
 
-    def ask() -> list[DescribedConfig]:
-        if resource.type is ResourceType.BROKER and resource.name:
-            response = cluster.ask_broker(int(resource.name), DESCRIBE_CONFIGS, build)
-        else:
-            response = cluster.ask_any(DESCRIBE_CONFIGS, build)
-        raise_refusal(response.results[0])
-        return sorted((_config(one, resource) for one in response.results[0].configs), key=lambda one: one.name)
-
-    return cluster.retry("reading configs", ask)
+    if broker is None:
+        response = cluster.ask_any(DESCRIBE_CONFIGS, build)
+    else:
+        response = cluster.ask_broker(broker, DESCRIBE_CONFIGS, build)
+    raise_refusal(response.results[0])
+    return sorted((_config(one, resource) for one in response.results[0].configs), key=lambda one: one.name)
 
 
 _OWN = {

@@ -1,5 +1,6 @@
 """Changes, with a cluster that is made up: what is shown is what is done, and what must not be is refused."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from odradek.client.admin import Resource, ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.config_description import DescribedConfig
 from odradek.client.coordinators import Coordinator
+from odradek.client.errors import TimedOut
 from odradek.client.groups import EMPTY, GroupDescription, GroupMember
 from odradek.client.offset_reset import ResetPlan
 from odradek.client.reassignment_plan import Purpose
@@ -100,6 +102,7 @@ def test_a_config_is_shown_before_and_after(made: Made, monkeypatch: pytest.Monk
     ]
     assert change("100").preview(NOBODY).is_empty
     assert made.done == []
+    monkeypatch.setattr(configs, "wait_until_told", lambda cluster, resource, name, is_told: None)
     assert change("200").carry_out(NOBODY) == "retention.ms of topic orders is set to 200."
     assert change(None).carry_out(NOBODY) == "retention.ms of topic orders is taken back."
     assert made.done == [("orders", {"retention.ms": "200"}, ()), ("orders", {}, ("retention.ms",))]
@@ -111,6 +114,18 @@ def test_what_somebody_else_changed_is_not_overwritten(made: Made, monkeypatch: 
     with pytest.raises(Refused, match=r"somebody else has changed .* meanwhile, from '100' to '150'"):
         change("200").carry_out(NOBODY)
     assert made.done == []
+
+
+def test_it_is_said_when_not_all_brokers_have_heard_of_it(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait_in_vain(cluster: Cluster, _: Resource, name: str, is_told: Callable[[DescribedConfig], bool]) -> None:
+        assert not is_told(SEEN)
+        assert is_told(replace(SEEN, value="200"))
+        raise TimedOut("the change", 5.0, None)
+
+    monkeypatch.setattr(configs, "describe_configs", lambda cluster, resource: [SEEN])
+    monkeypatch.setattr(configs, "wait_until_told", wait_in_vain)
+    told = change("200").carry_out(NOBODY)
+    assert told == "retention.ms of topic orders is set to 200; not all brokers have heard of it yet."
 
 
 def test_what_is_not_set_cannot_be_taken_back(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from odradek.base.errors import KafkaError
 from odradek.client.admin import Admin, Resource
 from odradek.client.cluster import Cluster
-from odradek.client.config_description import DescribedConfig, describe_configs
+from odradek.client.config_description import DescribedConfig, describe_configs, wait_until_told
+from odradek.client.errors import ClientError
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.readings.configs import shown_value, source_of, title_of
 from odradek.console.readings.table import Column, Row, inert
@@ -60,13 +62,27 @@ class AlterConfig:
         self._unchanged(cluster)
         self._alter(cluster, validate_only=False)
         done = "taken back" if self.value is None else f"set to {shown_value(self.value, self.seen.is_sensitive)}"
-        return f"{self.config} of {title_of(self.resource)} is {done}."
+        return f"{self.config} of {title_of(self.resource)} is {done}" + self._how_far(cluster)
+
+    def _how_far(self, cluster: Cluster) -> str:
+        """Waits, so that whoever looks at it next sees it, whichever broker is asked."""
+        if self.seen.is_sensitive:
+            # Nobody tells what it is.
+            return "."
+        try:
+            wait_until_told(cluster, self.resource, self.config, self._is_another)
+        except (KafkaError, ClientError):
+            return "; not all brokers have heard of it yet."
+        return "."
+
+    def _is_another(self, now: DescribedConfig) -> bool:
+        return (now.value, now.source) != (self.seen.value, self.seen.source)
 
     def _unchanged(self, cluster: Cluster) -> DescribedConfig:
         """Two people may edit one config: the second one hears of the first."""
         for now in describe_configs(cluster, self.resource):
             if now.name == self.config:
-                if (now.value, now.source) != (self.seen.value, self.seen.source):
+                if self._is_another(now):
                     raise Refused(
                         f"Nothing was changed: somebody else has changed {self.config} meanwhile, from"
                         f" {shown_value(self.seen.value, now.is_sensitive)!r} to"

@@ -1,0 +1,63 @@
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.client.admin import DESCRIBE_CONFIGS, ConfigSource, Resource, ResourceType
+from odradek.client.cluster import Cluster
+from odradek.client.config_description import DescribedConfig, describe_configs, wait_until_told
+from odradek.client.connection import milliseconds
+from odradek.client.errors import TimedOut
+from odradek.protocol.schemas import Message, Schema
+from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker, in_turn
+
+ORDERS = Resource(ResourceType.TOPIC, "orders")
+VERSIONS = {METADATA: (0, 12), DESCRIBE_CONFIGS: (1, 4)}
+
+
+def retention(value: str) -> Answer:
+    def answer(request: Message, chosen: Schema) -> Message:
+        config = chosen.new(
+            "DescribeConfigsResourceResult",
+            name="retention.ms",
+            value=value,
+            read_only=False,
+            config_source=int(ConfigSource.DYNAMIC_TOPIC_CONFIG),
+            is_sensitive=False,
+            synonyms=(),
+            documentation=None,
+        )
+        result = chosen.new(
+            "DescribeConfigsResult",
+            error_code=ErrorCode.none,
+            error_message=None,
+            resource_type=int(ORDERS.type),
+            resource_name=ORDERS.name,
+            configs=(config,),
+        )
+        return chosen.new("DescribeConfigsResponse", throttle_time=milliseconds(0), results=(result,))
+
+    return answer
+
+
+def is_new(config: DescribedConfig) -> bool:
+    return config.value == "new"
+
+
+def test_a_change_is_waited_for_until_it_is_told() -> None:
+    answers = in_turn([retention("old"), retention("old"), retention("new")])
+    with ScriptedBroker({DESCRIBE_CONFIGS: answers}, VERSIONS) as broker:
+        broker.answers[METADATA] = broker.metadata({})
+        with Cluster([broker.address], timeout_s=60.0) as cluster:
+            wait_until_told(cluster, ORDERS, "retention.ms", is_new)
+            assert [one.value for one in describe_configs(cluster, ORDERS)] == ["new"]
+    asked = [request for request in broker.requests if hasattr(request, "resources")]
+    assert [request.resources[0].configuration_keys for request in asked] == [("retention.ms",)] * 3 + [None]
+
+
+def test_a_change_that_nobody_tells_is_not_waited_for_for_ever() -> None:
+    with ScriptedBroker({DESCRIBE_CONFIGS: retention("old")}, VERSIONS) as broker:
+        broker.answers[METADATA] = broker.metadata({})
+        with (
+            Cluster([broker.address], timeout_s=0.3) as cluster,
+            pytest.raises(TimedOut, match="broker 1 has not heard of it"),
+        ):
+            wait_until_told(cluster, ORDERS, "retention.ms", is_new)
