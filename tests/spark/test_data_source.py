@@ -184,6 +184,8 @@ def test_a_stream_goes_on_where_it_stood(
     with pytest.raises(PySparkException, match="was deleted and created again"):
         query().run()
     assert offsets_of(query(failOnDataLoss="false").run()) == [(0, offset) for offset in range(20)]
+    committed = Groups(cluster).offsets(["mirror"])["mirror"]
+    assert {one.partition: offset for one, offset in committed.items()} == {0: 20}
 
 
 def test_rows_are_written_where_the_connector_writes_them(

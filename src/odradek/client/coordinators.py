@@ -42,8 +42,10 @@ def ask_coordinators(
     keys: Iterable[str],
     what: str,
     ask: Callable[[Coordinator, Sequence[str]], Answers[T]],
+    *,
+    timeout_s: float | None = None,
 ) -> dict[str, T | KafkaError]:
-    """What `ask` hears of each key from its coordinator. Refusals that may pass are none yet."""
+    """What `ask` hears of each key from its coordinator. Refusals that may pass are none yet, until the deadline."""
     wanted = tuple(dict.fromkeys(keys))
     found: dict[str, T | KafkaError] = {}
 
@@ -60,7 +62,7 @@ def ask_coordinators(
             raise passing
         return found
 
-    return cluster.retry(what, attempt)
+    return cluster.retry(what, attempt, timeout_s=timeout_s)
 
 
 def find_coordinator(cluster: Cluster, kind: CoordinatorType, key: str) -> Coordinator:

@@ -41,6 +41,7 @@ DEAD: Final = "Dead"
 
 # The last version that speaks of topics by name. Offsets may outlive a topic's id.
 _OFFSETS_BY_NAME: Final = 9
+_SHOWN_S_MAX: Final = 2.0
 _GROUPS_AT_ONCE: Final = 200
 
 Offsets = dict[TopicPartition, int]
@@ -124,7 +125,7 @@ class Groups:
         found = self._in_slices("reading committed offsets", tuple(dict.fromkeys(group_ids)), self._fetch_offsets)
         return {group_id: raise_if_refused(answer) for group_id, answer in found.items()}
 
-    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float | None = None) -> None:
         """In the name of nobody: only a group without members takes it, and all of it or what is raised."""
 
         def build(chosen: Schema) -> Message:
@@ -159,7 +160,11 @@ class Groups:
             refused = _refusals(response)
             return {group_id: next(iter(refused.values()), None)}
 
-        raise_if_refused(self._ask("committing offsets", (group_id,), ask)[group_id])
+        raise_if_refused(self._ask("committing offsets", (group_id,), ask, timeout_s=timeout_s)[group_id])
+
+    def show_progress(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """For other tools to see how far somebody is who needs none of it, and does not wait long for that."""
+        self.commit(group_id, offsets, timeout_s=_SHOWN_S_MAX)
 
     def delete_offsets(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, KafkaError]:
         """Which partitions keep theirs, and why."""
@@ -256,9 +261,14 @@ class Groups:
         return found
 
     def _ask(
-        self, what: str, keys: Sequence[str], ask: Callable[[Coordinator, Sequence[str]], Answers[T]]
+        self,
+        what: str,
+        keys: Sequence[str],
+        ask: Callable[[Coordinator, Sequence[str]], Answers[T]],
+        *,
+        timeout_s: float | None = None,
     ) -> dict[str, T | KafkaError]:
-        return ask_coordinators(self._cluster, CoordinatorType.GROUP, keys, what, ask)
+        return ask_coordinators(self._cluster, CoordinatorType.GROUP, keys, what, ask, timeout_s=timeout_s)
 
 
 def _is_none_such(answer: object) -> bool:

@@ -296,6 +296,6 @@ class IngestJob:
         if self._settings.group is None:
             return
         try:
-            Groups(self._cluster).commit(self._settings.group, dict(reached.partitions()))
+            Groups(self._cluster).show_progress(self._settings.group, dict(reached.partitions()))
         except (ClientError, KafkaError) as error:
             say(f"group {self._settings.group} does not show the progress of the job: {error}")

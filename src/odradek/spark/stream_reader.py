@@ -69,8 +69,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Positions.from_json(start)
-        self._mirror(begun)
         latest = self._target if self._target is not None else self._find_latest()
+        self._mirror(begun, latest)
         starts = self._starts(begun, latest)
         ends = self._limited(starts, latest, limit)
         if ends is None:
@@ -101,7 +101,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         self._release()
-        self._mirror(Positions.from_json(end))
+        done = Positions.from_json(end)
+        self._mirror(done, self._latest or done)
 
     def stop(self) -> None:
         self._release()
@@ -194,14 +195,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             limited.put(partition, latest[partition.topic].id, end)
         return limited
 
-    def _mirror(self, done: Positions) -> None:
-        """Shows other tools how far the query is. It needs none of it: a failure is said, and the query goes on."""
+    def _mirror(self, done: Positions, there: Positions) -> None:
+        """Shows other tools how far the query is in what is still there. It needs none of it: a failure is said, and
+        the query goes on.
+        """
         group_id = self._options.group_id
-        offsets = dict(done.partitions())
+        offsets = {
+            partition: offset
+            for partition, offset in done.partitions()
+            if there.find(partition) is not None and there[partition.topic].id == done[partition.topic].id
+        }
         if group_id is None or done == self._mirrored or not offsets:
             return
         try:
-            Groups(self._topics.cluster).commit(group_id, offsets)
+            Groups(self._topics.cluster).show_progress(group_id, offsets)
         except (ClientError, KafkaError) as error:
             _log.warning("group %s does not show the progress of the query: %s", group_id, error)
         else:

@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from odradek.base.ids import TopicPartition
+from odradek.spark import stream_reader
 from odradek.spark.errors import DataLoss
 from odradek.spark.options import read_options
 from odradek.spark.planning import OffsetRange
@@ -55,6 +56,30 @@ def topics() -> ToldTopics:
 
 def form(*offsets: int, topic_id: str = "id-1") -> dict[str, Any]:
     return {"t": {"id": topic_id, "offsets": {str(number): offset for number, offset in enumerate(offsets)}}}
+
+
+def test_progress_is_shown_of_what_is_still_there(topics: ToldTopics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator would ask to try again, for half a minute, with what it does not know."""
+    shown: list[dict[int, int]] = []
+
+    class Shown:
+        def __init__(self, cluster: object) -> None: ...
+
+        def show_progress(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
+            assert group_id == "mirror"
+            shown.append({one.partition: offset for one, offset in offsets.items()})
+
+    monkeypatch.setattr(stream_reader, "Groups", Shown)
+    monkeypatch.setattr(topics, "_cluster", None, raising=False)
+    query = reader(topics, **{"kafka.group.id": "mirror", "failondataloss": "false"})
+    query.latestOffset(form(10, 20), ReadAllAvailable())
+    query.commit(form(100, 300))
+    topics.told = {"t": ("id-1", [(0, 100)])}
+    query.latestOffset(form(99, 300), ReadAllAvailable())
+    topics.told = {"t": ("id-2", [(0, 20)])}
+    query.latestOffset(form(100, 300), ReadAllAvailable())
+    query.commit(form(20, topic_id="id-2"))
+    assert shown == [{0: 10, 1: 20}, {0: 100, 1: 300}, {0: 99}, {0: 20}]
 
 
 def ranges(tasks: Any) -> list[tuple[int, int, int]]:
