@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from odradek.client.address import parse_bootstrap
@@ -16,7 +15,7 @@ from tests.java import require_java
 from tests.node_process import KEEPS_OLD_RECORDS, NodeProcess
 from tests.odradek_process import OdradekProcess
 from tests.rest_catalog import RestCatalogServer, require_rest_catalog
-from tests.spark.class_archive import is_built, use_archive
+from tests.spark.quick_spark import quick_environment
 
 
 @pytest.fixture(scope="session")
@@ -25,12 +24,11 @@ def java() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def class_archive() -> Iterator[None]:
+def quick_spark() -> Iterator[None]:
     """For every Spark that a test starts, where there is Java."""
     with pytest.MonkeyPatch.context() as patch:
-        archive = components.ROOT / ".cache" / f"spark-{pyspark.__version__}.jsa"
-        if shutil.which("java") and is_built(archive):
-            for name, text in use_archive(archive).items():
+        if shutil.which("java"):
+            for name, text in quick_environment(components.ROOT / ".cache").items():
                 patch.setenv(name, text)
         yield
 

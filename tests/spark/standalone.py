@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import pyspark
-
 from tests.node_process import free_ports
 from tests.patience import Patience
 
@@ -39,12 +37,11 @@ class JavaProcess:
     """One of Spark's own programs, in a session of its own, which ends with all that it has started."""
 
     def __init__(self, directory: Path, name: str, *arguments: str) -> None:
-        home = Path(pyspark.__file__).parent
+        home = Path(os.environ["SPARK_HOME"])
         environment = {
-            "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
+            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JAVA} {os.environ.get('SPARK_DAEMON_JAVA_OPTS', '')}",
             "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
             # Of the tasks, which have to find what is only in the tests.
             "PYTHONPATH": str(ROOT),
