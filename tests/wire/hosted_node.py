@@ -26,8 +26,8 @@ from tests.odradek_process import OdradekProcess
 T = TypeVar("T")
 
 THREAD_NAME = "hosted-node"
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 20.0
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 60.0
 
 
 class HostedNode:

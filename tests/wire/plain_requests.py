@@ -141,7 +141,7 @@ def leaders(connection: RawConnection, topic: str) -> dict[int, tuple[ErrorCode,
     return {one.partition_index: (ErrorCode(one.error_code), one.leader_id) for one in described.partitions}
 
 
-def until(happens: Callable[[], bool], within_s: float = 5.0, *, what: str = "") -> None:
+def until(happens: Callable[[], bool], within_s: float = 30.0, *, what: str = "") -> None:
     deadline = time.monotonic() + within_s
     while not happens():
         assert time.monotonic() < deadline, f"{what or 'it'} did not happen within {within_s} s"

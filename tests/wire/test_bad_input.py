@@ -44,7 +44,7 @@ def header(api_key: int, version: int, *, flexible: bool = False) -> bytes:
 
 
 def is_refused(node: OdradekProcess, data: bytes) -> bool:
-    with RawConnection(node.port, timeout_s=5) as connection:
+    with RawConnection(node.port, timeout_s=30) as connection:
         connection.send_bytes(data)
         try:
             connection.receive()

@@ -298,7 +298,7 @@ def test_a_read_that_fails_takes_its_log_dir_offline(tmp_path: Path, disk: Tampe
 
 def test_a_long_poll_hears_of_the_failure_at_once(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection, dirs.connect() as reader:
-        reader.socket.settimeout(5)
+        reader.socket.settimeout(30)
         reader.send(Api.FETCH, 12, fetch_fields(TOPIC, 0, partition=dirs.failing, max_wait_ms=60_000))
         disk.interfere = failing_under(dirs.second, "write")
         produce(connection, TOPIC, b"refused", partition=dirs.failing)
@@ -319,7 +319,7 @@ def test_a_disk_that_cannot_take_a_new_partition_is_passed_over(tmp_path: Path, 
 def test_a_topic_is_deleted_although_its_disk_fails(tmp_path: Path, disk: TamperedDisk) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
         disk.interfere = failing_under(dirs.second, "rename")
-        connection.socket.settimeout(5)
+        connection.socket.settimeout(30)
         assert delete_topic(connection, TOPIC) is ErrorCode.none
         # The controller goes on deciding, and what is new lives on the other disk.
         assert create_topic(connection, TOPIC, partitions=2) is ErrorCode.none
@@ -332,7 +332,7 @@ def test_a_topic_is_deleted_although_its_disk_fails(tmp_path: Path, disk: Tamper
 def test_the_metadata_log_failing_ends_the_node(tmp_path: Path, disk: TamperedDisk, operation: str) -> None:
     with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
         disk.interfere = failing_under(dirs.first / "__cluster_metadata-0", operation)
-        connection.socket.settimeout(5)
+        connection.socket.settimeout(30)
         with contextlib.suppress(ConnectionClosed):
             assert create_topic(connection, "refused") is not ErrorCode.none
         until(lambda: dirs.node.failure is not None, what="the end of the node")

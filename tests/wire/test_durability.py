@@ -65,7 +65,7 @@ class Gate:
     def __call__(self, operation: str, path: str) -> None:
         if operation == self._operation and path.endswith(LOG_FILE):
             self.reached.set()
-            assert self.open.wait(10)
+            assert self.open.wait(60)
 
 
 class Slow:
@@ -97,13 +97,13 @@ def test_with_flush_messages_1_nothing_is_heard_or_read_before_the_sync(node: Ho
 
         with ThreadPoolExecutor(1) as threads:
             sent = threads.submit(send)
-            assert gate.reached.wait(5)
+            assert gate.reached.wait(30)
             # Written, but neither acknowledged nor to be read.
             assert not answered.wait(0.2)
             found = fetch(reader, TOPIC)
             assert (found.high_watermark, found.records) == (0, b"")
             gate.open.set()
-            assert sent.result(5) == 0
+            assert sent.result(30) == 0
         assert fetch(reader, TOPIC).values == [b"value"]
 
 

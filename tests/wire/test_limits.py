@@ -30,10 +30,13 @@ from tests.wire.plain_requests import (
 )
 from tests.wire.stall_watch import StallWatch
 
+# More than a busy machine stops for: nobody else is to be taken for silent.
+IDLE_S = 4
+PATIENCE_S = 20.0
 PROPERTIES = {
     "max.connections.per.ip": "40",
     "max.connections.per.ip.overrides": "127.0.0.9:2,no-such-host.invalid:7",
-    "connections.max.idle.ms": "1500",
+    "connections.max.idle.ms": str(IDLE_S * 1000),
 }
 
 
@@ -52,10 +55,10 @@ def plain_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProc
 
 
 def connect_from(address: str, port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=5, source_address=(address, 0))
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S, source_address=(address, 0))
 
 
-def is_served(connection: socket.socket, patience_s: float = 5.0) -> bool:
+def is_served(connection: socket.socket, patience_s: float = PATIENCE_S) -> bool:
     """Whether a request gets its answer; False when the node hangs up or says nothing."""
     connection.settimeout(patience_s)
     try:
@@ -72,7 +75,7 @@ def has_answered(connection: socket.socket) -> bool:
 
 
 def is_hung_up(connection: socket.socket) -> bool:
-    connection.settimeout(5)
+    connection.settimeout(PATIENCE_S)
     try:
         return connection.recv(1) == b""
     except ConnectionError:
@@ -126,7 +129,7 @@ def test_at_max_connections_newcomers_wait(node: OdradekProcess) -> None:
         assert admin.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none
         # Somebody leaves, and the request that was sent long ago is answered.
         others[0].close()
-        newcomer.settimeout(5)
+        newcomer.settimeout(PATIENCE_S)
         assert has_answered(newcomer)
         # With a lower limit the idlest have to go.
         assert alter_configs(admin, BROKER_RESOURCE, "1", {"max.connections": "2"})[0] is ErrorCode.none
@@ -145,9 +148,9 @@ def test_silent_connections_are_closed_and_active_ones_not(node: OdradekProcess)
                 if silent.recv(1) == b"":
                     break
                 continue
-            if time.monotonic() - began > 4:
+            if time.monotonic() - began > 5 * IDLE_S:
                 pytest.fail("a silent connection was kept")
-        assert 1.4 < time.monotonic() - began < 3
+        assert time.monotonic() - began > IDLE_S - 0.1
 
 
 def test_two_thousand_idle_connections(plain_node: OdradekProcess) -> None:
@@ -220,7 +223,7 @@ def test_who_announces_much_and_sends_little_costs_little(plain_node: OdradekPro
                 for dawdler in dawdlers:
                     dawdler.sendall(b"x")
         # However slowly it came, a whole request is answered.
-        slow.settimeout(5)
+        slow.settimeout(PATIENCE_S)
         assert has_answered(slow)
         assert plain_node.resident_bytes - resident < 8 << 20
 

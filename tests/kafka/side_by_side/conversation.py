@@ -14,8 +14,8 @@ from tests.kafka.side_by_side.transcript import Names, render
 from tests.node_process import NodeProcess
 from tests.raw_wire import ConnectionClosed, RawConnection, decode_response, framed
 
-SETTLE_TIMEOUT_S = 15.0
-ANSWER_TIMEOUT_S = 10.0
+SETTLE_TIMEOUT_S = 60.0
+ANSWER_TIMEOUT_S = 30.0
 SILENCE_S = 0.5
 
 Fields = Mapping[str, Any]

@@ -327,28 +327,28 @@ class TestABrokenDisk:
         async def scenario(quorum: Quorum) -> None:
             await register(quorum, host.directory_id)
             monkeypatch.setattr(QuorumStore, "append", broken)
-            answer = await asyncio.wait_for(create_topics(quorum, "a"), 2)
+            answer = await asyncio.wait_for(create_topics(quorum, "a"), 20)
             assert answer.topics[0].error_code is ErrorCode.kafka_storage_error
             assert quorum.failed.result().errno == errno.EIO
-            await asyncio.wait_for(quorum.stop(), 2)
+            await asyncio.wait_for(quorum.stop(), 20)
 
         host.run(scenario)
 
     def test_while_old_records_are_removed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async def scenario(quorum: Quorum) -> None:
             monkeypatch.setattr(QuorumStore, "clean", broken)
-            await asyncio.wait_for(quorum.maintain(), 2)
+            await asyncio.wait_for(quorum.maintain(), 20)
             assert quorum.failed.result().errno == errno.EIO
-            await asyncio.wait_for(quorum.stop(), 2)
+            await asyncio.wait_for(quorum.stop(), 20)
 
         Host(tmp_path).run(scenario)
 
     def test_while_records_are_read_for_another_node(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async def scenario(quorum: Quorum) -> None:
             monkeypatch.setattr(QuorumStore, "read_cached", broken)
-            await asyncio.wait([asyncio.ensure_future(_ask(quorum, wire.FETCH, _fetch(quorum)))], timeout=2)
+            await asyncio.wait([asyncio.ensure_future(_ask(quorum, wire.FETCH, _fetch(quorum)))], timeout=20)
             assert quorum.failed.result().errno == errno.EIO
-            await asyncio.wait_for(quorum.stop(), 2)
+            await asyncio.wait_for(quorum.stop(), 20)
 
         Host(tmp_path).run(scenario)
 
@@ -374,7 +374,7 @@ def test_a_snapshot_that_is_removed_while_it_is_asked_for(tmp_path: Path) -> Non
             max_bytes=1000,
         )
         cleaning = asyncio.ensure_future(quorum.driver.clean(forgetful, host.clock.now_ms + 100_000))
-        answer = await asyncio.wait_for(_ask(quorum, wire.FETCH_SNAPSHOT, request), 2)
+        answer = await asyncio.wait_for(_ask(quorum, wire.FETCH_SNAPSHOT, request), 20)
         await cleaning
         assert not (host.metadata / removed.file_name).exists()
         response = wire.read_response(wire.FETCH_SNAPSHOT, answer, listener_name="CONTROLLER")

@@ -126,7 +126,7 @@ class Stage:
         return partition
 
     async def asked(self) -> tuple[Any, "asyncio.Future[Any]"]:
-        return await asyncio.wait_for(self.leader.asked.get(), 2)
+        return await asyncio.wait_for(self.leader.asked.get(), 20)
 
 
 class _Link:

@@ -249,7 +249,7 @@ def test_who_waits_for_a_sync_hears_of_it_if_nobody_has_to_any_more(tmp_path: Pa
         partition.follower_fetched(FollowerFetch(2, -1), 1, 0)
         waiting = asyncio.ensure_future(partition.committed(1, 1))
         partition.update_config(TopicConfig.resolve({"flush.messages": "1000"}))
-        assert await asyncio.wait_for(waiting, 1) is ErrorCode.none
+        assert await asyncio.wait_for(waiting, 20) is ErrorCode.none
 
     asyncio.run(scenario())
 

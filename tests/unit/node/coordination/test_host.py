@@ -72,10 +72,10 @@ def test_who_has_gone_is_not_told(tmp_path: Path) -> None:
 
 def test_replicas_that_take_too_long(tmp_path: Path) -> None:
     async def work() -> None:
-        broker = Broker(tmp_path, write_timeout_ms=300)
+        broker = Broker(tmp_path, write_timeout_ms=900)
         broker.lead(alone=False)
         first = asyncio.ensure_future(broker.answer(Count("a")))
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.45)
         second = asyncio.ensure_future(broker.answer(Count("a", waits_for_written=True)))
         assert await first == Answer(ErrorCode.request_timed_out)
         assert not second.done()
