@@ -28,7 +28,7 @@ class ConsoleProcess:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(60)
 
     def _wait(self) -> str:
         deadline = time.monotonic() + _START_S

@@ -20,6 +20,8 @@ from odradek.jobs.session import spark_session
 from tests.components import ROOT
 
 BUILD_S_MAX = 240.0
+# In a run of seconds or minutes compiling well would cost more than it saves.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Java says on its output what it leaves out, class by class.
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 _VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
@@ -32,13 +34,12 @@ def quick_environment(cache: Path) -> dict[str, str]:
     """
     home = _home_without_sources(cache / f"spark-{pyspark.__version__}")
     archive = home.parent / f"spark-{pyspark.__version__}.jsa"
-    environment = {"SPARK_HOME": str(home)}
+    at_home = {"SPARK_HOME": str(home)}
     if not archive.exists():
-        _build(archive, environment)
-    if archive.exists():
-        # One of another Java, or of other jars, is passed over by Java itself.
-        environment |= dict.fromkeys(_VARIABLES, f"-XX:SharedArchiveFile={archive} {_QUIET}")
-    return environment
+        _build(archive, at_home)
+    # One of another Java, or of other jars, is passed over by Java itself.
+    shared = f" -XX:SharedArchiveFile={archive} {_QUIET}" if archive.exists() else ""
+    return at_home | dict.fromkeys(_VARIABLES, QUICK_JAVA + shared)
 
 
 def _home_without_sources(home: Path) -> Path:
@@ -56,13 +57,13 @@ def _home_without_sources(home: Path) -> Path:
     return home
 
 
-def _build(archive: Path, environment: dict[str, str]) -> None:
+def _build(archive: Path, at_home: dict[str, str]) -> None:
     part = archive.with_suffix(f".{os.getpid()}")
-    options = f"-XX:ArchiveClassesAtExit={part} {_QUIET}"
+    options = f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={part} {_QUIET}"
     subprocess.run(
         [sys.executable, "-m", "tests.spark.quick_spark"],
         cwd=ROOT,
-        env=os.environ | environment | {"SPARK_SUBMIT_OPTS": options},
+        env=os.environ | at_home | {"SPARK_SUBMIT_OPTS": options},
         stdout=subprocess.DEVNULL,
         timeout=BUILD_S_MAX,
         check=False,

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from tests.node_process import free_ports
 from tests.patience import Patience
+from tests.spark.quick_spark import QUICK_JAVA
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
 WORKERS = 2
 START_TIMEOUT_S = 120.0
 LOOK_S = 0.1
-# For minutes compiling well would cost more than it saves.
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Of an application on the cluster. Its memory is the least that Spark takes.
 APPLICATION = {
     "spark.driver.host": HOST,
@@ -41,7 +40,6 @@ class JavaProcess:
         environment = {
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JAVA} {os.environ.get('SPARK_DAEMON_JAVA_OPTS', '')}",
             "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
             # Of the tasks, which have to find what is only in the tests.
             "PYTHONPATH": str(ROOT),

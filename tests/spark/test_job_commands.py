@@ -28,8 +28,7 @@ RECORDS = 1_500 * (1 + KILLS)
 SEED = int(os.environ.get("ODRADEK_SPARK_SEED", "5"))
 WAIT_S = 500
 SMALL_BATCHES = ("--batch-records", "300")
-# In a run of seconds compiling well would cost more than it saves.
-SPARK = ("--master", "local[2]", "--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+SPARK = ("--master", "local[2]")
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 120 * KILLS)]
 

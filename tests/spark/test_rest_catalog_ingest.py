@@ -22,8 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 TOKEN = "token-ungeziefer"
 TOPIC = "orders"
 WAIT_S = 500
-# In a run of seconds compiling well would cost more than it saves.
-SPARK = ("--master", "local[2]", "--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+SPARK = ("--master", "local[2]")
 
 
 @pytest.fixture

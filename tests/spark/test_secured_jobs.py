@@ -35,11 +35,8 @@ PASSWORD = PASSWORDS["SCRAM-SHA-512"]
 RECORDS = 200
 WAIT_S = 300
 JSON = ("--format", "json")
-# In a run of seconds compiling well, and many tasks, would cost more than they save.
-SPARK = (
-    *("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"),
-    *("--conf", "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),
-)
+# In a run of seconds many tasks would cost more than they save.
+SPARK = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2")
 PIPELINE = """
 name: secured
 bootstrap: {bootstrap}
