@@ -148,7 +148,7 @@ def test_deleted_records_stay_deleted(tmp_path: Path) -> None:
             wanted = [{"name": "cut", "partitions": [{"partition_index": 0, "offset": 4}]}]
             connection.ask(Api.DELETE_RECORDS, 2, {"topics": wanted, "timeout": 5000})
             checkpoint = node.log_dirs[0] / "log-start-offset-checkpoint"
-            until(lambda: "cut 0 4" in checkpoint.read_text().splitlines(), what="the new start on disk")
+            until(lambda: checkpoint.exists() and "cut 0 4" in checkpoint.read_text(), what="the new start on disk")
         node.kill()
         node.start()
         with RawConnection(node.port) as connection:
