@@ -27,11 +27,10 @@ _MARKER_OF_FIXTURE = {
 
 # Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
 # leave of the machine. Of the others two run at a time, one of the first lane's directories and one of the rest. Those
-# of one broker are taken file by file by whoever is free. What takes minutes begins early: nobody waits for it alone.
+# of one broker are taken file by file by whoever is free.
 _ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
 _FIRST_LANE = {"spark"}
 _FILE_BY_FILE = {"wire"}
-_LONG = ("tests/wire/test_kill_nine.py", "tests/sim/test_seeds.py")
 _POLITE = 5
 _MISSING = "missing components"
 _MEASURED = "measured"
@@ -58,7 +57,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("reference")]
         items[:] = [item for item in items if not item.get_closest_marker("reference")]
         config.hook.pytest_deselected(items=left_out)
-    items.sort(key=lambda item: _turn(item.nodeid))
     for item in items:
         for fixture, marker in _MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
@@ -70,17 +68,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         # Who may not become impolite again stays polite.
         with suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, _POLITE if _only_computes(item.nodeid) else 0)
-
-
-def _turn(nodeid: str) -> int:
-    """Those of a lower number are begun first."""
-    if nodeid.startswith(_LONG):
-        return 2
-    if _only_computes(nodeid):
-        return 4
-    if _directory(nodeid) in _FILE_BY_FILE:
-        return 3
-    return 0 if _directory(nodeid) in _FIRST_LANE else 1
 
 
 def _only_computes(nodeid: str) -> bool:
@@ -109,8 +96,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 return nodeid.split("::")[0]
             return "first lane" if _directory(nodeid) in _FIRST_LANE else "second lane"
 
-    # Not those scopes first that have the most tests, but in the order of the tests.
-    config.option.loadscopereorder = False
     return Lanes(config, log)
 
 
