@@ -13,7 +13,6 @@ from confluent_kafka import Producer
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
-from tests.components import cache_directory
 from tests.console.browser import DESKTOP, Visitor
 from tests.console.conftest import eventually
 from tests.console.console_process import ConsoleProcess
@@ -54,7 +53,7 @@ class Work:
 @pytest.fixture
 def work(browser: Any, axe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
     require_java()
-    for name, text in quick_environment(cache_directory()).items():
+    for name, text in quick_environment().items():
         monkeypatch.setenv(name, text)
     (port,) = free_ports(1)
     broker = OdradekProcess(tmp_path / "node", properties={"http.address": str(port), "hot.keys.enable": "true"})

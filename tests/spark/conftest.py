@@ -28,7 +28,7 @@ def quick_spark() -> Iterator[None]:
     """For every Spark that a test starts, where there is Java."""
     with pytest.MonkeyPatch.context() as patch:
         if shutil.which("java"):
-            for name, text in quick_environment(components.cache_directory()).items():
+            for name, text in quick_environment().items():
                 patch.setenv(name, text)
         yield
 

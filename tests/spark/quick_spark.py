@@ -17,7 +17,7 @@ from typing import Any
 import pyspark
 
 from odradek.jobs.session import spark_session
-from tests.components import ROOT
+from tests.components import ROOT, cache_directory
 
 BUILD_S_MAX = 240.0
 # In a run of seconds or minutes compiling well would cost more than it saves.
@@ -28,11 +28,11 @@ _VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_DAEMON_JAVA_OPTS")
 """Where Spark looks for options of every Java process of a driver, and of masters and workers."""
 
 
-def quick_environment(cache: Path) -> dict[str, str]:
+def quick_environment() -> dict[str, str]:
     """What to have in the environment. Builds what it speaks of, if that is not there; a Java that cannot is one that
     tests complain about in their own words.
     """
-    home = _home_without_sources(cache / f"spark-{pyspark.__version__}")
+    home = _home_without_sources(cache_directory() / f"spark-{pyspark.__version__}")
     archive = home.parent / f"spark-{pyspark.__version__}.jsa"
     at_home = {"SPARK_HOME": str(home)}
     if not archive.exists():

@@ -11,6 +11,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -22,6 +23,7 @@ STALL_MS = 100
 PAUSE_S = 0.004
 API_VERSIONS = 18
 STARTED = "watching\n"
+_QUESTION = encode_request(API_VERSIONS, 0, 1, {})
 
 
 class Watched(Protocol):
@@ -37,15 +39,15 @@ class Stalled(AssertionError):
 
 
 class StallWatch:
-    """Around what must not stall the node. Raises Stalled at its end."""
+    """Around what must not stall the node. Raises Stalled at its end. `program`: who watches, and with what else."""
 
-    def __init__(self, node: Watched) -> None:
-        self._node = node
+    def __init__(self, node: Watched, program: str = "tests.wire.stall_watch", *arguments: str) -> None:
+        self._command = [sys.executable, "-m", program, str(node.port), str(node.pid), *arguments]
         self._process: subprocess.Popen[str]
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.wire.stall_watch", str(self._node.port), str(self._node.pid)],
+            self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -65,25 +67,34 @@ class StallWatch:
             raise Stalled(f"the loop stalled for {float(report):.0f} ms")
 
 
-def watch(port: int, pid: int) -> float:
-    """The longest wait in milliseconds."""
-    question = encode_request(API_VERSIONS, 0, 1, {})
+def watch(
+    port: int, pid: int, *, besides: Callable[[RawConnection, int], None] = lambda *_: None, rounds_min: int = 0
+) -> float:
+    """The longest wait in milliseconds. `besides`: what else to do in each round, which has a number."""
     longest_s = 0.0
+    rounds = 0
     with RawConnection(port) as connection:
-        connection.send_bytes(question)
-        connection.receive()
+        _ask(connection)
         print(STARTED, end="", flush=True)
-        while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
-            idle = seconds_without_processor(pid)
+        while not select.select([sys.stdin], [], [], PAUSE_S)[0] or rounds < rounds_min:
+            idle = _seconds_without_processor(pid)
             began = time.monotonic()
-            connection.send_bytes(question)
-            connection.receive()
+            _ask(connection)
             waited = time.monotonic() - began
-            longest_s = max(longest_s, waited - (seconds_without_processor(pid) - idle))
+            longest_s = max(longest_s, waited - (_seconds_without_processor(pid) - idle))
+            besides(connection, rounds)
+            rounds += 1
     return longest_s * 1000
 
 
-def seconds_without_processor(pid: int) -> float:
+def _ask(connection: RawConnection) -> None:
+    connection.send_bytes(_QUESTION)
+    answer = connection.receive()
+    # Behind the correlation id.
+    assert answer[4:6] == b"\0\0", answer
+
+
+def _seconds_without_processor(pid: int) -> float:
     """How long the node's threads and this process have waited to be let run so far."""
     tasks = [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
     return sum(_run_queue_seconds(task) for task in ["/proc/self", *tasks])

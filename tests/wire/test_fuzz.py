@@ -4,11 +4,8 @@ While they run, a well-behaved client goes on without ever waiting for 100 ms, a
 ODRADEK_FUZZ_SEED and ODRADEK_FUZZ_REQUESTS repeat or lengthen the run.
 """
 
-import json
 import os
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,19 +15,18 @@ import pytest
 
 from odradek.records.compression import MAX_DECOMPRESSED_BYTES
 from tests.apis import Api
-from tests.components import ROOT
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import ConnectionClosed, RawConnection, encode_request, framed
 from tests.record_batches import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD, TestRecord, batch
 from tests.wire.fuzzing import TOPIC, Mutator, corpus
+from tests.wire.stall_watch import StallWatch
 
 REQUESTS = int(os.environ.get("ODRADEK_FUZZ_REQUESTS", "100000"))
 SEED = int(os.environ.get("ODRADEK_FUZZ_SEED", "1883"))
 WORKERS = 4
 FRAMES_PER_CONNECTION = 8
 PATIENCE_S = 0.05
-STALL_MS = 100
 # The first large batch that has to be looked into loads a compiler, which alone takes 76 MB.
 MEMORY_GROWTH_MAX = 128 << 20
 MARKER = 0x5EED
@@ -50,27 +46,8 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
     node.kill()
 
 
-class Bystander:
-    """The well-behaved client, once it has been served, and what it has to say at the end."""
-
-    def __init__(self, node: NodeProcess) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.wire.bystander", str(node.port), str(node.pid), "bystander"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-        assert self._process.stdout is not None
-        if self._process.stdout.readline() != "served\n":
-            self.finish()
-
-    def finish(self) -> None:
-        report, errors = self._process.communicate(timeout=30)
-        assert self._process.returncode == 0, f"a well-behaved client was disturbed:\n{errors}"
-        longest_ms = json.loads(report)["longest_ms"]
-        assert longest_ms < STALL_MS, f"the loop stalled for {longest_ms:.0f} ms"
+def bystander(node: NodeProcess) -> StallWatch:
+    return StallWatch(node, "tests.wire.bystander", "bystander")
 
 
 @pytest.mark.timeout(600)
@@ -79,12 +56,10 @@ def test_damaged_requests_harm_nobody(node: OdradekProcess) -> None:
         # Undamaged, so that every schema is loaded before memory is looked at.
         _send_and_listen(node.port, [framed(request)], patience_s=10)
     resident_before = node.resident_bytes
-    bystander = Bystander(node)
-    with ThreadPoolExecutor(WORKERS) as workers:
+    with bystander(node), ThreadPoolExecutor(WORKERS) as workers:
         runs = [workers.submit(_fuzz, node, SEED + 1 + worker, REQUESTS // WORKERS) for worker in range(WORKERS)]
         for run in runs:
             run.result()
-    bystander.finish()
     assert node.process is not None
     assert node.process.poll() is None, f"the node died:\n{node.output_file.read_text()[-3000:]}"
     grown = _peak_resident_bytes(node) - resident_before
@@ -133,12 +108,11 @@ def test_decompression_bombs(node: OdradekProcess, codec: int) -> None:
         connection.ask(Api.CREATE_TOPICS, 5, {"topics": [topic], "timeout": 10_000})
         time.sleep(0.2)
         resident_before = node.resident_bytes
-        bystander = Bystander(node)
-        bomb = batch(TestRecord(bytes(BOMB_BYTES)), codec=codec)
-        topic_data = [{"name": "bombed", "partition_data": [{"index": 0, "records": bomb}]}]
-        answer = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
-        assert answer.responses[0].partition_responses[0].error_code.name != "none"
-        bystander.finish()
+        with bystander(node):
+            bomb = batch(TestRecord(bytes(BOMB_BYTES)), codec=codec)
+            topic_data = [{"name": "bombed", "partition_data": [{"index": 0, "records": bomb}]}]
+            answer = connection.ask(Api.PRODUCE, 9, {"acks": -1, "timeout": 10_000, "topic_data": topic_data})
+            assert answer.responses[0].partition_responses[0].error_code.name != "none"
     # Twice the frame, and the fixed budget of decompression.
     allowed = 2 * len(bomb) + MAX_DECOMPRESSED_BYTES + ELSEWHERE_BYTES
     assert _peak_resident_bytes(node) - resident_before < allowed
@@ -151,7 +125,9 @@ def test_slow_senders_hold_nothing(node: OdradekProcess) -> None:
     try:
         for connection in slow:
             connection.send_bytes(struct.pack(">i", 100_000_000) + b"\0")
-        Bystander(node).finish()
+        with bystander(node):
+            # It goes on for some rounds.
+            pass
         assert node.resident_bytes - resident_before < MEMORY_GROWTH_MAX
     finally:
         for connection in slow:

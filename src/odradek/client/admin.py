@@ -51,6 +51,12 @@ class Resource:
     type: ResourceType
     name: str
 
+    @property
+    def owner(self) -> int | None:
+        """The only broker that knows its own configs; None where any will do."""
+        is_of_one = self.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and self.name
+        return int(self.name) if is_of_one else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigValue:
@@ -126,7 +132,7 @@ class Admin:
 
     def configs(self, resource: Resource, names: Sequence[str] | None = None) -> list[ConfigValue]:
         """All configs of a resource, or those of the given names, in the order of their names."""
-        (found,) = self._configs([resource], names, self._owner(resource)).values()
+        (found,) = self._configs([resource], names, resource.owner).values()
         return found
 
     def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, list[ConfigValue]]:
@@ -190,7 +196,7 @@ class Admin:
             return chosen.new("IncrementalAlterConfigsRequest", resources=(altered,), validate_only=validate_only)
 
         def ask() -> None:
-            node_id = self._owner(resource)
+            node_id = resource.owner
             if node_id is None:
                 response = self._cluster.ask_controller(INCREMENTAL_ALTER_CONFIGS, build)
             else:
@@ -258,11 +264,6 @@ class Admin:
 
         # The controller knows every topic there is: one that it does not know will not come by waiting.
         self._cluster.retry(what, ask, final=(ErrorCode.unknown_topic_or_partition,))
-
-    def _owner(self, resource: Resource) -> int | None:
-        """The only broker that knows its own configs; None where any will do."""
-        is_of_one = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name
-        return int(resource.name) if is_of_one else None
 
     @property
     def _timeout(self) -> timedelta:

@@ -26,8 +26,7 @@ class DescribedConfig:
 
 def describe_configs(cluster: Cluster, resource: Resource) -> list[DescribedConfig]:
     """All of a resource, in the order of their names."""
-    owner = _owner(resource)
-    return cluster.retry("reading configs", lambda: _ask(cluster, resource, None, owner))
+    return cluster.retry("reading configs", lambda: _ask(cluster, resource, None, resource.owner))
 
 
 def wait_until_told(
@@ -36,9 +35,8 @@ def wait_until_told(
     """Until a change that the controllers have made is told by every broker that can be reached. Raises TimedOut."""
 
     def ask() -> None:
-        owner = _owner(resource)
         has_answered = False
-        for broker in sorted(cluster.layout().brokers) if owner is None else (owner,):
+        for broker in sorted(cluster.layout().brokers) if resource.owner is None else (resource.owner,):
             try:
                 (found,) = _ask(cluster, resource, (name,), broker)
             except ConnectionFailed:
@@ -50,11 +48,6 @@ def wait_until_told(
             raise NotYet("no broker answers")
 
     cluster.retry(f"the change of {name}", ask)
-
-
-def _owner(resource: Resource) -> int | None:
-    """The only broker that knows its own configs; None where any will do."""
-    return int(resource.name) if resource.type is ResourceType.BROKER and resource.name else None
 
 
 def _ask(

@@ -200,12 +200,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         the query goes on.
         """
         group_id = self._options.group_id
+        if group_id is None or done == self._mirrored:
+            return
         offsets = {
             partition: offset
             for partition, offset in done.partitions()
             if there.find(partition) is not None and there[partition.topic].id == done[partition.topic].id
         }
-        if group_id is None or done == self._mirrored or not offsets:
+        if not offsets:
             return
         try:
             Groups(self._topics.cluster).show_progress(group_id, offsets)
