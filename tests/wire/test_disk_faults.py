@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
+from odradek.node.directory_assignments import DirectoryAssignments
 from tests.apis import Api
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import ConnectionClosed, RawConnection, decode_response
@@ -376,10 +377,32 @@ def test_a_log_dir_that_cannot_be_read_at_start_is_offline(tmp_path: Path, disk:
         with RawConnection(node.port) as connection:
             assert read_all(connection, dirs.healthy) == [b"here"]
             assert fetch(connection, TOPIC, partition=dirs.failing).error is ErrorCode.kafka_storage_error
-            assert leaders(connection, TOPIC)[dirs.failing][1] == -1
+            until(
+                lambda: leaders(connection, TOPIC)[dirs.failing][1] == -1, what="the controller hearing of the lost dir"
+            )
             # Whoever asks for more partitions gets them where there is a disk.
             assert create_topic(connection, "later", partitions=2) is ErrorCode.none
             assert partitions_in(dirs.first, "later") == [0, 1]
+        disk.interfere = lambda *_: None
+    with HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as mended, RawConnection(mended.port) as connection:
+        until(lambda: leaders(connection, TOPIC)[dirs.failing][1] == 1, what="a leader")
+        assert read_all(connection, dirs.failing) == [b"kept"]
+
+
+def test_a_log_dir_is_lost_before_the_controller_heard_of_it(
+    tmp_path: Path, disk: TamperedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as ends_before_it_can_tell:
+        ends_before_it_can_tell.setattr(DirectoryAssignments, "report", lambda *_: None)
+        with TwoDirs(tmp_path, disk) as dirs, dirs.connect() as connection:
+            produce(connection, TOPIC, b"kept", partition=dirs.failing)
+    disk.interfere = failing_under(dirs.second, "lock")
+    with HostedNode(tmp_path, disk=disk, log_dirs=[dirs.first, dirs.second]) as node:
+        with RawConnection(node.port) as connection:
+            until(
+                lambda: leaders(connection, TOPIC)[dirs.failing][1] == -1, what="the controller hearing of the lost dir"
+            )
+            assert leaders(connection, TOPIC)[dirs.healthy][1] == 1
         disk.interfere = lambda *_: None
     with HostedNode(tmp_path, log_dirs=[dirs.first, dirs.second]) as mended, RawConnection(mended.port) as connection:
         until(lambda: leaders(connection, TOPIC)[dirs.failing][1] == 1, what="a leader")

@@ -19,6 +19,7 @@ from odradek.instruments.traffic import BrokerTraffic
 from odradek.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.log.partition_log import PartitionLog
 from odradek.metadata.apply import ImageDelta
+from odradek.metadata.directories import LOST, MIGRATING, UNASSIGNED
 from odradek.metadata.image import (
     EMPTY_IMAGE,
     RESOURCE_BROKER,
@@ -293,7 +294,17 @@ class Broker:
         directory_id = self.log_dirs.directory_ids.get(partition.log_dir)
         is_moving = self.moves.destination(partition.name) is not None
         if directory_id is not None and directory_id != state.directory_of(self.node_id) and not is_moving:
-            self._assignments.report(partition, directory_id)
+            self._assignments.report(partition.name, partition.topic_id, directory_id)
+
+    def _report_lost(self, name: TopicPartition, topic_id: UUID, state: PartitionImage) -> None:
+        """A replica in a dir that is offline, when this broker ended before it could tell which: another has to lead.
+
+        Who comes back from nowhere is not trusted to be whole. So the last one in sync stays where it is: nobody else
+        could lead, and once its disk is mended, it can.
+        """
+        can_be_spared = any(one != self.node_id for one in state.isr) or state.replicas == (self.node_id,)
+        if state.directory_of(self.node_id) in (UNASSIGNED, MIGRATING) and can_be_spared:
+            self._assignments.report(name, topic_id, LOST)
 
     def _assigned_directory(self, name: TopicPartition) -> UUID | None:
         topic = self._image.topics_by_name.get(name.topic)
@@ -337,6 +348,7 @@ class Broker:
                         again.append(one)
                 else:
                     self._put_offline(name, log)
+                    self._report_lost(*one)
             missing = again
 
     def _put_offline(self, name: TopicPartition, reason: Exception) -> None:

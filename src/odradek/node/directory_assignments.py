@@ -7,7 +7,7 @@ looks for new leaders of the replicas that were in it.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -27,25 +27,28 @@ RETRY_SECONDS: Final = 1.0
 # As many as Kafka puts into one request.
 PARTITIONS_PER_REQUEST_MAX: Final = 2250
 
+# The topic's id and the directory's.
+_Assignment = tuple[UUID, UUID]
+
 
 class DirectoryAssignments:
     def __init__(self, controller: ControllerPort, node_id: int, broker_epoch: Callable[[], int]) -> None:
         self._controller: Final = controller
         self._node_id: Final = node_id
         self._broker_epoch: Final = broker_epoch
-        self._pending: Final[dict[TopicPartition, tuple[Partition, UUID]]] = {}
+        self._pending: Final[dict[TopicPartition, _Assignment]] = {}
         self._reporting: asyncio.Task[None] | None = None
 
     async def assign(self, partition: Partition, directory_id: UUID) -> None:
         """Returns once the cluster knows. Raises KafkaError if the controller refuses."""
         self._pending.pop(partition.name, None)
-        refused = await self._send({partition.name: (partition, directory_id)})
+        refused = await self._send({partition.name: (partition.topic_id, directory_id)})
         if refused:
             raise KafkaError(refused[partition.name], "the controller does not take the replica's new log dir")
 
-    def report(self, partition: Partition, directory_id: UUID) -> None:
+    def report(self, name: TopicPartition, topic_id: UUID, directory_id: UUID) -> None:
         """As `assign`, in the background: until the controller has heard it, or the partition is gone."""
-        self._pending[partition.name] = (partition, directory_id)
+        self._pending[name] = (topic_id, directory_id)
         if self._reporting is None:
             self._reporting = asyncio.ensure_future(self._report())
 
@@ -72,12 +75,10 @@ class DirectoryAssignments:
         finally:
             self._reporting = None
 
-    async def _send(
-        self, assignments: Mapping[TopicPartition, tuple[Partition, UUID]]
-    ) -> dict[TopicPartition, ErrorCode]:
+    async def _send(self, assignments: Mapping[TopicPartition, _Assignment]) -> dict[TopicPartition, ErrorCode]:
         """Those that the controller refused. Raises KafkaError if it refused the request."""
-        names = {(partition.topic_id, name.partition): name for name, (partition, _) in assignments.items()}
-        request = _request(self._node_id, self._broker_epoch(), assignments.values())
+        names = {(topic_id, name.partition): name for name, (topic_id, _) in assignments.items()}
+        request = _request(self._node_id, self._broker_epoch(), assignments)
         response = await self._controller.handle(ASSIGN_REPLICAS_TO_DIRS, VERSION, request)
         if response.error_code is not ErrorCode.none:
             raise KafkaError(response.error_code)
@@ -90,13 +91,13 @@ class DirectoryAssignments:
         }
 
 
-def _request(node_id: int, broker_epoch: int, assignments: Iterable[tuple[Partition, UUID]]) -> object:
+def _request(node_id: int, broker_epoch: int, assignments: Mapping[TopicPartition, _Assignment]) -> object:
     # Nodes with a single log dir, the most, never come here.
     from kio.schema.assign_replicas_to_dirs.v0 import request as messages
 
     wanted: dict[UUID, dict[UUID, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for partition, directory_id in assignments:
-        wanted[directory_id][partition.topic_id].append(partition.name.partition)
+    for name, (topic_id, directory_id) in assignments.items():
+        wanted[directory_id][topic_id].append(name.partition)
     return messages.AssignReplicasToDirsRequest(
         broker_id=BrokerId(node_id),
         broker_epoch=i64(broker_epoch),

@@ -63,7 +63,12 @@ class Controller:
 
 
 def partition(index: int, topic: int = 7) -> Any:
-    return SimpleNamespace(name=TopicPartition(f"topic-{topic}", index), topic_id=UUID(int=topic))
+    name, topic_id = replica(index, topic)
+    return SimpleNamespace(name=name, topic_id=topic_id)
+
+
+def replica(index: int, topic: int = 7) -> tuple[TopicPartition, UUID]:
+    return TopicPartition(f"topic-{topic}", index), UUID(int=topic)
 
 
 def assignments(controller: Controller) -> DirectoryAssignments:
@@ -99,8 +104,8 @@ def test_reports_go_together() -> None:
         controller = Controller()
         reporter = assignments(controller)
         for index in range(3):
-            reporter.report(partition(index), FIRST)
-        reporter.report(partition(0, topic=8), SECOND)
+            reporter.report(*replica(index), FIRST)
+        reporter.report(*replica(0, topic=8), SECOND)
         await settled()
         return controller.sent()
 
@@ -111,9 +116,9 @@ def test_a_later_report_wins() -> None:
     async def run() -> list[Any]:
         controller = Controller()
         reporter = assignments(controller)
-        reporter.report(partition(0), FIRST)
+        reporter.report(*replica(0), FIRST)
         await asyncio.sleep(0)
-        reporter.report(partition(0), SECOND)
+        reporter.report(*replica(0), SECOND)
         await settled()
         return controller.sent()
 
@@ -127,7 +132,7 @@ def test_reports_are_repeated_until_the_broker_is_registered(monkeypatch: pytest
         controller = Controller()
         controller.answers = [ErrorCode.stale_broker_epoch, ErrorCode.stale_broker_epoch, ErrorCode.none]
         reporter = assignments(controller)
-        reporter.report(partition(0), FIRST)
+        reporter.report(*replica(0), FIRST)
         await settled()
         return controller
 
@@ -139,8 +144,8 @@ def test_a_refused_partition_is_not_repeated(caplog: pytest.LogCaptureFixture) -
         controller = Controller()
         controller.refused[1] = ErrorCode.unknown_topic_id
         reporter = assignments(controller)
-        reporter.report(partition(0), FIRST)
-        reporter.report(partition(1), FIRST)
+        reporter.report(*replica(0), FIRST)
+        reporter.report(*replica(1), FIRST)
         await settled()
         return controller
 
@@ -155,7 +160,7 @@ def test_large_nodes_report_in_several_requests(monkeypatch: pytest.MonkeyPatch)
         controller = Controller()
         reporter = assignments(controller)
         for index in range(5):
-            reporter.report(partition(index), FIRST)
+            reporter.report(*replica(index), FIRST)
         await settled()
         return [sum(len(indexes) for _, _, indexes in request) for request in controller.sent()]
 
