@@ -23,7 +23,7 @@ from tests.cluster.real_cluster import (
 from tests.node_process import free_ports
 
 OTHER_CLUSTER = "odradek-other-cluster0"
-REGISTRATION_S = 2.0
+REGISTRATION_S = 4.0
 PATIENCE = {"initial.broker.registration.timeout.ms": str(int(REGISTRATION_S * 1000))}
 EXIT_MISTAKE = 2
 

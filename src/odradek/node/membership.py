@@ -102,11 +102,15 @@ class Membership:
         self._registration = self._registration_request(listeners, directory_ids, previous_broker_epoch)
         deadline = self._clock.monotonic() + self._config.initial_broker_registration_timeout_ms / 1000
         failures = 0
+        refused_for = ErrorCode.request_timed_out
         while (code := await self._try_to_register(deadline)) is not ErrorCode.none:
             failures += 1
+            if code is not ErrorCode.request_timed_out:
+                # It stays the reason, if no time is left to hear it again.
+                refused_for = code
             pause = backoff_seconds(failures, self._retry_seconds_max, self._random)
             if code in _FINAL or self._clock.monotonic() + pause > deadline:
-                raise self._refusal(code)
+                raise self._refusal(refused_for)
             if failures == 1:
                 logger.warning("the broker is not registered yet: %s", self._refusal(code))
             await asyncio.sleep(pause)

@@ -164,6 +164,18 @@ class TestRegistration:
             "DUPLICATE_BROKER_REGISTRATION: another broker with node.id=4 is alive; give each node a number of its own"
         )
 
+    def test_the_reason_is_the_refusal_although_nobody_repeats_it(self, world: World) -> None:
+        life = Life(world)
+        life.stage.lead("c1")
+        life.stage.cluster.add_broker(BROKER_ID)
+        outcome = life.register()
+        world.run_for(1)
+        life.stage.activate(None)
+        life.stage.see(None)
+        world.run_for(61)
+        assert outcome.error is not None
+        assert outcome.error.code is ErrorCode.duplicate_broker_registration
+
     def test_again_once_the_cluster_knows_log_dirs(self, world: World) -> None:
         life = Life(world, metadata_version=16)
         life.serve()
