@@ -18,6 +18,7 @@ from odradek.records.record import Record
 from tests.certificates import make_certificate
 from tests.console.console_process import ConsoleProcess
 from tests.kafka.secured_kafka import PASSWORDS, client_properties, secured_kafka
+from tests.wire.plain_requests import until
 
 pytestmark = pytest.mark.kafka
 
@@ -39,6 +40,8 @@ def test_who_is_known_may_write(secured: Address, certificate: Path, mechanism: 
     security = Security(tls=tls, sasl=Sasl(mechanism=mechanism, username="anna", password=password))
     with Cluster([secured], security=security, timeout_s=30) as cluster:
         Admin(cluster).create_topic(mechanism, partitions=1, replication_factor=1)
+        # Kafka's controller answers before its broker has heard of the topic.
+        until(lambda: mechanism in cluster.layout(None).topics, what="the topic")
         producer = Producer(cluster)
         producer.add(mechanism, Record(None, b"x" * 100_000))
         assert [one.record_count for one in producer.flush()] == [1]
