@@ -41,6 +41,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LeasingProcess]
         node.remove()
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_leased(broker: LeasingProcess) -> None:
+    """What the test before gave back may still be on its way, or was lost and has to end by itself."""
+    wait_until_nothing_is_leased(broker)
+
+
 @pytest.fixture
 def cluster(broker: LeasingProcess) -> Iterator[Cluster]:
     with Cluster(parse_bootstrap(broker.bootstrap)) as opened:
@@ -99,6 +105,10 @@ def wait_until(what: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def wait_until_nothing_is_leased(broker: LeasingProcess) -> None:
+    wait_until(lambda: broker.leases() == [] == broker.links())
+
+
 def test_files_give_what_brokers_give_also_of_transactions(broker: LeasingProcess, cluster: Cluster) -> None:
     create(cluster, "mixed")
     for codec in ("none", "zstd"):
@@ -126,7 +136,7 @@ def test_files_give_what_brokers_give_also_of_transactions(broker: LeasingProces
         (lease,) = broker.leases()
         assert lease["principal"] == "spark" and lease["segments"] == len(broker.links()) > 3
         assert under_lease.read_all().to_pylist() == expected
-        assert broker.leases() == [] == broker.links()
+        wait_until_nothing_is_leased(broker)
     middle = rows(broker, "mixed", start=1_234, end=5_678)
     assert rows(broker, "mixed", start=1_234, end=5_678, lease=SPARK) == middle
     # Nothing undecided is leased to who reads what is committed.
@@ -145,6 +155,20 @@ def ask(cluster: Cluster, topic: str, **options: Any) -> HeldSegments:
     held = LeaseDesk(cluster, credentials, duration_ms=duration_ms).ask(TopicPartition(topic, 0), **options)
     assert held is not None
     return held
+
+
+def test_who_never_reads_holds_nothing(broker: LeasingProcess, cluster: Cluster) -> None:
+    create(cluster, "unread")
+    fill(broker, "unread", 2_500, **{"compression.type": "none"})
+    unread = begin(broker, "unread", lease=SPARK)
+    assert broker.leases()
+    del unread
+    wait_until_nothing_is_leased(broker)
+    # The second partition is refused when the first is leased.
+    Admin(cluster).create_partitions("unread", 2)
+    with pytest.raises(OffsetsNotThere):
+        begin(broker, "unread", end={1: 1}, lease=SPARK)
+    wait_until_nothing_is_leased(broker)
 
 
 def test_retention_and_deletion_leave_what_is_leased(broker: LeasingProcess, cluster: Cluster) -> None:
@@ -168,7 +192,7 @@ def test_retention_and_deletion_leave_what_is_leased(broker: LeasingProcess, clu
     Admin(cluster).delete_topic("forgotten")
     wait_until(lambda: not directory.exists())
     assert half.read_all().to_pylist() == expected
-    assert not broker.links()
+    wait_until_nothing_is_leased(broker)
 
 
 def test_compaction_does_not_swap_a_file_under_its_reader(broker: LeasingProcess, cluster: Cluster) -> None:
@@ -261,7 +285,7 @@ def test_who_gets_a_lease_and_for_how_long(
     wait_until(is_over)
     assert all(Path(one.path).exists() for one in kept.files)
     keeper.release([kept])
-    assert not broker.links()
+    wait_until_nothing_is_leased(broker)
 
 
 def test_who_asked_and_died_holds_nothing_for_longer_than_was_asked(broker: LeasingProcess, cluster: Cluster) -> None:
@@ -277,7 +301,7 @@ def test_who_asked_and_died_holds_nothing_for_longer_than_was_asked(broker: Leas
     wait_until(lambda: bool(broker.links()) or bool(broker.leases()))
     granted_at = time.monotonic()
     assert all(one["expires_in_ms"] <= 3_000 for one in broker.leases())
-    wait_until(lambda: broker.leases() == [] == broker.links())
+    wait_until_nothing_is_leased(broker)
     # What the broker was kept from doing is not its fault.
     assert time.monotonic() - granted_at < 3.0 + 30.0
 

@@ -1,6 +1,7 @@
 """`read_topic`: a topic as a stream of Arrow record batches, for Polars, DuckDB, pandas and all who read Arrow."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from os import PathLike, fspath
 from typing import Any, Final
 
@@ -60,38 +61,32 @@ def read_topic(
     if lease is not None and bootstrap_servers is None:
         raise ValueError("a lease is asked for at brokers: name bootstrap_servers")
     wanted = None if partitions is None else tuple(dict.fromkeys(partitions))
-    if bootstrap_servers is not None:
-        cluster = Cluster(parse_bootstrap(bootstrap_servers), client_id="odradek-arrow", timeout_s=timeout_s)
-        try:
-            sources = _fetches(cluster, topic, wanted, read_committed)
-        except BaseException:
-            cluster.close()
-            raise
-    else:
-        assert directory is not None
-        cluster = None
-        sources = _directories(directory, topic, wanted, read_committed)
-    ranges = [(source, *_range(source, start, end)) for source in sources]
-    leases = None
-    if lease is not None and cluster is not None:
-        leases = HeldWhileReading(cluster, LeaseCredentials(*lease), read_committed=read_committed)
-        ranges = [
-            (leases.source(source, first, last), first, last)
-            for source, first, last in ranges
-            if isinstance(source, PartitionFetch)
-        ]
 
     def batches() -> Iterator[Any]:
-        try:
+        with ExitStack() as held:
+            ranges: list[tuple[PartitionSource, int, int]] = []
+            if bootstrap_servers is not None:
+                addresses = parse_bootstrap(bootstrap_servers)
+                cluster = held.enter_context(Cluster(addresses, client_id="odradek-arrow", timeout_s=timeout_s))
+                leases = None
+                if lease is not None:
+                    leases = HeldWhileReading(cluster, LeaseCredentials(*lease), read_committed=read_committed)
+                    held.callback(leases.close)
+                for fetch in _fetches(cluster, topic, wanted, read_committed):
+                    first, last = _range(fetch, start, end)
+                    ranges.append((fetch if leases is None else leases.source(fetch, first, last), first, last))
+            else:
+                assert directory is not None
+                sources = _directories(directory, topic, wanted, read_committed)
+                ranges += [(source, *_range(source, start, end)) for source in sources]
+            yield None
             for source, first, last in ranges:
                 yield from record_batches(source, schema, first, last, rows_max=batch_rows, bytes_max=batch_bytes)
-        finally:
-            if leases is not None:
-                leases.close()
-            if cluster is not None:
-                cluster.close()
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+    reading = batches()
+    # What is wrong is said now, and what is held is given back although nobody may ever read.
+    next(reading)
+    return pa.RecordBatchReader.from_batches(schema, reading)
 
 
 def record_batches(
@@ -156,7 +151,7 @@ def _directories(
 
 def _fetches(
     cluster: Cluster, topic: str, wanted: Sequence[int] | None, read_committed: bool
-) -> Sequence[PartitionSource]:
+) -> Sequence[PartitionFetch]:
     layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic])[topic])
     count = len(layout.partitions)
     for number in wanted or ():
