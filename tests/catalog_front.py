@@ -65,8 +65,9 @@ class CatalogFront:
     def commit(self, ask: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes] | None:
         """The answer, or None if there is none."""
         self.commits += 1
-        self.before_commit()
+        # First: who is told of it may bring the next one.
         fault = self.faults.pop(0) if self.faults else None
+        self.before_commit()
         match fault:
             case Fault.UNHEARD:
                 return None

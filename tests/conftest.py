@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import components
 from tests.cluster.networks import find_namespaces
 from tests.kafka.apache_kafka import kafka_libs, kafka_streams_libs
+
+# How long an example takes says more of the machine than of what is tested.
+settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("odradek")
 
 # A test that asks for one of these fixtures gets the marker, so that `-m "not kafka"` leaves it out.
 _MARKER_OF_FIXTURE = {

@@ -3,6 +3,7 @@
 What is common to Odradek and Apache Kafka lives here; neither is named here.
 """
 
+import itertools
 import os
 import random
 import shutil
@@ -12,7 +13,7 @@ import struct
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -24,6 +25,7 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.005
 LISTENING_PORTS = range(12_000, 32_000)
+WORKERS_MAX = 8
 
 # Half a minute after its start a broker looks for what is past its retention: batches that tests made for good are.
 KEEPS_OLD_RECORDS = {"log.initial.task.delay.ms": str(24 * 60 * 60 * 1000)}
@@ -36,26 +38,33 @@ class NodeFailed(Exception):
     """A node did not start, or ended by itself; the message ends with the last lines of its log."""
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now. They are all held open until the last is known, so that they differ.
+def _own_ports() -> Iterator[int]:
+    """One after the other, so that none comes again before all others were used; other workers have others.
 
     None of those that the system gives to whoever connects: the port of a node that is down would be taken, or a
     connection attempt to it would meet itself.
     """
-    candidates = iter(random.sample(LISTENING_PORTS, len(LISTENING_PORTS)))
-    holders: list[socket.socket] = []
-    try:
-        while len(holders) < count:
-            holder = socket.socket()
-            holders.append(holder)
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % WORKERS_MAX
+    size = len(LISTENING_PORTS) // WORKERS_MAX
+    own = LISTENING_PORTS[worker * size : (worker + 1) * size]
+    begin = random.randrange(size)
+    return itertools.cycle((*own[begin:], *own[:begin]))
+
+
+_PORTS = _own_ports()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on now, in a row if nobody has one of those."""
+    found: list[int] = []
+    while len(found) < count:
+        with socket.socket() as probe:
             try:
-                holder.bind(("127.0.0.1", next(candidates)))
+                probe.bind(("127.0.0.1", next(_PORTS)))
             except OSError:
-                holders.pop().close()
-        return [holder.getsockname()[1] for holder in holders]
-    finally:
-        for holder in holders:
-            holder.close()
+                continue
+            found.append(probe.getsockname()[1])
+    return found
 
 
 def serves(port: int, host: str = "127.0.0.1") -> bool:

@@ -4,6 +4,7 @@ Virtual machines are stopped and moved now and then, for a minute and more: nobo
 anything meanwhile.
 """
 
+import os
 import time
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,7 @@ class Patience:
 
 def withheld_seconds() -> float:
     """For how long, since the machine started, somebody who wanted to compute or to reach the disk was kept waiting."""
-    return sum(_stalled_seconds(Path("/proc/pressure", resource)) for resource in ("cpu", "io"))
+    return sum(_stalled_seconds(Path("/proc/pressure", resource)) for resource in ("cpu", "io")) + _stolen_seconds()
 
 
 def _stalled_seconds(pressure: Path) -> float:
@@ -37,3 +38,12 @@ def _stalled_seconds(pressure: Path) -> float:
         return 0.0
     some = pressure.read_text().splitlines()[0]
     return int(some.rpartition("total=")[2]) / 1e6
+
+
+def _stolen_seconds() -> float:
+    """Which the processors of a virtual machine were not given; whoever runs on one then does not count as waiting."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0.0
+    all_processors = stat.read_text().splitlines()[0].split()
+    return int(all_processors[8]) / os.sysconf("SC_CLK_TCK")

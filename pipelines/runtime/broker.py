@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -13,11 +14,13 @@ from pathlib import Path
 from pipelines.runtime.errors import PipelineError
 
 READY_PREFIX = "ready bootstrap="
-READY_TIMEOUT_SECONDS = 30.0
+READY_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 20.0
 POLL_SECONDS = 0.05
 # `up` takes ports from the given one upward.
 PORTS_PER_NODE = 4
+# None of those that the system gives to whoever connects: they would be taken before the nodes listen.
+LISTENING_PORTS = range(12_000, 30_000)
 
 
 class LocalBroker:
@@ -61,10 +64,8 @@ def free_port(nodes: int = 1) -> int:
     """Return a port that is free together with those just above it."""
     count = PORTS_PER_NODE * nodes
     for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            first: int = probe.getsockname()[1]
-        if first + count < 65536 and all(_is_free(first + step) for step in range(count)):
+        first = random.choice(LISTENING_PORTS)
+        if all(_is_free(first + step) for step in range(count)):
             return first
     raise PipelineError(f"found no {count} neighbouring free ports on 127.0.0.1")
 

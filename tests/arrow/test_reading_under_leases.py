@@ -239,6 +239,8 @@ def test_while_it_is_written_rolled_and_forgotten(broker: LeasingProcess, cluste
                 # Retention was quicker than the lease.
                 continue
             offsets = found.column("offset").to_pylist()
+            if not offsets:
+                continue
             assert found.column("value").to_pylist() == [b"%0500d" % offset for offset in offsets]
             assert offsets == list(range(offsets[0], offsets[-1] + 1))
             readings += offsets[0] <= was_earliest
@@ -273,7 +275,7 @@ def test_who_gets_a_lease_and_for_how_long(
     assert rows(broker, "secret", lease=OTHER) == expected
     assert "no segments are read from files" in caplog.text
 
-    kept, left = ask(cluster, "secret", duration_ms=1_500), ask(cluster, "secret", duration_ms=1_500)
+    kept, left = ask(cluster, "secret", duration_ms=6_000), ask(cluster, "secret", duration_ms=6_000)
     keeper, others = LeaseKeeper(LeaseCredentials(*SPARK)), LeaseKeeper(LeaseCredentials("other", SPARK[1]))
     others.release([kept])
     assert Path(left.files[0].path).exists()
@@ -293,17 +295,17 @@ def test_who_asked_and_died_holds_nothing_for_longer_than_was_asked(broker: Leas
     create(cluster, "unheard")
     fill(broker, "unheard", 2_500, **{"compression.type": "none"})
     headers = "".join(f"{name}: {text}\r\n" for name, text in LeaseCredentials(*SPARK).headers.items())
-    path = "/v1/leases?topic=unheard&partition=0&duration_ms=3000"
+    path = "/v1/leases?topic=unheard&partition=0&duration_ms=6000"
     for _ in range(5):
         with socket.create_connection(("127.0.0.1", broker.http_port), timeout=10) as asker:
             asker.sendall(f"POST {path} HTTP/1.1\r\nHost: broker\r\n{headers}Content-Length: 0\r\n\r\n".encode())
     # One that is not answered may also never have been heard.
     wait_until(lambda: bool(broker.links()) or bool(broker.leases()))
     granted_at = time.monotonic()
-    assert all(one["expires_in_ms"] <= 3_000 for one in broker.leases())
+    assert all(one["expires_in_ms"] <= 6_000 for one in broker.leases())
     wait_until_nothing_is_leased(broker)
     # What the broker was kept from doing is not its fault.
-    assert time.monotonic() - granted_at < 3.0 + 30.0
+    assert time.monotonic() - granted_at < 6.0 + 30.0
 
 
 def test_a_broker_that_is_killed(broker: LeasingProcess, cluster: Cluster) -> None:

@@ -5,8 +5,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from odradek.client.address import Address
+from odradek.client.admin import Admin
+from odradek.client.cluster import Cluster
+from odradek.client.errors import NotAuthenticated
+from odradek.client.security import Sasl, Security, Tls
 from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
 from tests.node_process import free_ports
+from tests.wire.plain_requests import until
 
 PASSWORDS = {"PLAIN": "secret", "SCRAM-SHA-512": "ungeziefer"}
 """Of anna, by mechanism."""
@@ -34,7 +39,9 @@ def secured_kafka(libs: Path, directory: Path, certificate: Path) -> Iterator[Ad
         password = f"SCRAM-SHA-512=[password={PASSWORDS['SCRAM-SHA-512']}]"
         anna = ("--entity-type", "users", "--entity-name", "anna")
         KafkaTools(libs, node.bootstrap).configs("--alter", "--add-config", password, *anna)
-        yield Address("127.0.0.1", port)
+        address = Address("127.0.0.1", port)
+        until(lambda: _knows_anna(address, certificate), what="a broker that has heard of anna")
+        yield address
     finally:
         node.remove()
 
@@ -46,3 +53,20 @@ def client_properties(certificate: Path, password: str = PASSWORDS["SCRAM-SHA-51
         f'sasl.jaas.config={SCRAM_MODULE} required \\\n username="anna" \\\n password="{password}";\n'
         f"ssl.truststore.type=PEM\nssl.truststore.location={certificate}\n"
     )
+
+
+def _knows_anna(address: Address, certificate: Path) -> bool:
+    sasl = Sasl(mechanism="SCRAM-SHA-512", username="anna", password=PASSWORDS["SCRAM-SHA-512"])
+    security = Security(tls=Tls(authorities_file=str(certificate)), sasl=sasl)
+    try:
+        with Cluster([address], security=security, timeout_s=30) as cluster:
+            cluster.layout()
+    except NotAuthenticated:
+        return False
+    return True
+
+
+def create_known_topic(cluster: Cluster, name: str, *, partitions: int) -> None:
+    """Kafka's controller answers before its broker has heard of the topic: that is waited for."""
+    Admin(cluster).create_topic(name, partitions=partitions, replication_factor=1)
+    until(lambda: name in cluster.layout(None).topics, what=f"topic {name}")

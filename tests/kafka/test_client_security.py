@@ -9,7 +9,6 @@ import pytest
 
 from odradek.cli.main import run
 from odradek.client.address import Address
-from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.errors import NotAuthenticated
 from odradek.client.produce import Producer
@@ -17,8 +16,7 @@ from odradek.client.security import Sasl, Security, Tls
 from odradek.records.record import Record
 from tests.certificates import make_certificate
 from tests.console.console_process import ConsoleProcess
-from tests.kafka.secured_kafka import PASSWORDS, client_properties, secured_kafka
-from tests.wire.plain_requests import until
+from tests.kafka.secured_kafka import PASSWORDS, client_properties, create_known_topic, secured_kafka
 
 pytestmark = pytest.mark.kafka
 
@@ -39,9 +37,7 @@ def test_who_is_known_may_write(secured: Address, certificate: Path, mechanism: 
     tls = Tls(authorities_file=str(certificate))
     security = Security(tls=tls, sasl=Sasl(mechanism=mechanism, username="anna", password=password))
     with Cluster([secured], security=security, timeout_s=30) as cluster:
-        Admin(cluster).create_topic(mechanism, partitions=1, replication_factor=1)
-        # Kafka's controller answers before its broker has heard of the topic.
-        until(lambda: mechanism in cluster.layout(None).topics, what="the topic")
+        create_known_topic(cluster, mechanism, partitions=1)
         producer = Producer(cluster)
         producer.add(mechanism, Record(None, b"x" * 100_000))
         assert [one.record_count for one in producer.flush()] == [1]

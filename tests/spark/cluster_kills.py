@@ -2,6 +2,7 @@
 executors, their Python workers and the broker are killed. A run that fails is started again, as its user would.
 """
 
+import contextlib
 import os
 import random
 import signal
@@ -74,7 +75,9 @@ class ClusterUnderFire(AuditedTopics):
         while not (there := find()):
             assert not patience.is_over(), f"there is no {kind} to be killed"
             time.sleep(LOOK_S)
-        os.kill(chance.choice(there), signal.SIGKILL)
+        # One that has just ended by itself died as well.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(chance.choice(there), signal.SIGKILL)
 
     def _recover(self) -> str:
         failed = ""
@@ -94,7 +97,9 @@ class ClusterUnderFire(AuditedTopics):
         self._query.stop()
         # What somebody left open who was killed is aborted with the next batch.
         self.add(ROWS_PER_BATCH)
-        self._stream(is_last=True).awaitTermination(QUERY_TIMEOUT_S)
+        self._query = self._stream(is_last=True)
+        self._recover()
+        assert self._query.awaitTermination(QUERY_TIMEOUT_S), "the last query does not end"
         self._ingest(follow=False)
 
     def check(self) -> None:

@@ -14,10 +14,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from pipelines.runtime.session import spark_session
 from tests.spark.crashing_source import CRASH_POINTS, CrashingSource, arm
+from tests.spark.slow_starts import QUERY_TIMEOUT_S, STARTS_MAX, run_to_the_end, was_too_slow
 
-QUERY_TIMEOUT_S = 300
 ROWS_PER_BATCH = 40
-STARTS_MAX = 5
 
 
 def say(what: str) -> None:
@@ -49,25 +48,22 @@ class Stream:
             # Each its own: a task of the query before may still be at work, and must not find what is not for it.
             crash_file = directory / f"crash-{number}"
             arm(crash_file, where, count)
-            query = self.writing("crashing", crashfile=str(crash_file)).start()
+            say(f"died: {name}: {self._death(crash_file)}")
+
+    def _death(self, crash_file: Path) -> str:
+        for _ in range(STARTS_MAX):
             try:
-                query.awaitTermination(QUERY_TIMEOUT_S)
+                self.writing("crashing", crashfile=str(crash_file)).start().awaitTermination(QUERY_TIMEOUT_S)
+                break
             except StreamingQueryException as error:
-                if crash_file.exists():
+                if not crash_file.exists():
+                    return str(error).splitlines()[0][:100]
+                if not was_too_slow(error):
                     raise
-                say(f"died: {name}: {str(error).splitlines()[0][:100]}")
-            else:
-                raise TimeoutError(f"{name}: nobody died")
+        raise TimeoutError(f"nobody died of {crash_file}")
 
     def to_the_end(self) -> None:
-        for attempt in range(1, STARTS_MAX + 1):
-            try:
-                self.writing("odradek").trigger(availableNow=True).start().awaitTermination(QUERY_TIMEOUT_S)
-                return
-            except StreamingQueryException as error:
-                # Spark gives a new process ten seconds to report back, which a busy machine may need for its imports.
-                if "failed to connect back" not in str(error) or attempt == STARTS_MAX:
-                    raise
+        run_to_the_end(self.writing("odradek").trigger(availableNow=True))
 
 
 def main() -> None:

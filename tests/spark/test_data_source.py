@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
@@ -18,11 +17,9 @@ from pipelines.runtime.session import spark_session
 from tests.leasing_process import SPARK, LeasingProcess
 from tests.metrics_scrape import scrape
 from tests.node_process import NodeProcess
+from tests.spark.slow_starts import run_to_the_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-STARTS_MAX = 5
-QUERY_TIMEOUT_S = 300
 
 
 @pytest.fixture(scope="module")
@@ -112,19 +109,6 @@ def test_what_is_wrong_is_said(spark: SparkSession, broker: NodeProcess, orders:
             load(spark, broker, "odradek", **options).collect()
 
 
-def to_the_end(query: DataStreamWriter) -> None:
-    """Runs a query until it has read all there is."""
-    for _ in range(STARTS_MAX):
-        try:
-            query.start().awaitTermination(QUERY_TIMEOUT_S)
-        except StreamingQueryException as error:
-            # Spark gives a new process ten seconds to report back, which a busy machine may need for its imports.
-            if "failed to connect back" not in str(error):
-                raise
-        else:
-            return
-
-
 class Query:
     """A stream from one topic with a checkpoint; nothing is kept of it but that."""
 
@@ -139,17 +123,18 @@ class Query:
 
     def run(self) -> list[list[tuple[int, int]]]:
         """To the end of what there is; the offsets of every batch."""
-        found: list[list[tuple[int, int]]] = []
+        # By number: a query that is started again may begin with the batch that it ended with.
+        found: dict[int, list[tuple[int, int]]] = {}
 
         def take(batch: DataFrame, number: int) -> None:
-            found.append([(row.partition, row.offset) for row in batch.collect()])
+            found[number] = [(row.partition, row.offset) for row in batch.collect()]
 
-        to_the_end(
+        run_to_the_end(
             self._stream.writeStream.foreachBatch(take)
             .option("checkpointLocation", str(self._checkpoint))
             .trigger(availableNow=True)
         )
-        return found
+        return list(found.values())
 
 
 def test_a_stream_goes_on_where_it_stood(
@@ -221,7 +206,7 @@ def test_rows_are_written_where_the_connector_writes_them(
         .options(topic="copied", checkpointLocation=str(tmp_path / "copied"))
         .trigger(availableNow=True)
     )
-    to_the_end(stream)
+    run_to_the_end(stream)
     copied = load(spark, broker, "odradek", subscribe="copied", columns="key,value").collect()
     assert sorted(row.key for row in copied) == sorted(b"key-%d" % number for number in range(500))
 
@@ -267,7 +252,7 @@ def test_batch_jobs_and_for_each_batch_write_exactly_once(
     options = {"subscribe": orders, "startingOffsets": "earliest", "columns": "value", "maxOffsetsPerTrigger": "2000"}
     source = spark.readStream.format("odradek").option("kafka.bootstrap.servers", broker.bootstrap).options(**options)
     query = source.load().writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    to_the_end(query.trigger(availableNow=True))
+    run_to_the_end(query.trigger(availableNow=True))
     assert committed("batches") == 3_001
     with pytest.raises(PySparkException, match="belongs to another query"):
         write(numbers, "batches", "copying")

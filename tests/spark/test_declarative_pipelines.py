@@ -11,6 +11,7 @@ from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from tests.node_process import NodeProcess
 from tests.spark.declared import NAME, TOPIC, DeclaredPipeline
+from tests.spark.patient_cli import PatientCli
 from tests.wire.cli_call import Cli
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -20,7 +21,7 @@ LOCAL = ("--master", "local[1]", "--conf", "spark.sql.shuffle.partitions=1")
 
 @pytest.fixture
 def cli(broker: NodeProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Cli:
-    return Cli(monkeypatch, capfdbinary, broker.bootstrap)
+    return PatientCli(monkeypatch, capfdbinary, broker.bootstrap)
 
 
 def test_the_next_run_knows_the_tables(

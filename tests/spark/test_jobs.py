@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from odradek.base.ids import TopicPartition as PartitionName
 from odradek.cli.errors import UserError
-from odradek.client.admin import Admin
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.partitioner import partition_of_key
 from odradek.jobs import ingest as ingest_module
@@ -41,6 +43,7 @@ from odradek.jobs.tables.delta import DeltaLakeTable
 from odradek.jobs.tables.table import TableFormat, open_table
 from odradek.jobs.values import ValueKind
 from tests.node_process import NodeProcess
+from tests.patience import Patience
 from tests.schema_registry import FakeRegistry, fake_registry
 from tests.spark.schema_orders import AVRO_ORDER, SCHEMA, Orders
 
@@ -100,15 +103,32 @@ class Topic:
             producer.produce(self.name, raw, b"k", partition=partition, headers=headers)
         assert producer.flush(30) == 0
 
-    def records(self, count: int, *, timeout_s: float, partition: int = 0) -> list[Any]:
-        """Fewer, if no more come."""
-        settings = {"group.id": "test", "enable.auto.commit": False, "isolation.level": "read_committed"}
-        consumer = Consumer({"bootstrap.servers": self._bootstrap, **settings})
+    def records(self, partition: int = 0) -> list[Any]:
+        """All that are committed in a partition, once nothing is undecided there."""
+        settings = {"group.id": "test", "enable.auto.commit": False, "enable.partition.eof": True}
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "isolation.level": "read_committed", **settings})
         consumer.assign([TopicPartition(self.name, partition, 0)])
+        end = self._end(partition)
+        found: list[Any] = []
+        patience = Patience(60)
         try:
-            return consumer.consume(count, timeout=timeout_s)
+            while not patience.is_over():
+                message = consumer.poll(0.5)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF and message.offset() >= end:
+                    return found
+            pytest.fail(f"the end of {self.name} was not reached")
         finally:
             consumer.close()
+
+    def _end(self, partition: int) -> int:
+        with Cluster(parse_bootstrap(self._bootstrap)) as cluster:
+            asked = PartitionName(self.name, partition)
+            return Admin(cluster).offsets({asked: LATEST})[asked]
 
 
 class Ingest:
@@ -195,7 +215,7 @@ def test_each_record_is_a_row_once_whenever_the_driver_dies(
     rows = job.rows()
     assert rows[300].extra is True and rows[0].extra is None
     assert len(rows) == 303
-    dead = letters.records(3, timeout_s=5)
+    dead = letters.records()
     assert [record.value() for record in dead] == [b'{"id": "x"}', b"{"]
     headers = dict(dead[1].headers())
     assert headers["h"] == b"1"
@@ -242,7 +262,7 @@ def test_records_by_a_registrys_schemas(
         job = Ingest(spark, broker, cluster, values=ValueKind.REGISTRY, registry=address, **settings)
         job.run()
     assert [row.id for row in job.rows()] == [1, None, 2]
-    (dead,) = letters.records(2, timeout_s=3)
+    (dead,) = letters.records()
     assert dict(dead.headers())["odradek.error"] == b"schema 2: the registry does not have it"
     # By the schemas that the job has kept.
     audit = TableAuditSettings(bootstrap=broker.bootstrap, name="framed", **settings)
@@ -301,7 +321,7 @@ def test_history_comes_back_once(
         key="id",
     )
     assert (load.run().rows, load.run().rows) == (50, 0)
-    assert [(one.key(), json.loads(one.value())) for one in again.records(60, timeout_s=5)] == [
+    assert [(one.key(), json.loads(one.value())) for one in again.records()] == [
         (str(number).encode(), {"id": number, "name": f"n{number}"}) for number in range(50)
     ]
 
@@ -325,7 +345,7 @@ def test_history_comes_back_once(
         planted.setattr(load_module, "write_whole", raise_crash)
         load.run()
     assert load.run().batches == 3
-    audited = [one.value() for one in loaded.records(10, timeout_s=5)]
+    audited = [one.value() for one in loaded.records()]
     assert audited == [text for number in range(3) for text in (b'{"n":  %d}' % number, b'{"n": "x"}')]
 
 
@@ -347,7 +367,7 @@ def test_a_pipeline_outlives_a_python_that_is_slow_to_start(
     slowness.touch()
     assert run_pipeline(spark, pipeline).state == "done"
     assert not slowness.exists(), "nobody was slow"
-    assert [one.value() for one in copied.records(4, timeout_s=3)] == [b"1", b"2", b"3"]
+    assert [one.value() for one in copied.records()] == [b"1", b"2", b"3"]
 
 
 PIPELINE = """
@@ -423,10 +443,10 @@ def test_a_pipeline_writes_each_row_once(
     assert stored is not None and stored.state == "failed"
     assert run_pipeline(spark, pipeline).state == "done"
     assert sold() == list(range(10, 41))
-    last = {one.key(): json.loads(one.value()) for one in totals.records(20, timeout_s=5)}
+    last = {one.key(): json.loads(one.value()) for one in totals.records()}
     assert sum(one["sales"] for one in last.values()) == 41
     assert sum(one["amount"] for one in last.values()) == sum(range(41))
-    assert [one.value() for one in dead.records(2, timeout_s=3)] == [b"{"]
+    assert [one.value() for one in dead.records()] == [b"{"]
 
 
 def rows_of(table: Path) -> list[dict[str, Any]]:
@@ -520,7 +540,7 @@ def test_a_pipeline_of_records_that_name_their_schemas(
         }
         assert {one.name: one.dead_letters for one in run(registry).queries} == {"orders": 0, "named.dead_letters": 3}
         assert rows() == [*map(orders.row, range(3)), nothing]
-        reasons = [dict(one.headers())["odradek.error"] for one in dead.records(4, timeout_s=5)]
+        reasons = [dict(one.headers())["odradek.error"] for one in dead.records()]
         assert [reason[:34] for reason in reasons] == [
             b"it does not begin with a schema's ",
             b"schema 1: it does not fit its Avro",
@@ -535,7 +555,7 @@ def test_a_pipeline_of_records_that_name_their_schemas(
         registry.answers["/schemas/ids/9"] = registry.answers["/schemas/ids/1"]
         assert run(registry).state == "done"
         assert rows() == [*map(orders.row, range(3)), nothing, orders.row(4), orders.row(5)]
-        assert len(dead.records(4, timeout_s=3)) == 3
+        assert len(dead.records()) == 3
 
 
 def test_a_topic_is_rewritten_with_other_keys_without_duplicates_and_without_erased_keys(
@@ -572,7 +592,7 @@ def test_a_topic_is_rewritten_with_other_keys_without_duplicates_and_without_era
     found = audit()
     assert found.is_exact, list(found.sentences())
     assert found.records.right.records == 92
-    written = [copied.records(92, timeout_s=2, partition=partition) for partition in range(3)]
+    written = [copied.records(partition=partition) for partition in range(3)]
     for shop in range(5):
         key = b"%d" % shop
         of_shop = [one for one in written[partition_of_key(key, 3)] if one.key() == key]

@@ -12,7 +12,6 @@ import pytest
 from odradek.cli.main import run
 from odradek.cli.options import open_cluster
 from odradek.client.address import Address
-from odradek.client.admin import Admin
 from odradek.client.groups import Groups
 from odradek.client.produce import Producer
 from odradek.jobs.audit_topics import TopicAudit
@@ -27,7 +26,7 @@ from odradek.jobs.skew.job import SkewJob, SkewSettings
 from odradek.jobs.state import JobState
 from odradek.records.record import Record
 from tests.certificates import make_certificate
-from tests.kafka.secured_kafka import PASSWORDS, client_properties, secured_kafka
+from tests.kafka.secured_kafka import PASSWORDS, client_properties, create_known_topic, secured_kafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -99,7 +98,9 @@ def test_a_topic_into_a_table_and_through_a_pipeline(
     properties.write_text(client_properties(certificate))
     with open_cluster(str(secured), 30.0, properties) as cluster:
         for topic in ("orders", "dead", "copies"):
-            Admin(cluster).create_topic(topic, partitions=2, replication_factor=1)
+            create_known_topic(cluster, topic, partitions=2)
+        # Its first group makes it create a topic; nobody's progress shall wait for that.
+        assert not Groups(cluster).offsets(["seen"])["seen"]
         producer = Producer(cluster)
         for number in range(RECORDS):
             producer.add("orders", Record(None, json.dumps({"id": number}).encode()), number % 2)
@@ -146,7 +147,7 @@ def test_the_other_jobs_reach_the_brokers_by_the_same_properties(
         open_cluster(bootstrap, 30.0, properties) as cluster,
         spark_session("secured", master="local[2]", log_file=tmp_path / "log", conf=conf, is_short=True) as spark,
     ):
-        Admin(cluster).create_topic("visits", partitions=2, replication_factor=1)
+        create_known_topic(cluster, "visits", partitions=2)
         loading = JobState(tmp_path, "loading")
         with loading.held():
             load = LoadSettings(

@@ -21,11 +21,10 @@ from odradek.jobs.tables.table import TableFormat, open_table
 from tests.node_process import NodeProcess, free_ports
 from tests.spark.cluster_kills import KINDS, ClusterUnderFire, shuffled
 from tests.spark.declared import NAME, TOPIC, DeclaredPipeline
+from tests.spark.patient_cli import PatientCli
 from tests.spark.standalone import APPLICATION, HOST, StandaloneSpark, standalone_spark
-from tests.wire.cli_call import Cli, Outcome
+from tests.wire.cli_call import Cli
 
-STARTS_MAX = 5
-TOO_SLOW = "failed to connect back"
 KILLS = int(os.environ.get("ODRADEK_SPARK_KILLS", "5"))
 SEED = int(os.environ.get("ODRADEK_SPARK_SEED", "11"))
 
@@ -54,6 +53,7 @@ def spark(
         "spark.connect.grpc.binding.port": str(connect_port),
         # Or the first to come would take all tasks.
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
     }
     log_file = tmp_path_factory.mktemp("spark") / "spark.log"
     with spark_session("cluster-test", master=workers.url, log_file=log_file, conf=conf, is_short=True) as session:
@@ -63,17 +63,6 @@ def spark(
 @pytest.fixture
 def remote(spark: SparkSession, connect_port: int) -> tuple[str, str]:
     return ("--remote", f"sc://{HOST}:{connect_port}")
-
-
-class PatientCli(Cli):
-    def ok(self, *arguments: str, stdin: bytes = b"") -> Outcome:
-        for _ in range(STARTS_MAX - 1):
-            outcome = self(*arguments, stdin=stdin)
-            # Spark gives a new process ten seconds to report back, which a busy machine may need for its imports.
-            if TOO_SLOW not in outcome.remarks:
-                assert outcome.code == 0, outcome.remarks
-                return outcome
-        return super().ok(*arguments, stdin=stdin)
 
 
 @pytest.fixture

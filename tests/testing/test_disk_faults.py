@@ -7,6 +7,9 @@ import pytest
 from odradek.testing import Cluster, ClusterError
 from tests.testing.clients import consume, create_topic, produce, texts
 
+# Nothing is written but what is asked for.
+NO_WRITES_UNASKED = {"metadata.max.idle.interval.ms": "0", "replica.high.watermark.checkpoint.interval.ms": "600000"}
+
 
 @pytest.fixture(params=[False, True], ids=["threads", "processes"])
 def processes(request: pytest.FixtureRequest) -> bool:
@@ -43,7 +46,7 @@ def test_a_slow_disk_is_slow(processes: bool) -> None:
 
 
 def test_a_node_that_is_paused_finds_out_when_it_wakes(processes: bool) -> None:
-    with Cluster(brokers=1, processes=processes) as cluster:
+    with Cluster(brokers=1, processes=processes, properties=NO_WRITES_UNASKED) as cluster:
         create_topic(cluster, "orders", replicas=1)
         cluster.pause(1)
         cluster.slow_disk(1, delay_ms=300)

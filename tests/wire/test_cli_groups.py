@@ -21,6 +21,7 @@ PARTITIONS = 3
 RECORDS = 30  # in each partition
 FIRST_MS = 1_600_000_000_000
 STEP_MS = 60_000
+LOOKS_MAX = 5
 
 
 @pytest.fixture
@@ -370,21 +371,28 @@ def started(broker: NodeProcess, orders: str, group: str) -> Iterator[str]:
 def test_how_the_lag_changes(
     broker: NodeProcess, cli: Cli, orders: str, started: str, produced: int, consumed: int, trend: str
 ) -> None:
+    expected = [consumed, produced, consumed - produced] if trend == "shrinks" else [consumed, produced]
+    words = " s " if trend == "shrinks" else "grows"
     with Drip(broker.bootstrap, started, orders, produced, consumed):
         time.sleep(0.5)
-        found = described_lag(cli, started, "3")
-        shown = cli.ok("group", "lag", started, "--interval", "1").output.decode()
+        # What stands still for a moment on a busy machine drips faster in the next.
+        for _ in range(LOOKS_MAX):
+            found = described_lag(cli, started, "3")
+            shown = cli.ok("group", "lag", started, "--interval", "1").output.decode()
+            rates = rates_in(found)
+            if rates == pytest.approx(expected, rel=0.3) and words in shown:
+                break
+    assert rates == pytest.approx(expected, rel=0.3)
+    assert words in shown
     (partition,) = found["partitions"]
     assert partition["trend"] == found["trend"] == trend
-    assert partition["consumed_per_second"] == pytest.approx(consumed, rel=0.3)
-    assert partition["produced_per_second"] == pytest.approx(produced, rel=0.3)
-    left_s = found["seconds_left"]
-    if trend == "shrinks":
-        assert left_s == pytest.approx(found["lag"] / (consumed - produced), rel=0.5)
-        assert " s " in shown
-    else:
-        assert left_s is None
-        assert "grows" in shown
+
+
+def rates_in(found: Any) -> list[float]:
+    """Records consumed and produced per second; how fast the lag shrinks, if it is said when it will be gone."""
+    (partition,) = found["partitions"]
+    rates = [partition["consumed_per_second"], partition["produced_per_second"]]
+    return rates if found["seconds_left"] is None else [*rates, found["lag"] / found["seconds_left"]]
 
 
 def test_a_group_that_has_caught_up(broker: NodeProcess, cli: Cli, orders: str, group: str) -> None:

@@ -12,10 +12,20 @@ from typing import Any
 import pytest
 
 from tests.node_process import serves
-from tests.wire.up_process import ODRADEK, START_TIMEOUT_S, call, free_row, mistake, node_pid, up, wait_until_gone
+from tests.wire.up_process import (
+    ODRADEK,
+    START_TIMEOUT_S,
+    call,
+    free_row,
+    mistake,
+    node_pid,
+    remarks,
+    up,
+    wait_until_gone,
+)
 
 # Brokers leave through the controllers before those go; nobody has to be waited out.
-STOP_WITHIN_S = 15
+STOP_WITHIN_S = 25
 
 
 def nodes(bootstrap: str) -> dict[int, dict[str, Any]]:
@@ -41,8 +51,7 @@ def stop(process: "subprocess.Popen[str]", number: signal.Signals = signal.SIGTE
     process.send_signal(number)
     assert process.wait(START_TIMEOUT_S) == 0
     assert time.monotonic() - before < STOP_WITHIN_S
-    assert process.stderr is not None
-    return process.stderr.read()
+    return "".join(remarks(process))
 
 
 def test_three_brokers_that_vote(tmp_path: Path) -> None:
@@ -86,11 +95,11 @@ def test_controllers_of_their_own(tmp_path: Path) -> None:
 
         killed = active_controller(bootstrap)
         os.kill(node_pid(data_dir, killed), signal.SIGKILL)
-        assert call("topic", "create", "after", "-b", bootstrap).returncode == 0
+        assert f"node {killed} was ended by SIGKILL" in next(remarks(process), "")
+        # Another controller has to be elected first.
+        assert call("topic", "create", "after", "-b", bootstrap, "--timeout", "60").returncode == 0
         assert active_controller(bootstrap) != killed
-        said = stop(process)
-        assert f"node {killed} was ended by SIGKILL" in said
-        assert len(said.splitlines()) == 1
+        assert stop(process) == ""
     with up(data_dir, port, brokers=2) as process:
         listed = json.loads(call("topic", "list", "-b", bootstrap, "--format", "json").stdout)
         assert {entry["topic"] for entry in listed} == {"before", "after"}
@@ -104,8 +113,7 @@ def test_a_broker_that_dies_is_told_and_comes_back(tmp_path: Path) -> None:
     with up(data_dir, port, "--brokers", "2", brokers=2) as process:
         assert [node["controller"] for node in nodes(bootstrap).values()] == ["active", None]
         os.kill(node_pid(data_dir, 2), signal.SIGKILL)
-        assert process.stderr is not None
-        line = process.stderr.readline()
+        line = next(remarks(process), "")
         assert line.startswith("node 2 was ended by SIGKILL")
         wait_for(lambda: nodes(bootstrap)[2]["broker"] == "fenced")
         file = data_dir / "node-2" / "server.properties"

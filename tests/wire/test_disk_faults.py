@@ -191,7 +191,7 @@ def test_the_last_log_dir_full_ends_the_node_with_advice(tmp_path: Path, small: 
             except ConnectionClosed:
                 pytest.fail("the producer was hung up on instead of being told")
         assert node.process is not None
-        assert node.process.wait(10) == 1
+        assert node.process.wait(60) == 1
         line = error_line(node.output_file.read_text().splitlines())
         assert str(data_dir(small)) in line
         assert "make room" in line

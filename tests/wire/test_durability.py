@@ -1,5 +1,6 @@
 """What is acknowledged is on the disk where a topic asks for that; slow disks and cold files hold nobody else up."""
 
+import contextlib
 import os
 import threading
 import time
@@ -32,7 +33,13 @@ from tests.wire.stall_watch import StallWatch
 from tests.wire.tampered_disk import TamperedDisk, leave_alone
 
 TOPIC = "safe"
-LOG_FILE = f"{TOPIC}-0/00000000000000000000.log"
+
+
+def log_file(partition: int) -> str:
+    return f"{TOPIC}-{partition}/00000000000000000000.log"
+
+
+LOG_FILE = log_file(0)
 
 
 @pytest.fixture
@@ -55,28 +62,30 @@ def large_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OdradekProc
 
 
 class Gate:
-    """Holds an operation on the topic's log until it is opened, and says when somebody stands before it."""
+    """Holds an operation on a log of the topic until it is opened, and says when somebody stands before it."""
 
-    def __init__(self, operation: str) -> None:
+    def __init__(self, operation: str, file: str = LOG_FILE) -> None:
         self._operation = operation
+        self._file = file
         self.reached = threading.Event()
         self.open = threading.Event()
 
     def __call__(self, operation: str, path: str) -> None:
-        if operation == self._operation and path.endswith(LOG_FILE):
+        if operation == self._operation and path.endswith(self._file):
             self.reached.set()
             assert self.open.wait(60)
 
 
 class Slow:
-    """Every write to the topic's log takes its time."""
+    """Every write to a log of the topic takes its time."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, file: str = LOG_FILE) -> None:
         self.seconds = seconds
+        self._file = file
         self.threads: set[str] = set()
 
     def __call__(self, operation: str, path: str) -> None:
-        if operation == "write" and path.endswith(LOG_FILE):
+        if operation == "write" and path.endswith(self._file):
             self.threads.add(threading.current_thread().name)
             time.sleep(self.seconds)
 
@@ -116,29 +125,30 @@ def test_a_long_poll_is_woken_by_the_sync(node: HostedNode) -> None:
             assert produce(producer, TOPIC, b"x" * 50).error is ErrorCode.none
         found = as_fetched(decode_response(Api.FETCH, 12, reader.receive()))
         assert len(found.records) >= 300
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
 
 
 def test_many_producers_share_a_sync(node: HostedNode, disk: TamperedDisk) -> None:
     producers, each = 20, 5
-    with RawConnection(node.port) as connection:
-        assert create_topic(connection, TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(RawConnection(node.port)) for _ in range(producers)]
+        assert create_topic(connections[0], TOPIC, configs={"flush.messages": "1"}) is ErrorCode.none
+        threads = stack.enter_context(ThreadPoolExecutor(producers))
+        writes, syncs = disk.count("write", LOG_FILE), disk.count("sync", LOG_FILE)
 
-    def slow_sync(operation: str, path: str) -> None:
-        if operation == "sync" and path.endswith(LOG_FILE):
-            time.sleep(0.02)
+        def all_have_written() -> bool:
+            return (disk.count("write", LOG_FILE) - writes) % producers == 0
 
-    def run(_: int) -> None:
-        with RawConnection(node.port) as connection:
-            for _ in range(each):
-                assert produce(connection, TOPIC, b"value").error is ErrorCode.none
-
-    syncs = disk.count("sync", LOG_FILE)
-    disk.interfere = slow_sync
-    with ThreadPoolExecutor(producers) as threads:
-        list(threads.map(run, range(producers)))
-    # One each would be a hundred.
-    assert disk.count("sync", LOG_FILE) - syncs <= 25
+        for _ in range(each):
+            gate = disk.interfere = Gate("sync")
+            sent = [threads.submit(produce, connection, TOPIC, b"value") for connection in connections]
+            assert gate.reached.wait(30)
+            until(all_have_written, what="the others' writes during the first sync")
+            gate.open.set()
+            assert {one.result(30).error for one in sent} == {ErrorCode.none}
+    # In each round the first one's, that of the others, and one more if the last write was still under way. One each
+    # would be a hundred.
+    assert disk.count("sync", LOG_FILE) - syncs <= 3 * each
 
 
 def test_partitions_of_one_request_are_synced_at_the_same_time(node: HostedNode, disk: TamperedDisk) -> None:
@@ -148,7 +158,7 @@ def test_partitions_of_one_request_are_synced_at_the_same_time(node: HostedNode,
 
         def sync_in_company(operation: str, path: str) -> None:
             if operation == "sync" and path.endswith(".log") and TOPIC in path:
-                together.wait(10)
+                together.wait(60)
 
         disk.interfere = sync_in_company
         records = batch(TestRecord(), timestamp=now_ms())
@@ -185,8 +195,9 @@ def test_flush_messages_changes_on_a_running_topic(node: HostedNode, disk: Tampe
 def test_flush_ms(tmp_path: Path, disk: TamperedDisk) -> None:
     properties = {"log.flush.scheduler.interval.ms": "50", "log.initial.task.delay.ms": "0"}
     with HostedNode(tmp_path, disk=disk, properties=properties) as node, RawConnection(node.port) as connection:
-        assert create_topic(connection, TOPIC, configs={"flush.ms": "300"}) is ErrorCode.none
+        # The time runs from the log's beginning.
         began = time.monotonic()
+        assert create_topic(connection, TOPIC, configs={"flush.ms": "300"}) is ErrorCode.none
         assert produce(connection, TOPIC, b"value").error is ErrorCode.none
         until(lambda: disk.count("sync", LOG_FILE) == 1, what="the sync")
         assert time.monotonic() - began > 0.25
@@ -243,7 +254,8 @@ def test_a_disk_that_is_quick_again_is_written_from_the_loop(node: HostedNode, d
         produce(connection, TOPIC, b"slow")
         slow.seconds = 0.0
         slow.threads.clear()
-        deadline = time.monotonic() + 30
+        # A while of quick writes is asked for: on a busy machine some are slow.
+        deadline = time.monotonic() + 120
         while THREAD_NAME not in slow.threads:
             assert time.monotonic() < deadline, "the disk is quick, and still not trusted"
             produce(connection, TOPIC, b"quick")
@@ -255,21 +267,18 @@ def test_a_slow_disk_leaves_the_other_alone(tmp_path: Path, disk: TamperedDisk) 
     with node, RawConnection(node.port) as connection, RawConnection(node.port) as other:
         assert create_topic(connection, TOPIC, partitions=2) is ErrorCode.none
         (on_two,) = [number for number in range(2) if (dirs[1] / f"{TOPIC}-{number}").exists()]
-
-        def slow(operation: str, path: str) -> None:
-            if operation == "write" and path.startswith(str(dirs[1])) and path.endswith(".log"):
-                time.sleep(0.3)
-
-        disk.interfere = slow
+        disk.interfere = Slow(0.03, log_file(on_two))
         produce(connection, TOPIC, b"value", partition=on_two)
+        gate = disk.interfere = Gate("write", log_file(on_two))
         with ThreadPoolExecutor(1) as threads:
             running = threads.submit(produce, connection, TOPIC, b"value", partition=on_two)
-            written = 0
-            while not running.done():
+            assert gate.reached.wait(30)
+            # During one write of the slow disk the other one takes many.
+            for _ in range(21):
                 assert produce(other, TOPIC, b"value", partition=1 - on_two).error is ErrorCode.none
-                written += 1
-        # Between two writes of the slow disk the other one took many.
-        assert written > 20
+            assert not running.done()
+            gate.open.set()
+            assert running.result(30).error is ErrorCode.none
         disk.interfere = leave_alone
 
 
@@ -289,10 +298,12 @@ def test_a_slow_sync_holds_up_nobody(node: HostedNode, disk: TamperedDisk) -> No
 def test_a_stop_waits_for_writes_on_a_slow_disk(tmp_path: Path, disk: TamperedDisk) -> None:
     events: list[str] = []
     pause_s = 0.03
+    begun = threading.Event()
 
     def slow(operation: str, path: str) -> None:
         if operation in ("write", "sync") and path.endswith(LOG_FILE):
             if operation == "write":
+                begun.set()
                 time.sleep(pause_s)
             events.append(operation)
 
@@ -301,8 +312,9 @@ def test_a_stop_waits_for_writes_on_a_slow_disk(tmp_path: Path, disk: TamperedDi
         disk.interfere = slow
         produce(connection, TOPIC, b"first")
         pause_s = 0.5
+        begun.clear()
         connection.send(Api.PRODUCE, 9, _fields(b"second"))
-        time.sleep(0.1)
+        assert begun.wait(30)
     # Nobody wrote to the log once its closing had begun.
     assert events[:2] == ["write", "write"]
     assert set(events[2:]) == {"sync"}
@@ -390,7 +402,7 @@ def test_a_large_fetch_from_memory_holds_up_nobody(large_node: OdradekProcess, p
 
 
 def test_after_kill_nine_a_node_serves_at_once(tmp_path: Path) -> None:
-    node = OdradekProcess(tmp_path).start()
+    node = OdradekProcess(tmp_path, properties={"broker.session.timeout.ms": "60000"}).start()
     try:
         values = filled_values(200, 10_000)
         with RawConnection(node.port) as connection:
@@ -399,8 +411,8 @@ def test_after_kill_nine_a_node_serves_at_once(tmp_path: Path) -> None:
                 assert produce(connection, TOPIC, value).error is ErrorCode.none
         node.kill()
         node.start()
-        # A third of a second on an idle machine; waiting for the old session to end would take nine.
-        assert node.started_in_s < 4
+        # A third of a second on an idle machine; waiting for the old session to end would take a minute.
+        assert node.started_in_s < 30
         with RawConnection(node.port) as connection:
             assert fetch(connection, TOPIC).values == values
             assert produce(connection, TOPIC, b"next").offset == len(values)

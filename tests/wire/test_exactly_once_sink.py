@@ -86,7 +86,7 @@ class Query:
         found: list[bytes] = []
         while any(consumer.positions[one] < ends[one] for one in partitions):
             before = dict(consumer.positions)
-            found += [consumed.record.value or b"" for consumed in consumer.poll(wait_ms=3_000)]
+            found += [consumed.record.value or b"" for consumed in consumer.poll(wait_ms=20_000)]
             assert consumer.positions != before, "a transaction is still open"
         return sorted(found)
 
@@ -187,7 +187,7 @@ def impatient(tmp_path: Path) -> Iterator[OdradekProcess]:
     """A node with two-phase commit; transactions without it are over soon."""
     properties = {
         "transaction.two.phase.commit.enable": "true",
-        "transaction.max.timeout.ms": "500",
+        "transaction.max.timeout.ms": "3000",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
     }
     node = OdradekProcess(tmp_path, properties=properties)
@@ -202,7 +202,7 @@ def test_what_is_prepared_waits_in_two_phases_only(impatient: OdradekProcess) ->
     with query.cluster:
         first = query.begin()
         reports = query.write(first, 0)
-        time.sleep(1.0)
+        time.sleep(4.0)
         query.commit(first, 0, reports)
         assert query.committed() == query.expected(1)
 

@@ -17,7 +17,7 @@ from tests.wire.plain_requests import until
 from tests.wire.test_groups import PARTITIONS, RECORDS, committed, write
 
 SCRIPT = Path(__file__).with_name("kafkajs_member.js")
-SESSION_MS = 1500
+SESSION_MS = 6000
 TIMEOUT_S = 40.0
 
 
@@ -91,6 +91,11 @@ def join(kafkajs: Path, broker: NodeProcess, source: str) -> Iterator[Members]:
         member.kill()
 
 
+def have_half_each(first: Member, second: Member) -> bool:
+    shares = first.share, second.share
+    return [len(one) for one in shares] == [2, 2] and sorted(shares[0] + shares[1]) == list(range(PARTITIONS))
+
+
 def read_by(*members: Member) -> set[int]:
     return {number for member in members for number in member.told("read")}
 
@@ -102,8 +107,7 @@ def until_committed(broker: NodeProcess, topic: str, records: int) -> None:
 
 def test_two_share_until_one_leaves_and_the_other_is_killed(broker: NodeProcess, source: str, join: Members) -> None:
     first, second = join(), join()
-    until(lambda: [len(one.share) for one in (first, second)] == [2, 2], TIMEOUT_S, what="half for each")
-    assert sorted(first.share + second.share) == list(range(PARTITIONS))
+    until(lambda: have_half_each(first, second), TIMEOUT_S, what="half for each")
     until_committed(broker, source, RECORDS)
 
     second.leave()
@@ -112,7 +116,7 @@ def test_two_share_until_one_leaves_and_the_other_is_killed(broker: NodeProcess,
     until_committed(broker, source, RECORDS + 8)
 
     third = join()
-    until(lambda: [len(one.share) for one in (first, third)] == [2, 2], TIMEOUT_S, what="half for each again")
+    until(lambda: have_half_each(first, third), TIMEOUT_S, what="half for each again")
     first.kill()
     until(lambda: len(third.share) == PARTITIONS, TIMEOUT_S, what="everything for who lives")
     write(broker, source, RECORDS + 8, RECORDS + 16)

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.apis import Api
 from tests.odradek_process import OdradekProcess
+from tests.patience import Patience
 from tests.raw_wire import ConnectionClosed, RawConnection
 from tests.wire.idempotent_writer import IdempotentWriter, PartitionWriter, assert_log_equals
 
@@ -22,7 +23,7 @@ CYCLES = int(os.environ.get("ODRADEK_KILL_CYCLES", "100"))
 SEED = int(os.environ.get("ODRADEK_KILL_SEED", "20240229"))
 LOAD_S_MAX = 0.4
 KILLED_WHILE_STARTING = 0.2
-LEADERS_WITHIN_S = 2.0
+LEADERS_WITHIN_S = 10.0
 
 # Small segments roll every few batches; the other topic keeps one large active segment to recover.
 TOPICS = {"rolling": {"segment.bytes": str(1 << 20), "index.interval.bytes": "100"}, "growing": {}}
@@ -36,7 +37,7 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
     node.kill()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_nothing_acknowledged_is_lost(node: OdradekProcess) -> None:
     chance = random.Random(SEED)
     node.start()
@@ -123,9 +124,9 @@ def _topics(connection: RawConnection) -> set[str]:
 
 
 def _wait_for_leaders(connection: RawConnection, topic: str) -> None:
-    deadline = time.monotonic() + LEADERS_WITHIN_S
+    patience = Patience(LEADERS_WITHIN_S)
     fields = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
-    while time.monotonic() < deadline:
+    while not patience.is_over():
         (described,) = connection.ask(Api.METADATA, 9, fields).topics
         if len(described.partitions) == PARTITIONS and all(p.leader_id >= 0 for p in described.partitions):
             return

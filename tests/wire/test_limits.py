@@ -139,8 +139,8 @@ def test_at_max_connections_newcomers_wait(node: OdradekProcess) -> None:
 
 
 def test_silent_connections_are_closed_and_active_ones_not(node: OdradekProcess) -> None:
+    began = time.monotonic()
     with connect_from("127.0.0.5", node.port) as silent, RawConnection(node.port) as active:
-        began = time.monotonic()
         silent.settimeout(0.2)
         while True:
             assert active.ask(Api.API_VERSIONS, 0).error_code is ErrorCode.none

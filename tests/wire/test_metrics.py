@@ -153,16 +153,17 @@ def test_a_topic_that_is_deleted_leaves_the_brokers_sum_as_it_is(
 def test_long_polls_are_time_spent_waiting(node: Observed, wire: RawConnection, topic: str) -> None:
     create_topic(wire, topic)
     before = scrape(node.http_port)
-    fetch(wire, topic, 0, max_wait_ms=400)
+    fetch(wire, topic, 0, max_wait_ms=4_000)
     after = scrape(node.http_port)
 
     def grown(part: str) -> float:
         name = f"{REQUESTS}_{part}_sum"
-        earlier = before(name, request="FetchConsumer") if name in before.names else 0.0
+        was_asked_before = {"request": "FetchConsumer"} in before.labels(name)
+        earlier = before(name, request="FetchConsumer") if was_asked_before else 0.0
         return after(name, request="FetchConsumer") - earlier
 
-    assert 350 < grown("remotetimems") <= grown("totaltimems") < 5_000
-    assert grown("localtimems") < 200
+    assert 3_500 < grown("remotetimems") <= grown("totaltimems") < 30_000
+    assert grown("localtimems") < 2_000
 
 
 def test_what_the_node_is(node: Observed) -> None:
@@ -179,11 +180,22 @@ def test_what_the_node_is(node: Observed) -> None:
 
 def test_an_idle_node_says_so(node: Observed) -> None:
     name = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_count"
-    first, begun = scrape(node.http_port)(name), time.monotonic()
+
+    def idle_s() -> float:
+        # Where the node stood still, it counts that only after it has answered once.
+        scrape(node.http_port)
+        # In nanoseconds, as Kafka's meter: its rate is the share of time in which there was nothing to do.
+        return scrape(node.http_port)(name) / 1e9
+
+    asked = time.monotonic()
+    first = idle_s()
+    heard = time.monotonic()
     time.sleep(1.0)
-    # In nanoseconds, as Kafka's meter: its rate is the share of time in which there was nothing to do.
-    idle = (scrape(node.http_port)(name) - first) / 1e9
-    assert 0.3 < idle / (time.monotonic() - begun) <= 1.1
+    asked_again = time.monotonic()
+    idle = idle_s() - first
+    heard_again = time.monotonic()
+    assert idle > 0.3 * (asked_again - heard)
+    assert idle <= 1.1 * (heard_again - asked)
 
 
 def test_health(node: Observed) -> None:
@@ -307,7 +319,7 @@ def test_who_sends_too_slowly_is_shown_out(node: Observed) -> None:
         connection.sendall(b"GET /metrics HTTP/1.1\r\n")
         begun = time.monotonic()
         ended = False
-        while not ended and time.monotonic() - begun < 15:
+        while not ended and time.monotonic() - begun < 30:
             try:
                 connection.sendall(b"X: y\r\n")
                 connection.settimeout(0.25)
@@ -317,7 +329,7 @@ def test_who_sends_too_slowly_is_shown_out(node: Observed) -> None:
             except ConnectionError:
                 ended = True
         assert ended
-        assert 4 < time.monotonic() - begun < 12
+        assert 4 < time.monotonic() - begun < 30
 
 
 def test_a_crowd_keeps_nobody_out_and_clients_notice_nothing(node: Observed, wire: RawConnection, topic: str) -> None:
@@ -333,7 +345,7 @@ def test_a_crowd_keeps_nobody_out_and_clients_notice_nothing(node: Observed, wir
         for _ in range(50):
             begun = time.monotonic()
             assert produce(wire, topic, b"x").error is ErrorCode.none
-            assert time.monotonic() - begun < 1.0
+            assert time.monotonic() - begun < 10.0
         assert get(node.http_port, "/readyz").status == 200
         assert scrape(node.http_port)(f"{TOPICS}_messagesin_total", topic=topic) == 50
     finally:

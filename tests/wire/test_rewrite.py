@@ -73,7 +73,7 @@ class Rewriting:
         found: list[Consumed] = []
         while any(consumer.positions[one] < ends[one] for one in places):
             before = dict(consumer.positions)
-            found += consumer.poll(wait_ms=3_000)
+            found += consumer.poll(wait_ms=20_000)
             assert consumer.positions != before, "a transaction is still open"
         return sorted(found, key=lambda one: (one.partition, one.record.offset))
 

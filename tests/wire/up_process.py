@@ -1,7 +1,6 @@
 """`odradek up` as a process of its own, and the command line beside it."""
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,18 +12,17 @@ from tests.node_process import free_ports
 
 ODRADEK = (sys.executable, "-m", "odradek")
 START_TIMEOUT_S = 60
+CALL_TIMEOUT_S = 120
+# What it says where nodes take their time, as they do on a busy machine.
+REMINDERS = ("is still starting", "still stopping")
 
 
 def free_row(count: int = 2) -> int:
     """The first of so many free ports in a row."""
-    for first in free_ports(50):
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            continue
-        return first
+    for _ in range(50):
+        ports = free_ports(count)
+        if ports[-1] - ports[0] == count - 1:
+            return ports[0]
     raise AssertionError(f"no {count} ports in a row are free")
 
 
@@ -44,8 +42,14 @@ def up(data_dir: Path, port: int, *options: str, brokers: int = 1) -> Iterator[s
                 process.wait(START_TIMEOUT_S)
 
 
+def remarks(process: "subprocess.Popen[str]") -> Iterator[str]:
+    """The lines that it says besides its output, up to its end; reminders are left out."""
+    assert process.stderr is not None
+    return (line for line in process.stderr if not any(reminder in line for reminder in REMINDERS))
+
+
 def call(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*ODRADEK, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([*ODRADEK, *arguments], capture_output=True, text=True, timeout=CALL_TIMEOUT_S)
 
 
 def mistake(*arguments: str) -> str:
@@ -61,6 +65,13 @@ def node_pid(data_dir: Path, number: int = 1) -> int:
 
 def wait_until_gone(pid: int) -> None:
     deadline = time.monotonic() + 20
-    while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
+    while _is_alive(pid):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False

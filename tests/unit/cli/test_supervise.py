@@ -3,6 +3,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from odradek.cli.node_files import NodeFiles
 from odradek.cli.supervise import NodeEnded, Supervisor
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 
 # Stands for a node: it does what its configuration, a Python program here, says.
 COMMAND = (sys.executable, "-u")
@@ -34,6 +35,21 @@ def run(nodes: list[NodeFiles], on_ready: Callable[[], None], serves: Callable[[
 
 def stop_me() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def once(happened: Callable[[], bool], act: Callable[[], None]) -> None:
+    """Beside the supervisor, in a thread. If it never happens, the test's timeout tells."""
+
+    def wait_and_act() -> None:
+        while not happened():
+            time.sleep(0.01)
+        act()
+
+    threading.Thread(target=wait_and_act, daemon=True).start()
+
+
+def is_told_gone(files: NodeFiles) -> Callable[[], bool]:
+    return lambda: not files.pid.exists()
 
 
 def is_alive(pid: int) -> bool:
@@ -96,7 +112,7 @@ def test_when_a_node_dies_later_the_others_go_on(tmp_path: Path, capsys: pytest.
     def on_ready() -> None:
         first_pid.append(int(nodes[0].pid.read_text()))
         os.kill(int(nodes[1].pid.read_text()), signal.SIGKILL)
-        threading.Timer(0.5, look_and_stop).start()
+        once(is_told_gone(nodes[1]), look_and_stop)
 
     def look_and_stop() -> None:
         assert is_alive(first_pid[0])
@@ -113,8 +129,9 @@ def test_the_last_one_to_die_ends_it(tmp_path: Path, capsys: pytest.CaptureFixtu
     nodes = [node(tmp_path, READY_THEN_WAIT, number) for number in (1, 2)]
 
     def on_ready() -> None:
-        for number, files in enumerate(nodes):
-            threading.Timer(0.2 * number, os.kill, (int(files.pid.read_text()), signal.SIGKILL)).start()
+        first, second = (int(files.pid.read_text()) for files in nodes)
+        os.kill(first, signal.SIGKILL)
+        once(is_told_gone(nodes[0]), lambda: os.kill(second, signal.SIGKILL))
 
     with pytest.raises(NodeEnded, match="node 2 was ended by SIGKILL"):
         run(nodes, on_ready)
@@ -162,7 +179,8 @@ def test_a_silent_death(tmp_path: Path) -> None:
 
 def test_stopping_before_it_was_ready(tmp_path: Path) -> None:
     files = node(tmp_path, WAIT)
-    threading.Timer(0.3, stop_me).start()
+    # By then the supervisor listens to signals.
+    once(files.pid.exists, stop_me)
     run([files], lambda: pytest.fail("it never was ready"))
     assert not files.pid.exists()
 

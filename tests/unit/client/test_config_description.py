@@ -57,7 +57,7 @@ def test_a_change_that_nobody_tells_is_not_waited_for_for_ever() -> None:
     with ScriptedBroker({DESCRIBE_CONFIGS: retention("old")}, VERSIONS) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with (
-            Cluster([broker.address], timeout_s=0.3) as cluster,
+            Cluster([broker.address], timeout_s=2.0) as cluster,
             pytest.raises(TimedOut, match="broker 1 has not heard of it"),
         ):
             wait_until_told(cluster, ORDERS, "retention.ms", is_new)

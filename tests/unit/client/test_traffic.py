@@ -38,7 +38,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, address: str | None) -> Traffic:
             return [] if address is None else [Config()]
 
     monkeypatch.setattr(module, "Admin", FakeAdmin)
-    return traffic(None, "cluster", {1: MEMBER}, timeout_s=2.0)  # type: ignore[arg-type]
+    return traffic(None, "cluster", {1: MEMBER}, timeout_s=20.0)  # type: ignore[arg-type]
 
 
 def told(**changes: Any) -> bytes:

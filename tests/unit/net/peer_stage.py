@@ -56,8 +56,8 @@ async def _bounded(scenario: Scenario) -> None:
     async with asyncio.timeout(20):
         await scenario()
     # Whoever was told to end gets the time to do it.
-    await asyncio.sleep(0.05)
-    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left := asyncio.all_tasks() - {asyncio.current_task()}:
+        _, left = await asyncio.wait(left, timeout=2)
     assert not left, left
 
 

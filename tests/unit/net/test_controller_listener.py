@@ -87,7 +87,7 @@ def test_what_is_no_controllers_business_is_not_served(play: Play) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             with pytest.raises(NotServed):
-                await controller.peer().ask(0, lambda messages: None, timeout_seconds=1)
+                await controller.peer().ask(0, lambda messages: None, timeout_seconds=10)
 
     play(scenario)
 

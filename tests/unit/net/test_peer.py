@@ -66,7 +66,7 @@ def test_highest_is_not_exceeded_and_what_nobody_serves_is_not_asked(play: Play)
         async with ScriptedNode() as node:
             peer = node.peer()
             with pytest.raises(NotServed, match="it does not serve vote"):
-                await peer.ask(52, lambda messages: None, timeout_seconds=1)
+                await peer.ask(52, lambda messages: None, timeout_seconds=10)
             with pytest.raises(NotServed, match="versions 0 to 1 only"):
                 await ask(peer, highest=-1)
             assert node.requests == []
@@ -104,7 +104,7 @@ def test_nobody_listens(play: Play) -> None:
             with pytest.raises(Refused, match=f"localhost:{node.port}: connection refused"):
                 await peer.connect()
             with pytest.raises(Refused):
-                await probe("localhost", node.port, timeout_seconds=1)
+                await probe("localhost", node.port, timeout_seconds=10)
             assert not lost
             peer.close()
 
@@ -114,7 +114,7 @@ def test_nobody_listens(play: Play) -> None:
 def test_a_probe_connects_and_hangs_up(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            await probe("localhost", node.port, timeout_seconds=1)
+            await probe("localhost", node.port, timeout_seconds=10)
             await node.until(lambda: bool(node.connections) and node.connections[0].is_lost)
             assert node.asked == []
 
@@ -178,7 +178,7 @@ def test_a_connect_that_nobody_answers() -> None:
                 await peer.connect()
             with pytest.raises(PeerTimedOut, match=r"no answer within 0\.1 s"):
                 await ask(peer, 0.1)
-            assert loop.time() - began < 2
+            assert loop.time() - began < 10
             peer.close()
             for filler in fillers:
                 filler.close()
@@ -495,7 +495,7 @@ def test_what_cannot_be_built_or_written_is_the_callers_fault_alone(play: Play) 
             node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id)
             peer = node.peer()
             with pytest.raises(LookupError):
-                await peer.ask(HEARTBEAT, lambda messages: messages.new("NoSuchMessage"), timeout_seconds=1)
+                await peer.ask(HEARTBEAT, lambda messages: messages.new("NoSuchMessage"), timeout_seconds=10)
             assert (await ask(peer)).is_caught_up
             assert len(node.connections) == 1
             peer.close()
