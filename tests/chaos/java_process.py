@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-_END_S_MAX: Final = 30.0
+_END_S_MAX: Final = 120.0
 
 
 class JavaProcess(ABC):

@@ -216,17 +216,21 @@ class RealCluster:
 
     def active_controller(self, *node_ids: int) -> Member:
         """As these nodes say, or any broker that runs."""
-        found: list[int] = []
+        return self.leadership(*node_ids)[0]
+
+    def leadership(self, *node_ids: int) -> tuple[Member, int]:
+        """The active controller and its epoch, told in one breath."""
+        found: list[QuorumStatus] = []
 
         def is_there() -> bool:
             try:
-                found[:] = [self.quorum_status(*node_ids, timeout_s=2.0).leader_id]
+                found[:] = [self.quorum_status(*node_ids, timeout_s=2.0)]
             except (ClientError, KafkaError):
                 return False
-            return found[0] in self.nodes
+            return found[0].leader_id in self.nodes
 
         wait_for("an active controller", is_there)
-        return self.nodes[found[0]]
+        return self.nodes[found[0].leader_id], found[0].leader_epoch
 
     def fenced(self, *node_ids: int, timeout_s: float = 5.0) -> set[int]:
         """The registered brokers that must not serve, as one of these nodes knows it."""

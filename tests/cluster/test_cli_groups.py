@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster.real_cluster import COMBINED, RealCluster, real_cluster, wait_for
@@ -30,9 +30,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(20)
         for number, group in enumerate(GROUPS):
             consumer = Consumer({"bootstrap.servers": started.bootstrap, "group.id": group})
-            consumer.commit(offsets=[TopicPartition(TOPIC, 0, number)], asynchronous=False)
+            wait_for(f"a commit of {group}", lambda consumer=consumer, number=number: commits(consumer, number))  # type: ignore[misc]
             consumer.close()
         yield started
+
+
+def commits(consumer: Consumer, offset: int) -> bool:
+    """Whether it is possible at this moment: the topic of the offsets is made for the first of them."""
+    try:
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, offset)], asynchronous=False)
+    except KafkaException:
+        return False
+    return True
 
 
 @pytest.fixture

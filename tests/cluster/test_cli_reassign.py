@@ -107,6 +107,11 @@ def replicas(cluster: RealCluster) -> list[list[int]]:
     return [partition["replicas"] for partition in described["partitions"]]
 
 
+def leaders(cluster: RealCluster) -> dict[int, int]:
+    """How many partitions each broker leads."""
+    return {one["broker"]: one["leaders"] for one in odradek(cluster, "cluster", "balance")["brokers"]}
+
+
 def wait_until_held_by(cluster: RealCluster, node_ids: list[int]) -> None:
     """The controller has said so; brokers hear of it a moment later."""
     wait_for(f"replicas on {node_ids}", lambda: all(sorted(held) == node_ids for held in replicas(cluster)))
@@ -135,8 +140,8 @@ def test_a_broker_is_drained_and_filled_under_a_writer(cluster: RealCluster, tmp
     assert odradek(cluster, "reassign", "apply", file, "--yes")["begun"] == 0
 
     odradek(cluster, "topic", "elect")
+    wait_for("leaders at home", lambda: leaders(cluster) == {1: 2, 2: 2, 3: 0, 4: 2})
     balance = odradek(cluster, "cluster", "balance")
-    assert {one["broker"]: one["leaders"] for one in balance["brokers"]} == {1: 2, 2: 2, 3: 0, 4: 2}
     assert {one["broker"]: one["replicas"] for one in balance["brokers"]} == {1: 6, 2: 6, 3: 0, 4: 6}
     assert balance["largest"][0]["bytes"] > 200_000
 

@@ -18,13 +18,19 @@ from tests.cluster.metadata_views import assert_equal_everywhere, assert_holds
 from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of, wait_for
 
 FROZEN_S = float(os.environ.get("ODRADEK_FROZEN_SECONDS", "3"))
-NEW_LEADER_S_MAX = 15.0
-"""The fetch timeout (2 s), an election or two, and a busy machine."""
+FETCH_TIMEOUT_S = 5.0
+"""The new leader may be kept waiting by a busy machine, and is not deposed for it."""
+NEW_LEADER_S_MAX = 30.0
+"""The fetch timeout, an election or two, and a busy machine."""
 
 
-@pytest.mark.timeout(120 + 2 * FROZEN_S)
+@pytest.mark.timeout(300 + 2 * FROZEN_S)
 def test_the_active_controller_freezes_and_wakes(tmp_path: Path) -> None:
-    with real_cluster(tmp_path, roles_of(combined=(1, 2, 3))) as cluster, ThreadPoolExecutor(1) as thread:
+    patient = {"controller.quorum.fetch.timeout.ms": str(int(FETCH_TIMEOUT_S * 1000))}
+    with (
+        real_cluster(tmp_path, roles_of(combined=(1, 2, 3)), properties=patient) as cluster,
+        ThreadPoolExecutor(1) as thread,
+    ):
         frozen = cluster.active_controller()
         others = [node_id for node_id in cluster.nodes if node_id != frozen.node_id]
         with cluster.client() as client:

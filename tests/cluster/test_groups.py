@@ -112,7 +112,9 @@ class Reader:
 
 
 def write(cluster: RealCluster, topic: str, names: list[bytes]) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True, "log_level": 0}
+    )
     for number, name in enumerate(names):
         producer.produce(topic, name, partition=number % PARTITIONS)
     assert producer.flush(30) == 0
@@ -219,12 +221,20 @@ def test_without_enough_replicas_nothing_is_committed(cluster: RealCluster) -> N
     """`min.insync.replicas` holds for offsets too: a coordinator that is alone refuses."""
     create_topic(cluster, "lonely")
     there = coordinator(cluster, "alone")
+    found: list[Any] = []
+
+    def is_known() -> bool:
+        answer = ask(there, Api.METADATA, {"topics": [{"name": "lonely"}]})
+        found[:] = [] if answer is None else [one for one in answer.topics if one.error_code is ErrorCode.none]
+        return bool(found)
+
+    wait_for("the topic to be known there", is_known)
     commit = {
         "group_id": "alone",
         "generation_id_or_member_epoch": -1,
         "topics": [
             {
-                "topic_id": ask(there, Api.METADATA, {"topics": [{"name": "lonely"}]}).topics[0].topic_id,
+                "topic_id": found[0].topic_id,
                 "partitions": [{"partition_index": 0, "committed_offset": 7}],
             }
         ],

@@ -15,6 +15,7 @@ from tests.cluster.failover import kill_and_time, median_and_p99, summary
 from tests.cluster.metadata_load import MetadataLoad
 from tests.cluster.metadata_views import assert_equal_everywhere, assert_holds
 from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of
+from tests.patience import withheld_seconds
 
 KILLS_IN_SHORT = 3
 KILLS = int(os.environ.get("ODRADEK_CONTROLLER_KILLS", str(KILLS_IN_SHORT)))
@@ -27,7 +28,7 @@ LAYOUTS = {
 MEDIAN_S_MAX = 0.5
 P99_S_MAX = 1.0
 SHORT_FACTOR = 6.0
-"""Machines that test have other things to do."""
+"""Machines that test have other things to do; what they withhold is excused besides."""
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -37,25 +38,28 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealClus
         yield cluster
 
 
-@pytest.mark.timeout(max(120, KILLS * 20))
+@pytest.mark.timeout(max(300, KILLS * 20))
 def test_nothing_acknowledged_is_lost(cluster: RealCluster, measured: Callable[[str], None]) -> None:
     with cluster.client() as client:
         Admin(client).create_topic("watched", partitions=1, replication_factor=1)
-    seconds = []
+    seconds, excused = [], []
     with MetadataLoad([node.address for node in cluster.brokers]) as load:
         for number in range(KILLS):
-            victim = cluster.active_controller()
-            before = load.acknowledged
+            victim, epoch = cluster.leadership()
+            before, withheld_s = load.acknowledged, withheld_seconds()
             seconds.append(kill_and_time(cluster, victim, "watched", 1_000_000 + number))
+            excused.append(seconds[-1] - (withheld_seconds() - withheld_s))
+            successor, its_epoch = cluster.leadership()
+            assert successor is not victim
+            assert its_epoch > epoch
             victim.start()
             cluster.wait_until_whole()
-            assert cluster.quorum_status().leader_id != victim.node_id or KILLS > KILLS_IN_SHORT
             assert load.acknowledged > before, "the clients stand still"
     view = assert_equal_everywhere(cluster)
     assert_holds(view, load.told)
     assert view["watched"][2] == str(1_000_000 + KILLS - 1)
     unknown = sum(len(told.unknown) for told in load.told)
     measured(f"{summary(seconds)}; {load.acknowledged} changes acknowledged, {unknown} of unknown outcome")
-    factor = SHORT_FACTOR if KILLS <= KILLS_IN_SHORT else 1.0
-    median, p99 = median_and_p99(seconds)
+    judged, factor = (excused, SHORT_FACTOR) if KILLS <= KILLS_IN_SHORT else (seconds, 1.0)
+    median, p99 = median_and_p99(judged)
     assert median <= MEDIAN_S_MAX * factor and p99 <= P99_S_MAX * factor, summary(seconds)

@@ -79,16 +79,20 @@ class Stage:
         self.written = Written()
         self.number = 0
 
-    def fill(self, *, is_aborted: bool = False, records_each: int = RECORDS_EACH // 4) -> None:
-        settings = {"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 5, "compression.type": "none"}
+    def fill(
+        self, *, is_aborted: bool = False, records_each: int = RECORDS_EACH // 4, without: Member | None = None
+    ) -> None:
+        """`without`: one that sleeps, and would be asked in vain."""
+        bootstrap = ",".join(one.bootstrap for one in self.cluster.running if one is not without)
+        settings = {"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": "none"}
         producer = Producer({**settings, "transactional.id": "filling"})
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         producer.begin_transaction()
         for _ in range(records_each):
             for partition in range(PARTITIONS):
                 self._produce(producer, partition, notes=not is_aborted)
         assert producer.flush(60) == 0
-        producer.abort_transaction(30) if is_aborted else producer.commit_transaction(30)
+        producer.abort_transaction(60) if is_aborted else producer.commit_transaction(60)
 
     def write_until(self, is_over: Event) -> None:
         """Whoever leads: an idempotent producer repeats what was not acknowledged."""
@@ -137,12 +141,14 @@ class Stage:
         return old
 
     def wait_until_in_sync(self) -> None:
-        def is_so() -> bool:
-            with self.cluster.client() as client:
+        """As all nodes say that run: one that has just woken up does not know that it fell behind."""
+
+        def says_so(node: Member) -> bool:
+            with self.cluster.client(node.node_id) as client:
                 layout = client.topics([TOPIC])[TOPIC]
             return all(len(one.isr) == 3 for one in layout.partitions)
 
-        wait_for("all replicas in sync", is_so)
+        wait_for("all replicas in sync", lambda: all(says_so(node) for node in self.cluster.running))
 
     def begin(self) -> "Reading":
         return Reading(self)
@@ -310,7 +316,7 @@ def test_a_leader_that_slept_while_another_was_elected(stage: Stage) -> None:
         sleeper.freeze()
         try:
             assert stage.leader(without=sleeper) is not sleeper
-            stage.fill(records_each=500)
+            stage.fill(records_each=500, without=sleeper)
         finally:
             sleeper.wake()
         with pytest.MonkeyPatch.context() as planted:

@@ -19,14 +19,20 @@ from tests.cluster.real_cluster import RealCluster, real_cluster, roles_of, wait
 
 NODES = (1, 2, 3)
 FETCH_TIMEOUT_S = 1.0
-SESSION_S = 4.0
-SETTINGS = {
-    "controller.quorum.fetch.timeout.ms": str(int(FETCH_TIMEOUT_S * 1000)),
-    "controller.quorum.election.timeout.ms": "500",
-    "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
-    "broker.heartbeat.interval.ms": "500",
-}
+PATIENT_FETCH_TIMEOUT_S = 4.0
+"""A leader that a busy machine lets wait is not taken for one that is gone."""
+FETCH_TIMEOUTS_PER_SESSION = 4
+SESSION_S = FETCH_TIMEOUTS_PER_SESSION * FETCH_TIMEOUT_S
 NEW_LEADER_S_MAX = 15.0
+
+
+def settings(fetch_timeout_s: float) -> dict[str, str]:
+    return {
+        "controller.quorum.fetch.timeout.ms": str(int(fetch_timeout_s * 1000)),
+        "controller.quorum.election.timeout.ms": "500",
+        "broker.session.timeout.ms": str(int(FETCH_TIMEOUTS_PER_SESSION * fetch_timeout_s * 1000)),
+        "broker.heartbeat.interval.ms": "500",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +45,13 @@ def network(namespaces: None) -> Iterator[Network]:
         network.remove()
 
 
-@pytest.fixture(scope="module")
-def whole_cluster(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+@pytest.fixture(scope="module", params=[FETCH_TIMEOUT_S])
+def whole_cluster(
+    request: pytest.FixtureRequest, network: Network, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RealCluster]:
     hosts = {number: network.address(number) for number in NODES}
     prefixes = {number: network.command_prefix(number) for number in NODES}
-    options = {"properties": SETTINGS, "hosts": hosts, "command_prefixes": prefixes}
+    options = {"properties": settings(request.param), "hosts": hosts, "command_prefixes": prefixes}
     with real_cluster(tmp_path_factory.mktemp("network"), roles_of(combined=NODES), **options) as cluster:
         yield cluster
 
@@ -80,13 +88,12 @@ def test_an_active_controller_that_is_cut_off_is_replaced(
     cluster: RealCluster, network: Network, cut: Callable[[Network, int], None]
 ) -> None:
     topic = f"asked-of-the-lonely-{cut.__name__.replace('_', '-')}"
-    lonely = cluster.active_controller()
-    others = others_than(lonely.node_id)
     with cluster.client() as client:
         Admin(client).create_topic(topic, partitions=1, replication_factor=1)
+    lonely, epoch = cluster.leadership()
+    others = others_than(lonely.node_id)
     addresses = [cluster.nodes[node_id].address for node_id in others]
     with MetadataLoad(addresses, timeout_s=60.0) as load, ThreadPoolExecutor(1) as thread:
-        epoch = cluster.quorum_status().leader_epoch
         try:
             cut(network, lonely.node_id)
             cut_at = time.monotonic()
@@ -110,17 +117,16 @@ def test_an_active_controller_that_is_cut_off_is_replaced(
     assert view[topic][2] == "1234567"
 
 
+@pytest.mark.parametrize("whole_cluster", [PATIENT_FETCH_TIMEOUT_S], indirect=True)
 def test_a_voter_that_has_lost_only_the_leader_deposes_nobody(cluster: RealCluster, network: Network) -> None:
     """The third node hears both: it knows better."""
-    leader = cluster.active_controller()
+    leader, epoch = cluster.leadership()
     cut_off, third = others_than(leader.node_id)
-    before = cluster.quorum_status()
     network.cut(leader.node_id, cut_off)
     network.cut(cut_off, leader.node_id)
     with MetadataLoad([leader.address, cluster.nodes[third].address]) as load:
-        time.sleep(2.5 * FETCH_TIMEOUT_S)
-    status = cluster.quorum_status(third)
-    assert (status.leader_id, status.leader_epoch) == (before.leader_id, before.leader_epoch)
+        time.sleep(2.5 * PATIENT_FETCH_TIMEOUT_S)
+    assert cluster.leadership(third) == (leader, epoch)
     assert load.acknowledged > 10
     network.heal()
     cluster.wait_until_whole()

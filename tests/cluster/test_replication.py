@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from odradek.client.layout import PartitionLayout
 from tests.cluster.real_cluster import COMBINED, RealCluster, real_cluster, wait_for
 
 NO_WAIT = {"acks": 1, "enable.idempotence": False}
@@ -33,11 +34,18 @@ def create_topic(cluster: RealCluster, topic: str, **configs: str) -> None:
     admin.create_topics([new])[topic].result(20)
 
 
-def state(cluster: RealCluster, topic: str) -> tuple[int, set[int]]:
-    """Leader and in-sync replicas, as a broker that runs tells it."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    partition = admin.list_topics(topic, timeout=10).topics[topic].partitions[0]
-    return partition.leader, set(partition.isrs)
+def state(cluster: RealCluster, topic: str, *node_ids: int) -> tuple[int, set[int]]:
+    """Leader and in-sync replicas, as one of these nodes tells it, or a broker that runs, once it knows the topic."""
+    found: list[PartitionLayout] = []
+
+    def is_known() -> bool:
+        with cluster.client(*node_ids) as client:
+            known = client.layout([topic]).topics
+        found[:] = known[topic].partitions if topic in known else ()
+        return bool(found)
+
+    wait_for(f"somebody who knows {topic}", is_known)
+    return found[0].leader, set(found[0].isr)
 
 
 class Writer:
@@ -122,8 +130,8 @@ def read_all(cluster: RealCluster, topic: str) -> dict[bytes, int]:
         consumer.close()
 
 
-def wait_until_in_sync(cluster: RealCluster, topic: str, replicas: set[int]) -> None:
-    wait_for(f"{sorted(replicas)} in sync", lambda: state(cluster, topic)[1] == replicas)
+def wait_until_in_sync(cluster: RealCluster, topic: str, replicas: set[int], *node_ids: int) -> None:
+    wait_for(f"{sorted(replicas)} in sync", lambda: state(cluster, topic, *node_ids)[1] == replicas)
 
 
 def wait_for_equal_copies(cluster: RealCluster, topic: str) -> None:
@@ -185,8 +193,9 @@ def test_too_few_in_sync_refuse_what_asks_for_all(cluster: RealCluster) -> None:
     leader, _ = state(cluster, topic)
     victim = next(node for node in cluster.brokers if node.node_id != leader)
     victim.kill()
-    wait_until_in_sync(cluster, topic, {1, 2, 3} - {victim.node_id})
-    strict = Writer(cluster, topic, "strict", {"message.timeout.ms": 3000, "retries": 0, "enable.idempotence": False})
+    # It is the leader who refuses, and others may know before it does.
+    wait_until_in_sync(cluster, topic, {1, 2, 3} - {victim.node_id}, leader)
+    strict = Writer(cluster, topic, "strict", {"message.timeout.ms": 30000, "retries": 0, "enable.idempotence": False})
     strict.write(1)
     strict.flush()
     assert [error.code() for error in strict.errors] == [KafkaError.NOT_ENOUGH_REPLICAS]

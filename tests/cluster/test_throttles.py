@@ -24,6 +24,8 @@ SIZE_BYTES = 4 * MEGABYTE
 BYTES_PER_S = MEGABYTE
 SECONDS = SIZE_BYTES / BYTES_PER_S
 WINDOWS = 2
+WATCH_S_MAX = 120
+"""For somebody to begin a move, and for its end: a tool of Java's takes its time."""
 
 
 @pytest.fixture(scope="module")
@@ -65,27 +67,47 @@ class MoveWatch(threading.Thread):
     def __init__(self, cluster: RealCluster) -> None:
         super().__init__(daemon=True)
         self._cluster = cluster
+        self._absent_at = time.monotonic()
         self._seconds: float | None = None
+        self._seconds_max = 0.0
         self._withheld_s = 0.0
         self.start()
 
     def run(self) -> None:
         with self._cluster.client() as client:
             moves = Reassignments(client)
-            wait_for("a move", lambda: bool(moves.ongoing()))
+            wait_for("a move", lambda: self._sees(moves), WATCH_S_MAX)
             before = withheld_seconds()
-            self._seconds = wait_for("its end", lambda: not moves.ongoing())
+            self._seconds = wait_for("its end", lambda: not moves.ongoing(), WATCH_S_MAX)
+            self._seconds_max = time.monotonic() - self._absent_at
             self._withheld_s = withheld_seconds() - before
 
+    def _sees(self, moves: Reassignments) -> bool:
+        looked_at = time.monotonic()
+        if moves.ongoing():
+            return True
+        self._absent_at = looked_at
+        return False
+
     def seconds(self) -> float:
+        """Since it was first seen."""
         self.join()
         assert self._seconds is not None, "it never began, or never ended"
         return self._seconds
 
     def assert_took(self, expected: float) -> None:
-        """Never quicker than the rate allows, and slower only by what the machine withheld meanwhile."""
+        """Never quicker than the rate allows, and slower only by what the machine withheld meanwhile.
+
+        It may have begun as early as the last look that found nothing.
+        """
         seconds, tolerance = self.seconds(), max(0.2 * expected, 0.5)
-        assert expected - tolerance <= seconds <= expected + tolerance + self._withheld_s, (seconds, self._withheld_s)
+        assert self._seconds_max >= expected - tolerance
+        assert seconds <= expected + tolerance + self._withheld_s, (seconds, self._withheld_s)
+
+
+def wait_for_throttles(cluster: RealCluster, topic: str, *values: str) -> None:
+    """The controller has them; brokers hear of it a moment later."""
+    wait_for(f"throttles of {values}", lambda: throttles(cluster, topic) == set(values))
 
 
 def throttles(cluster: RealCluster, topic: str) -> set[str | None]:
@@ -107,11 +129,11 @@ def test_kafkas_own_tool_throttles_and_takes_it_off(
     tools = KafkaTools(apache_kafka_libs, cluster.bootstrap)
     watch = MoveWatch(cluster)
     tools.reassign_partitions("--reassignment-json-file", file, "--execute", "--throttle", str(BYTES_PER_S))
-    assert throttles(cluster, "by-kafka") == {"0:1", "0:2", str(BYTES_PER_S)}
+    wait_for_throttles(cluster, "by-kafka", "0:1", "0:2", str(BYTES_PER_S))
     watch.assert_took(SECONDS)
     verified = tools.reassign_partitions("--reassignment-json-file", file, "--verify")
     assert "Clearing topic-level throttles on topic by-kafka" in verified
-    assert throttles(cluster, "by-kafka") == set()
+    wait_for_throttles(cluster, "by-kafka")
 
 
 def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, tmp_path: Path) -> None:
@@ -120,11 +142,11 @@ def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, t
     watch = MoveWatch(cluster)
     applied = call(*command, "--throttle", str(BYTES_PER_S))
     assert applied.returncode == 0, applied
-    assert throttles(cluster, "by-odradek") == {"0:1", "0:2", str(BYTES_PER_S)}
+    wait_for_throttles(cluster, "by-odradek", "0:1", "0:2", str(BYTES_PER_S))
     watch.assert_took(SECONDS)
     over = call("reassign", "status", "-b", cluster.bootstrap)
     assert "replication throttles are taken off" in over.stderr
-    assert throttles(cluster, "by-odradek") == set()
+    wait_for_throttles(cluster, "by-odradek")
 
 
 @pytest.mark.parametrize(("broker", "side"), [("1", "leader"), ("2", "follower")])
@@ -152,6 +174,6 @@ def test_a_throttle_can_be_changed_under_way(cluster: RealCluster, tmp_path: Pat
     time.sleep(0.5)
     assert watch.is_alive()
     assert call(*command, "--throttle", str(100 * MEGABYTE)).returncode == 0
-    assert watch.seconds() < 20, "the first limit would have taken minutes"
+    assert watch.seconds() < 60, "the first limit would have taken minutes"
     assert call("reassign", "status", "-b", cluster.bootstrap).returncode == 0
-    assert throttles(cluster, "changed") == set()
+    wait_for_throttles(cluster, "changed")

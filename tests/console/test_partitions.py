@@ -42,7 +42,7 @@ def test_a_reassignment_is_started_watched_and_finished_by_clicks(
     anybody.press("Cancel all moves")
     anybody.answer("Cancel moves")
     anybody.expect(page.locator("main"), "Nothing is being moved any more")
-    assert replicas_of(client, topic) == (home,)
+    eventually(lambda: replicas_of(client, topic) == (home,))
     anybody.press("Take off throttles")
     anybody.answer("Take off throttles")
     anybody.expect(page.locator(".o-told"), "they are taken off")

@@ -5,6 +5,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.admin import EARLIEST, Admin
 from odradek.client.cluster import Cluster
 from tests.console.browser import Visitor
+from tests.console.conftest import eventually
 from tests.console.console_process import ConsoleProcess
 
 
@@ -26,6 +27,7 @@ def test_a_topic_is_created_after_a_refusal_that_is_explained(
     at_desk.check_accessible()
     at_desk.answer("Create topic")
     assert "Topic shop.created is created." in at_desk.told()
+    eventually(lambda: "shop.created" in client.layout(["shop.created"]).topics)
     assert len(client.topics(["shop.created"])["shop.created"].partitions) == 2
     at_desk.row("shop.created").wait_for()
     begun, done = (json.loads(line) for line in console.audit_log.read_text().splitlines()[-2:])
@@ -77,7 +79,7 @@ def test_a_topic_is_given_partitions_purged_and_deleted(
     anybody.fill(f"Type {topic} to confirm", topic)
     anybody.answer("Delete topic")
     page.wait_for_url("**/topics")
-    assert topic not in client.layout(None).topics
+    eventually(lambda: topic not in client.layout(None).topics)
 
 
 def test_a_topic_is_cloned_and_given_replicas(at_desk: Visitor, client: Cluster, new_topic: Callable[..., str]) -> None:
@@ -105,6 +107,6 @@ def test_a_topic_is_cloned_and_given_replicas(at_desk: Visitor, client: Cluster,
     at_desk.answer("Change replicas")
     at_desk.expect(page.locator(".o-told"), "2 partitions on the way.")
     at_desk.expect(page.locator("main"), "2 partitions, 3 replicas of each")
-    assert all(len(one.replicas) == 3 for one in client.topics(["twin"])["twin"].partitions)
+    eventually(lambda: all(len(one.replicas) == 3 for one in client.topics(["twin"])["twin"].partitions))
     # Who has one replica only is in the way of a test that kills brokers.
     Admin(client).delete_topic(topic)

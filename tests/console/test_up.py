@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.console.browser import DESKTOP, Visitor
-from tests.node_process import free_ports
+from tests.wire.up_process import free_row
 
 
 def test_up_opens_the_console_where_a_broker_is_drained_and_forgotten(browser: Any, axe: str, tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
-    command = [sys.executable, "-m", "odradek", "up", "--brokers", "2", "--port", str(free_ports(1)[0])]
+    command = [sys.executable, "-m", "odradek", "up", "--brokers", "2", "--port", str(free_row(2))]
     with subprocess.Popen(
         [*command, "--console-port", "0", "--data-dir", str(data_dir)],
         stdout=subprocess.PIPE,

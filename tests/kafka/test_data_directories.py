@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, New
 from tests.kafka.apache_kafka import ApacheKafka, KafkaTools
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
+from tests.wire.plain_requests import until
 
 TIMEOUT_S = 30.0
 SMALLEST_SEGMENT = str(1 << 20)
@@ -61,6 +62,8 @@ def write_everything(node: NodeProcess, *, delete_records: bool = True) -> None:
         for deletion in admin.delete_records([TopicPartition("cut", 0, 40)]).values():
             deletion.result(TIMEOUT_S)
     admin.delete_topics(["doomed"])["doomed"].result(TIMEOUT_S)
+    # Kafka's controller answers before its broker has heard of it.
+    until(lambda: "doomed" not in admin.list_topics(timeout=TIMEOUT_S).topics, what="the end of a topic")
 
 
 def _produce(node: NodeProcess, topic: str, count: int, *, value_bytes: int = 100, **settings: Any) -> None:
@@ -181,6 +184,7 @@ def test_there_and_back(writer: str, stop: Stop, tmp_path: Path, apache_kafka_li
         _produce(second, "segments", 150, value_bytes=10_000)
         admin = AdminClient({"bootstrap.servers": second.bootstrap})
         admin.create_topics([NewTopic("later", 2, 1)])["later"].result(TIMEOUT_S)
+        until(lambda: "later" in admin.list_topics(timeout=TIMEOUT_S).topics, what="a later topic")
         extended = read_everything(second)
         stop(second)
 

@@ -55,7 +55,7 @@ def test_a_topic_asked_of_one_broker_is_served_by_both(cluster: RealCluster, ask
 def test_a_broker_leaves_and_comes_back(cluster: RealCluster, leaving: int, staying: int) -> None:
     cluster.nodes[leaving].stop()
     # Before the session of somebody who only fell silent could have ended.
-    wait_for(f"broker {leaving} to be gone", lambda: cluster.unfenced(staying) == {staying}, seconds_max=5)
+    wait_for(f"broker {leaving} to be gone", lambda: cluster.unfenced(staying) == {staying}, seconds_max=8)
     cluster.nodes[leaving].start()
     cluster.wait_until_whole()
 

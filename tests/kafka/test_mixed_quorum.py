@@ -39,8 +39,7 @@ def change_through_each(cluster: RealCluster, when: str) -> None:
 
 def kill_leader(cluster: RealCluster) -> Member:
     """Returns it, once another one leads and its changes are acknowledged through every node that is left."""
-    former = cluster.active_controller()
-    epoch = cluster.quorum_status().leader_epoch
+    former, epoch = cluster.leadership()
     former.kill()
     wait_for("another leader", lambda: cluster.active_controller() is not former)
     assert cluster.quorum_status().leader_epoch > epoch

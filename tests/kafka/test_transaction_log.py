@@ -14,6 +14,8 @@ from tests.node_process import KEEPS_OLD_RECORDS, NodeProcess
 from tests.odradek_process import OdradekProcess
 
 NAMES = ("idle", "open", "done", "aborted", "old")
+LONGEST_TIMEOUT_MS = 900_000
+"""No broker aborts what is open while the other one starts."""
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def write(node: NodeProcess) -> dict[str, tuple[int, int]]:
     talk.create_topic("data", partitions=2)
     producers = {name: Transactor(talk, name, is_old=name == "old") for name in NAMES}
     for one in producers.values():
-        one.init()
+        one.init(timeout_ms=LONGEST_TIMEOUT_MS)
     producers["open"].send("writes", "data", 1)
     for name, commits in (("done", True), ("aborted", False)):
         producers[name].send("writes", "data")

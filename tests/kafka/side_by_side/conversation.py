@@ -16,7 +16,6 @@ from tests.raw_wire import ConnectionClosed, RawConnection, decode_response, fra
 
 SETTLE_TIMEOUT_S = 60.0
 ANSWER_TIMEOUT_S = 30.0
-SILENCE_S = 0.5
 
 Fields = Mapping[str, Any]
 Scenario = Callable[["Conversation"], None]
@@ -201,7 +200,6 @@ class Conversation:
         try:
             with suppress(ConnectionClosed):
                 connection.send_bytes(data)
-            connection.socket.settimeout(SILENCE_S)
             answer = connection.receive()
             return render(decode_response(*answered_as, answer), self.names) if answered_as else [answer.hex()]
         except ConnectionClosed:
