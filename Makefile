@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-reference check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline pipeline-connector clean
+.PHONY: help run test test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline pipeline-connector clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,9 @@ test: $(VENV)/.installed-test ## run every test; what a missing component takes 
 
 test-reference: $(VENV)/.installed-test ## the tests of clients and tools, run against Apache Kafka in Odradek's place
 	@$(BIN)/python -m pytest --reference -m reference $(ARGS)
+
+test-slow: $(VENV)/.installed-test ## tests of clocks, processes and sockets on a machine that is made to stall (ARGS="tests/wire")
+	@$(BIN)/python -m pytest --numprocesses 3 -p tests.slow_machine $(or $(ARGS),$(addprefix tests/,wire testing cluster kafka console arrow spark))
 
 check: $(VENV)/.installed-check ## format, lint, types and import contracts
 	@$(BIN)/ruff check
