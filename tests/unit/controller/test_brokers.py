@@ -429,6 +429,19 @@ class TestDirectoryAssignment:
         cluster.take(cluster.controller.assign_directories(1, epoch, [DirectoryAssignment(orders, 0, LOST)]))
         assert (cluster.partition("orders").leader, cluster.partition("orders").directories) == (-1, (LOST,))
 
+    def test_another_leads_and_who_comes_back_follows(self) -> None:
+        cluster = Cluster(brokers=3)
+        cluster.create("orders", assignments={0: (1, 2, 3)})
+        orders = cluster.image.topics_by_name["orders"].id
+        epoch = cluster.image.brokers[1].epoch
+
+        def assign(directory: UUID) -> tuple[int, tuple[int, ...]]:
+            cluster.take(cluster.controller.assign_directories(1, epoch, [DirectoryAssignment(orders, 0, directory)]))
+            return cluster.partition("orders").leader, cluster.partition("orders").isr
+
+        assert assign(LOST) == (2, (2, 3))
+        assert assign(directory_of(1)) == (2, (2, 3))
+
     def test_a_replica_begun_anew_is_not_eligible(self) -> None:
         """Its dir was taken out of log.dirs; it stopped cleanly, and says so."""
         cluster = Cluster(brokers=3)
