@@ -67,6 +67,14 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
+def is_alive(pid: int) -> bool:
+    """Not gone, nor waiting to be taken note of; it may go while it is looked at."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def serves(port: int, host: str = "127.0.0.1") -> bool:
     """Whether the node on this port answers Metadata and counts at least one broker alive."""
     try:

@@ -109,18 +109,19 @@ def test_tasks_read_files_and_fall_back(
 
 def test_a_stream_gives_leases_back(leasing: LeasingProcess) -> None:
     # What the test before left ends by itself, later than this test.
-    before = set(leasing.links())
+    before, leases = set(leasing.links()), len(leasing.leases())
     made = source(leasing, SPARK)
     reader = made.streamReader(made.schema())
     assert isinstance(reader, StreamReader)
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     tasks = [task for task in reader.partitions(start, end) if isinstance(task, ReadTask)]
-    assert set(leasing.links()) > before
+    assert len(leasing.leases()) == leases + 1 and set(leasing.links()) > before
     found = [row["offset"] for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
     assert len(found) == COUNT * 2 // 3
     reader.commit(end)
     until(lambda: set(leasing.links()) <= before, what="the end of the lease")
+    assert len(leasing.leases()) == leases
     reader.stop()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.node_process import free_ports
+from tests.node_process import free_ports, is_alive
 
 ODRADEK = (sys.executable, "-m", "odradek")
 START_TIMEOUT_S = 60
@@ -65,13 +65,6 @@ def node_pid(data_dir: Path, number: int = 1) -> int:
 
 def wait_until_gone(pid: int) -> None:
     deadline = time.monotonic() + 20
-    while _is_alive(pid):
+    while is_alive(pid):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
