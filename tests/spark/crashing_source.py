@@ -19,7 +19,7 @@ from odradek.spark.sink.exactly_once_rows import BegunBatch, ExactlyOnceRows, Ta
 from odradek.spark.sink.writers import ExactlyOnceStreamWriter
 from odradek.spark.source import OdradekSource
 
-# Of the steps of decision 0027; each is the number of a request, counted in its process.
+# Steps of docs/explanation/exactly-once-sink-protocol.md, each with the number of the request in its process.
 CRASH_POINTS = {
     "1 the name is taken": ("begin", 1),
     "2 the state is read": ("begin", 2),
