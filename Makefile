@@ -82,18 +82,18 @@ bench-console: $(VENV)/.installed-test ## the console before ten thousand topics
 
 # Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
 pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## from nothing: a cluster, orders, a table, totals, an audit and a picture; needs Java 17
-	@$(BIN)/python -m pipelines.shop $(ARGS)
+	@$(BIN)/python -m examples.shop $(ARGS)
 
 pipeline-connector: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a stream of orders through Spark's own Kafka connector; needs Java 17 and Maven
-	@$(BIN)/python -m pipelines.orders $(ARGS)
+	@$(BIN)/python -m examples.orders $(ARGS)
 
 .PHONY: java-for-spark
 java-for-spark: | $(BIN)/pip
-	@$(BIN)/python -m pipelines.runtime.java
+	@$(BIN)/python -m examples.runtime.java
 
 clean: ## remove .venv, caches and results; data directories stay
 	rm -rf $(VENV) .cache bench-results pipeline-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests bench pipelines -name __pycache__ -prune -exec rm -rf {} +
+	find src tests bench examples -name __pycache__ -prune -exec rm -rf {} +
 
 # One stamp per extra, so that a second run starts at once and `make run` never waits for Spark.
 $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/pip

@@ -25,7 +25,7 @@ from odradek.base.errors import ErrorCode
 from odradek.client.admin import Admin
 from odradek.client.connection import Connection
 from odradek.client.reassignments import Reassignments
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.apis import Api
 from tests.cluster.real_cluster import Member, RealCluster, wait_for
 from tests.record_batches import TestRecord, batch

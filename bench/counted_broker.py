@@ -17,19 +17,19 @@ from typing import Any, Final
 
 from odradek.cli.main import run
 from odradek.instruments.hot_keys import KeySketch
-from odradek.node import hot_keys
-from odradek.node.hot_keys import HotKeys
+from odradek.observe import hot_keys
+from odradek.observe.hot_keys import HotKeys
 
 WITH, WITHOUT, HOT_KEYS_COST = b"with", b"without", b"hot keys"
 # All that a Produce request passes on its way and that only counts: module, function, what it counts with.
 COUNTING: Final = (
     (
-        "odradek.partition.partition",
+        "odradek.storage.partition.partition",
         "Partition._published",
         ("        traffic = self.traffic\n        traffic.appends += 1\n", "        traffic.bytes_in += size\n"),
     ),
     (
-        "odradek.net.connection",
+        "odradek.server.connection",
         "ClientConnection._handle",
         (
             """            requests = context.meter.requests

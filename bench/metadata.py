@@ -19,7 +19,7 @@ from bench.page import DOCS, METADATA_SECTION, PAGE, replace_section
 from bench.products import wide_console
 from bench.report import number
 from bench.results import RESULTS, describe_machine
-from odradek.metadata.snapshot import encode_batches
+from odradek.core.metadata.snapshot import encode_batches
 from tests.components import ROOT
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from random import Random
 from uuid import UUID
 
-from odradek.metadata import records as log
-from odradek.metadata.features import METADATA_VERSION
+from odradek.core.metadata import records as log
+from odradek.core.metadata.features import METADATA_VERSION
 
 BROKERS = 30
 PARTITIONS_PER_TOPIC = 50

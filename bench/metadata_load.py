@@ -16,13 +16,13 @@ from typing import TypeVar
 from uuid import UUID
 
 from bench.metadata_cluster import BROKERS, topic_records
-from odradek.controller.index import ClusterIndex
+from odradek.core.controller.index import ClusterIndex
+from odradek.core.metadata.apply import apply
+from odradek.core.metadata.image import ClusterImage
+from odradek.core.metadata.records import MetadataRecord, PartitionChangeRecord
+from odradek.core.metadata.snapshot import SnapshotId, decode_snapshot
+from odradek.core.metadata.snapshot_file import write_snapshot_file
 from odradek.host.disk import HostDisk
-from odradek.metadata.apply import apply
-from odradek.metadata.image import ClusterImage
-from odradek.metadata.records import MetadataRecord, PartitionChangeRecord
-from odradek.metadata.snapshot import SnapshotId, decode_snapshot
-from odradek.metadata.snapshot_file import write_snapshot_file
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ from bench.page import PAGE, replace_section
 from bench.products import KAFKA, ODRADEK, TITLES, data_directory, find_kafka, wide_console
 from bench.report import number
 from bench.results import RESULTS, describe_machine
-from pipelines.runtime.jars import connector_jars, jars_directory
-from pipelines.runtime.session import spark_session
+from examples.runtime.jars import connector_jars, jars_directory
+from examples.runtime.session import spark_session
 from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS, ApacheKafka
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess

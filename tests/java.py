@@ -1,7 +1,7 @@
 """The Java that Spark needs."""
 
-from pipelines.runtime.errors import PipelineError
-from pipelines.runtime.java import Java, find_java
+from examples.runtime.errors import PipelineError
+from examples.runtime.java import Java, find_java
 from tests import components
 
 

@@ -19,7 +19,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i16, i32
 
-from odradek.protocol.describe_transactions_form import DescribeTransactionsResponse
+from odradek.wire.describe_transactions_form import DescribeTransactionsResponse
 
 CLIENT_ID = "raw-wire"
 _DESCRIBE_TRANSACTIONS = 65

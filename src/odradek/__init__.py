@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from odradek.arrow.reading import read_topic
+    from odradek.pipelines.arrow.reading import read_topic
 
 __version__ = "0.1.0"
 
@@ -14,5 +14,5 @@ __all__ = ["read_topic"]
 def __getattr__(name: str) -> Any:
     """What needs an extra is imported when it is asked for: a node starts without it."""
     if name == "read_topic":
-        return import_module("odradek.arrow.reading").read_topic
+        return import_module("odradek.pipelines.arrow.reading").read_topic
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

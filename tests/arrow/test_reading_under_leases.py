@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import Producer
 
 import odradek
-from odradek.arrow.sources import OffsetsNotThere
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.address import parse_bootstrap
@@ -22,6 +21,7 @@ from odradek.client.admin import EARLIEST, Admin, Resource, ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.delete_records import delete_records
 from odradek.client.leases import HeldSegments, LeaseCredentials, LeaseDesk, LeaseKeeper, NoLease
+from odradek.pipelines.arrow.sources import OffsetsNotThere
 from tests.leasing_process import OTHER, SPARK, LeasingProcess
 from tests.metrics_scrape import get
 from tests.patience import Patience

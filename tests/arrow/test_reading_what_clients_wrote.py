@@ -9,9 +9,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import odradek
-from odradek.arrow.brokers import TopicRecreated
-from odradek.arrow.segments import DirectoryInUse
 from odradek.client.errors import UnknownTopic
+from odradek.pipelines.arrow.brokers import TopicRecreated
+from odradek.pipelines.arrow.segments import DirectoryInUse
 from tests.kafka.apache_kafka import ApacheKafka
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess

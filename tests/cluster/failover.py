@@ -10,7 +10,7 @@ from odradek.base.errors import ErrorCode
 from odradek.client.admin import INCREMENTAL_ALTER_CONFIGS, ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.cluster.metadata_load import SETTING
 from tests.cluster.real_cluster import Member, RealCluster
 

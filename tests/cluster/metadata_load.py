@@ -15,7 +15,7 @@ from odradek.client.admin import Admin, Resource, ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.connection import BuildRequest
 from odradek.client.errors import ClientError
-from odradek.protocol.schemas import Message
+from odradek.wire.schemas import Message
 
 SETTING = "retention.ms"
 FIRST_VALUE = 1_000_000

@@ -7,7 +7,7 @@ from odradek.base.errors import KafkaError
 from odradek.client.admin import DESCRIBE_CONFIGS, ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.cluster.metadata_load import SETTING, Told
 from tests.cluster.real_cluster import RealCluster, wait_for
 

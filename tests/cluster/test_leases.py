@@ -13,18 +13,18 @@ from confluent_kafka import Message, Producer
 from pyspark.sql.datasource import DataSourceReader
 
 import odradek
-from odradek.arrow.leased import LeasedSegments
-from odradek.arrow.reading import record_batches
-from odradek.arrow.schema import arrow_schema
-from odradek.arrow.sources import Chunk
 from odradek.base.ids import TopicPartition
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.leases import PATH, LeaseCredentials, LeaseDesk, LeaseKeeper, NoLease
 from odradek.client.node_http import NoEndpoint, ask_endpoint, find_endpoint
 from odradek.client.reassignments import Reassignments
-from odradek.spark.source import OdradekSource
-from odradek.spark.tasks import ReadTask
+from odradek.pipelines.arrow.leased import LeasedSegments
+from odradek.pipelines.arrow.reading import record_batches
+from odradek.pipelines.arrow.schema import arrow_schema
+from odradek.pipelines.arrow.sources import Chunk
+from odradek.pipelines.spark.source import OdradekSource
+from odradek.pipelines.spark.tasks import ReadTask
 from tests.cluster.real_cluster import (
     REPLICATED_COORDINATORS,
     Member,

@@ -17,8 +17,8 @@ from odradek.client.admin import CREATE_TOPICS, raise_refusal
 from odradek.client.cluster import Cluster as Client
 from odradek.client.connection import milliseconds
 from odradek.client.groups import Groups
-from odradek.protocol.schemas import Message, Schema
 from odradek.testing import Cluster
+from odradek.wire.schemas import Message, Schema
 from tests.console.browser import DESKTOP, Visitor
 from tests.console.console_process import ConsoleProcess
 from tests.processor_time import processor_seconds

@@ -10,7 +10,7 @@ def test_a_pipeline_is_shown_and_its_start_refused_for_want_of_topics(
     anybody: Visitor, console: ConsoleProcess
 ) -> None:
     components.require("odradek[jobs]", _jobs)
-    status = import_module("odradek.jobs.pipeline.status")
+    status = import_module("odradek.pipelines.jobs.pipeline.status")
     query = status.QueryStatus(
         name="<script>", records=1234, dead_letters=2, offsets={"orders": {"0": 1}}, ends={"orders": {"0": 8}}
     )
@@ -32,7 +32,10 @@ def test_a_job_is_shown_beside_and_its_start_refused_for_want_of_a_topic(
     at_desk: Visitor, console: ConsoleProcess
 ) -> None:
     components.require("odradek[jobs]", _jobs)
-    progress, run_status = import_module("odradek.jobs.progress"), import_module("odradek.jobs.run_status")
+    progress, run_status = (
+        import_module("odradek.pipelines.jobs.progress"),
+        import_module("odradek.pipelines.jobs.run_status"),
+    )
     state = console.audit_log.parent / TABLE / "_odradek" / "nowhere"
     state.mkdir(parents=True)
     reached = progress.Progress(

@@ -8,7 +8,8 @@ from typing import Any, Self
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.base.group_commands import (
+from odradek.base.ids import uuid_from_text, uuid_to_text
+from odradek.core.groups.commands import (
     Answer,
     AssignedTopic,
     CommitAnswer,
@@ -43,13 +44,12 @@ from odradek.base.group_commands import (
     TopicErrors,
     TopicIdPartitions,
 )
-from odradek.base.ids import uuid_from_text, uuid_to_text
-from odradek.coordinators.groups.coordinator import Command
-from odradek.coordinators.groups.offsets import commit_refused
-from odradek.coordinators.groups.records import GroupRecord, decode
-from odradek.coordinators.groups.settings import Bounds, GroupSettings
+from odradek.core.groups.coordinator import Command
+from odradek.core.groups.offsets import commit_refused
+from odradek.core.groups.records import GroupRecord, decode
+from odradek.core.groups.settings import Bounds, GroupSettings
 from tests.kafka.java_program import JavaProgram
-from tests.unit.coordinators.groups.cluster import Cluster
+from tests.unit.core.groups.cluster import Cluster
 
 
 class Step:

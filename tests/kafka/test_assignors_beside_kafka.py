@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.ids import uuid_from_text, uuid_to_text
-from odradek.coordinators.groups.assignors import (
+from odradek.core.groups.assignors import (
     Assignment,
     AssignorFailed,
     GroupSpec,

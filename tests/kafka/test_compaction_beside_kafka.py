@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from odradek.log.compaction_pass import CompactionPass
-from odradek.log.partition_log import PartitionLog
 from odradek.records.compression import Compression
 from odradek.records.decode import decode_batch
 from odradek.records.walk import INTERPRETED_WALK, compiled_walk
+from odradek.storage.log.compaction_pass import CompactionPass
+from odradek.storage.log.partition_log import PartitionLog
 from tests.kafka.java_program import JavaProgram
-from tests.unit.log.compaction_support import CompactedBox
-from tests.unit.log.test_compaction_properties import Writer
+from tests.unit.storage.log.compaction_support import CompactedBox
+from tests.unit.storage.log.test_compaction_properties import Writer
 
 HISTORIES = 40
 DELETE_RETENTION_MS = 1000

@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.base.group_commands import (
+from odradek.core.groups.commands import (
     Answer,
     CommitOffsets,
     CommitOffsetsInTransaction,
@@ -30,15 +30,15 @@ from odradek.base.group_commands import (
     TopicIdPartitions,
     TopicOffsets,
 )
-from odradek.coordinators.groups.consumer_group import ConsumerGroup
-from odradek.coordinators.groups.coordinator import Command
-from odradek.coordinators.groups.group_configs import GroupConfigs
-from odradek.coordinators.groups.settings import Bounds, GroupSettings, MigrationPolicy
-from odradek.coordinators.groups.subscription import UnreadableSubscription, read_assignment, write_assignment
+from odradek.core.groups.consumer_group import ConsumerGroup
+from odradek.core.groups.coordinator import Command
+from odradek.core.groups.group_configs import GroupConfigs
+from odradek.core.groups.settings import Bounds, GroupSettings, MigrationPolicy
+from odradek.core.groups.subscription import UnreadableSubscription, read_assignment, write_assignment
 from tests.kafka.kafkas_groups import KafkasGroups, Step, uuid_of
 from tests.kafka.test_groups_beside_kafka import CLIENT_HOST, GROUPS, START_MS, Client, History, subscription
-from tests.unit.coordinators.groups.cluster import Cluster
-from tests.unit.coordinators.groups.host import Host
+from tests.unit.core.groups.cluster import Cluster
+from tests.unit.core.groups.host import Host
 
 HISTORIES = 80
 STEPS = 250

@@ -14,15 +14,8 @@ from uuid import UUID
 import pytest
 
 from odradek.base.ids import uuid_to_text
-from odradek.coordinators.groups.records import (
-    GroupRecord,
-    UnknownKind,
-    UnreadableRecord,
-    decode,
-    encode_key,
-    encode_value,
-)
-from odradek.coordinators.groups.records.codec import KEY_TYPES, VALUE_TYPES
+from odradek.core.groups.records import GroupRecord, UnknownKind, UnreadableRecord, decode, encode_key, encode_value
+from odradek.core.groups.records.codec import KEY_TYPES, VALUE_TYPES
 from tests.kafka.java_program import JavaProgram
 
 RANDOM_RECORDS_EACH = 8

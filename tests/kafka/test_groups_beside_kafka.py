@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.base.group_commands import (
+from odradek.core.groups.commands import (
     Answer,
     CommitAnswer,
     CommitOffsets,
@@ -38,8 +38,8 @@ from odradek.base.group_commands import (
     TopicOffsets,
     TopicPartitions,
 )
-from odradek.coordinators.groups.coordinator import Command
-from odradek.coordinators.groups.records import (
+from odradek.core.groups.coordinator import Command
+from odradek.core.groups.records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupTargetAssignmentMemberValue,
     CurrentPartitions,
@@ -47,9 +47,9 @@ from odradek.coordinators.groups.records import (
     GroupRecord,
     TargetPartitions,
 )
-from odradek.coordinators.groups.settings import GroupSettings
+from odradek.core.groups.settings import GroupSettings
 from tests.kafka.kafkas_groups import KafkasGroups, Step, uuid_of
-from tests.unit.coordinators.groups.host import Host
+from tests.unit.core.groups.host import Host
 
 HISTORIES = 60
 STEPS = 250

@@ -7,17 +7,17 @@ from typing import Any
 from unittest.mock import patch
 
 from odradek.base.errors import ErrorCode
-from odradek.metadata.snapshot import SnapshotId
-from odradek.raft import committing, election, epochs, events, fetching, membership, snapshots, suspicion
-from odradek.raft.batch import OffsetAndEpoch
-from odradek.raft.effects import PersistQuorumState
-from odradek.raft.log_view import LogView
-from odradek.raft.progress import ReplicationProgress
-from odradek.raft.quorum_state import QuorumState
-from odradek.raft.replica import Replica
-from odradek.raft.requests import Requests
-from odradek.raft.settings import RaftSettings
-from odradek.raft.voter_set import ReplicaKey, VoterSet
+from odradek.core.metadata.snapshot import SnapshotId
+from odradek.core.raft import committing, election, epochs, events, fetching, membership, snapshots, suspicion
+from odradek.core.raft.batch import OffsetAndEpoch
+from odradek.core.raft.effects import PersistQuorumState
+from odradek.core.raft.log_view import LogView
+from odradek.core.raft.progress import ReplicationProgress
+from odradek.core.raft.quorum_state import QuorumState
+from odradek.core.raft.replica import Replica
+from odradek.core.raft.requests import Requests
+from odradek.core.raft.settings import RaftSettings
+from odradek.core.raft.voter_set import ReplicaKey, VoterSet
 from tests.raft.disk import digest_after
 from tests.raft.world import Host
 

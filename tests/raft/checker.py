@@ -5,10 +5,10 @@ The checker shares no code with the machine that it checks. A log is known by a 
 
 from dataclasses import dataclass, field
 
-from odradek.metadata.snapshot import SnapshotId
-from odradek.raft import messages
-from odradek.raft.batch import Batch
-from odradek.raft.quorum_state import QuorumState
+from odradek.core.metadata.snapshot import SnapshotId
+from odradek.core.raft import messages
+from odradek.core.raft.batch import Batch
+from odradek.core.raft.quorum_state import QuorumState
 from odradek.records.control import Voters
 from tests.raft.disk import Change, digest_after
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from random import Random
 from zlib import crc32
 
-from odradek.metadata.snapshot import SnapshotId
-from odradek.raft.batch import Batch
-from odradek.raft.durable import Durable
-from odradek.raft.quorum_state import QuorumState
-from odradek.raft.voter_set import VoterSet
-from odradek.raft.voters import Quorum
+from odradek.core.metadata.snapshot import SnapshotId
+from odradek.core.raft.batch import Batch
+from odradek.core.raft.durable import Durable
+from odradek.core.raft.quorum_state import QuorumState
+from odradek.core.raft.voter_set import VoterSet
+from odradek.core.raft.voters import Quorum
 
 EMPTY = SnapshotId(0, 0)
 

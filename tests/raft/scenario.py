@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from odradek.raft import events, messages
+from odradek.core.raft import events, messages
 from tests.raft.checker import Violation
 from tests.raft.world import SETTINGS, Host, Network, World, key_of, registration
 

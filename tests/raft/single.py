@@ -6,15 +6,15 @@ from typing import Any, TypeVar
 
 from odradek.base.ids import ZERO_UUID
 from odradek.base.ports import Random
-from odradek.metadata.snapshot import SnapshotId
-from odradek.raft import effects, events, messages
-from odradek.raft.batch import Batch
-from odradek.raft.durable import Durable
-from odradek.raft.machine import RaftMachine
-from odradek.raft.quorum_state import QuorumState
-from odradek.raft.settings import Identity, RaftSettings
-from odradek.raft.voter_set import ReplicaKey, VoterSet
-from odradek.raft.voters import Quorum
+from odradek.core.metadata.snapshot import SnapshotId
+from odradek.core.raft import effects, events, messages
+from odradek.core.raft.batch import Batch
+from odradek.core.raft.durable import Durable
+from odradek.core.raft.machine import RaftMachine
+from odradek.core.raft.quorum_state import QuorumState
+from odradek.core.raft.settings import Identity, RaftSettings
+from odradek.core.raft.voter_set import ReplicaKey, VoterSet
+from odradek.core.raft.voters import Quorum
 from tests.raft.world import KRAFT_VERSIONS, directory_of, key_of, registration
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from odradek.raft import events
-from odradek.raft.settings import RaftSettings
+from odradek.core.raft import events
+from odradek.core.raft.settings import RaftSettings
 from tests.raft.bugs import BUGS, planted
 from tests.raft.timeline import Timeline
 from tests.raft.world import Host, World

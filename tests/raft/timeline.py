@@ -1,8 +1,8 @@
 """A run as text: who said what to whom, what was written, who led and who died."""
 
 from odradek.base.errors import ErrorCode
-from odradek.raft import effects, events, messages
-from odradek.raft.batch import Batch
+from odradek.core.raft import effects, events, messages
+from odradek.core.raft.batch import Batch
 from odradek.records.control import ControlMessage, KRaftVersion, Voters
 
 

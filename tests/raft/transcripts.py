@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from odradek.raft import events, messages
-from odradek.raft.roles import TRANSITIONS
+from odradek.core.raft import events, messages
+from odradek.core.raft.roles import TRANSITIONS
 from tests.raft.timeline import Timeline
 from tests.raft.world import SETTINGS, Host, World, key_of, registration
 

@@ -9,13 +9,13 @@ from random import Random
 from typing import Protocol
 from uuid import UUID
 
-from odradek.metadata.snapshot import SnapshotId
-from odradek.raft import effects, events, messages
-from odradek.raft.machine import RaftMachine
-from odradek.raft.quorum_state import QuorumState
-from odradek.raft.settings import Identity, RaftSettings
-from odradek.raft.voter_set import ReplicaKey, VoterSet
-from odradek.raft.voters import Quorum
+from odradek.core.metadata.snapshot import SnapshotId
+from odradek.core.raft import effects, events, messages
+from odradek.core.raft.machine import RaftMachine
+from odradek.core.raft.quorum_state import QuorumState
+from odradek.core.raft.settings import Identity, RaftSettings
+from odradek.core.raft.voter_set import ReplicaKey, VoterSet
+from odradek.core.raft.voters import Quorum
 from odradek.records.control import KRaftVersionRange, VoterEndpoint, VoterRegistration
 from tests.raft.checker import Checker
 from tests.raft.disk import Change, Disk, Snapshot, digest_after

@@ -5,10 +5,10 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.replication.actions import Append, AskLeaderOffsets, TruncateFullyTo, TruncateTo
-from odradek.replication.epochs import divergence
-from odradek.replication.follower import FetchAnswer, FetchPosition, FollowerState
-from odradek.replication.leader import LeaderState
+from odradek.core.replication.actions import Append, AskLeaderOffsets, TruncateFullyTo, TruncateTo
+from odradek.core.replication.epochs import divergence
+from odradek.core.replication.follower import FetchAnswer, FetchPosition, FollowerState
+from odradek.core.replication.leader import LeaderState
 from tests.replication.controller import NOBODY, Image
 from tests.replication.messages import (
     AlterPartition,

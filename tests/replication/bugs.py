@@ -8,14 +8,14 @@ from typing import Any
 from unittest.mock import patch
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.replication import follower as follower_module
-from odradek.replication import leader as leader_module
-from odradek.replication.actions import TruncateTo
-from odradek.replication.epochs import EpochEnd, ReplicaLog
-from odradek.replication.follower import FetchAnswer, FetchPosition, FollowerState, Progress
-from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
-from odradek.replication.leader import LeaderState
-from odradek.replication.progress import FollowerProgress
+from odradek.core.replication import follower as follower_module
+from odradek.core.replication import leader as leader_module
+from odradek.core.replication.actions import TruncateTo
+from odradek.core.replication.epochs import EpochEnd, ReplicaLog
+from odradek.core.replication.follower import FetchAnswer, FetchPosition, FollowerState, Progress
+from odradek.core.replication.isr import UNKNOWN_BROKER_EPOCH
+from odradek.core.replication.leader import LeaderState
+from odradek.core.replication.progress import FollowerProgress
 from tests.replication import broker as broker_module
 from tests.replication.broker import Broker
 from tests.replication.controller import NOBODY, BrokerEntry, Controller

@@ -7,7 +7,7 @@ Every change is a new image; brokers hear of them in order, each in its own time
 from dataclasses import dataclass, replace
 
 from odradek.base.errors import ErrorCode
-from odradek.replication.isr import UNKNOWN_BROKER_EPOCH, CommittedIsr, IsrProposal
+from odradek.core.replication.isr import UNKNOWN_BROKER_EPOCH, CommittedIsr, IsrProposal
 
 NOBODY = -1
 

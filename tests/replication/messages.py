@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode
-from odradek.replication.follower import FetchAnswer, FetchPosition
-from odradek.replication.isr import CommittedIsr, IsrProposal
+from odradek.core.replication.follower import FetchAnswer, FetchPosition
+from odradek.core.replication.isr import CommittedIsr, IsrProposal
 from tests.replication.model_log import Record
 
 

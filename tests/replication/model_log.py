@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple, cast
 
 from odradek.base.ports import Disk
-from odradek.log.leader_epochs import LeaderEpochs
+from odradek.storage.log.leader_epochs import LeaderEpochs
 
 
 class Record(NamedTuple):

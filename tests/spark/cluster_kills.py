@@ -15,9 +15,9 @@ from typing import Self
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from odradek.jobs.audit import TableAudit, TableAuditSettings
-from odradek.jobs.ingest import IngestJob, IngestSettings
-from odradek.jobs.state import JobState
+from odradek.pipelines.jobs.audit import TableAudit, TableAuditSettings
+from odradek.pipelines.jobs.ingest import IngestJob, IngestSettings
+from odradek.pipelines.jobs.state import JobState
 from tests.patience import Patience
 from tests.spark.audited_topics import SOURCE, TARGET, AuditedTopics
 from tests.spark.standalone import StandaloneSpark

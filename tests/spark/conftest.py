@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from examples.runtime.errors import PipelineError
+from examples.runtime.jars import connector_jars, jars_directory
 from odradek.client.address import parse_bootstrap
 from odradek.client.cluster import Cluster
-from pipelines.runtime.errors import PipelineError
-from pipelines.runtime.jars import connector_jars, jars_directory
 from tests import components
 from tests.java import require_java
 from tests.node_process import KEEPS_OLD_RECORDS, NodeProcess

@@ -13,11 +13,11 @@ from pyspark.sql.types import StructType
 
 from odradek.client.cluster import Cluster
 from odradek.client.producer_transactions import Membership, TransactionTerms
-from odradek.spark.exactly_once.requests import Request
-from odradek.spark.options import exactly_once_options
-from odradek.spark.sink.exactly_once_rows import BegunBatch, ExactlyOnceRows, TaskDone
-from odradek.spark.sink.writers import ExactlyOnceStreamWriter
-from odradek.spark.source import OdradekSource
+from odradek.pipelines.spark.exactly_once.requests import Request
+from odradek.pipelines.spark.options import exactly_once_options
+from odradek.pipelines.spark.sink.exactly_once_rows import BegunBatch, ExactlyOnceRows, TaskDone
+from odradek.pipelines.spark.sink.writers import ExactlyOnceStreamWriter
+from odradek.pipelines.spark.source import OdradekSource
 
 # Steps of docs/explanation/exactly-once-sink-protocol.md, each with the number of the request in its process.
 CRASH_POINTS = {

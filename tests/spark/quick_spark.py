@@ -16,7 +16,7 @@ from typing import Any
 
 import pyspark
 
-from odradek.jobs.session import spark_session
+from odradek.pipelines.jobs.session import spark_session
 from tests.components import ROOT, cache_directory
 
 BUILD_S_MAX = 240.0

@@ -10,8 +10,8 @@ from typing import Any
 import fastavro
 from google.protobuf import descriptor_pb2, json_format
 
-from odradek.jobs.schema_files import read_schema_file
-from odradek.schemas.protobuf import ProtobufReader
+from odradek.pipelines.jobs.schema_files import read_schema_file
+from odradek.pipelines.schemas.protobuf import ProtobufReader
 
 SCHEMA = "id bigint, price decimal(8,2), at timestamp, tags array<string>"
 AVRO_ORDER = {

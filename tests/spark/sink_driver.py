@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from pipelines.runtime.session import spark_session
+from examples.runtime.session import spark_session
 from tests.spark.crashing_source import CRASH_POINTS, CrashingSource, arm
 from tests.spark.slow_starts import QUERY_TIMEOUT_S, STARTS_MAX, run_to_the_end, was_too_slow
 

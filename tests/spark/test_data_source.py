@@ -9,11 +9,11 @@ from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from examples.runtime.session import spark_session
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.groups import Groups
-from pipelines.runtime.session import spark_session
 from tests.leasing_process import SPARK, LeasingProcess
 from tests.metrics_scrape import scrape
 from tests.node_process import NodeProcess

@@ -15,33 +15,33 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from odradek.base.ids import TopicPartition as PartitionName
-from odradek.cli.errors import UserError
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.partitioner import partition_of_key
-from odradek.jobs import ingest as ingest_module
-from odradek.jobs import load as load_module
-from odradek.jobs.audit import TableAudit, TableAuditSettings
-from odradek.jobs.audit_topics import TopicAudit
-from odradek.jobs.ingest import IngestJob, IngestSettings
-from odradek.jobs.load import LoadJob, LoadSettings
-from odradek.jobs.pipeline.definition import parse_pipeline, read_pipeline
-from odradek.jobs.pipeline.functions import find_function
-from odradek.jobs.pipeline.queries import PipelineQueries
-from odradek.jobs.pipeline.run import check_topics, run_pipeline
-from odradek.jobs.pipeline.status import PipelineStatus
-from odradek.jobs.progress import Progress
-from odradek.jobs.rewrite.audit import RewriteAudit, RewriteFindings
-from odradek.jobs.rewrite.erased_keys import ErasedKeys
-from odradek.jobs.rewrite.job import RewriteJob, RewriteSettings
-from odradek.jobs.rewrite.rules import Keyless, Rules
-from odradek.jobs.session import spark_session
-from odradek.jobs.skew.job import SkewJob, SkewSettings
-from odradek.jobs.state import JobState
-from odradek.jobs.tables.delta import DeltaLakeTable
-from odradek.jobs.tables.table import TableFormat, open_table
-from odradek.jobs.values import ValueKind
+from odradek.pipelines.jobs import ingest as ingest_module
+from odradek.pipelines.jobs import load as load_module
+from odradek.pipelines.jobs.audit import TableAudit, TableAuditSettings
+from odradek.pipelines.jobs.audit_topics import TopicAudit
+from odradek.pipelines.jobs.ingest import IngestJob, IngestSettings
+from odradek.pipelines.jobs.load import LoadJob, LoadSettings
+from odradek.pipelines.jobs.pipeline.definition import parse_pipeline, read_pipeline
+from odradek.pipelines.jobs.pipeline.functions import find_function
+from odradek.pipelines.jobs.pipeline.queries import PipelineQueries
+from odradek.pipelines.jobs.pipeline.run import check_topics, run_pipeline
+from odradek.pipelines.jobs.pipeline.status import PipelineStatus
+from odradek.pipelines.jobs.progress import Progress
+from odradek.pipelines.jobs.rewrite.audit import RewriteAudit, RewriteFindings
+from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
+from odradek.pipelines.jobs.rewrite.job import RewriteJob, RewriteSettings
+from odradek.pipelines.jobs.rewrite.rules import Keyless, Rules
+from odradek.pipelines.jobs.session import spark_session
+from odradek.pipelines.jobs.skew.job import SkewJob, SkewSettings
+from odradek.pipelines.jobs.state import JobState
+from odradek.pipelines.jobs.tables.delta import DeltaLakeTable
+from odradek.pipelines.jobs.tables.table import TableFormat, open_table
+from odradek.pipelines.jobs.values import ValueKind
+from odradek.text.errors import UserError
 from tests.node_process import NodeProcess
 from tests.patience import Patience
 from tests.schema_registry import FakeRegistry, fake_registry

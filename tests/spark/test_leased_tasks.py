@@ -12,9 +12,9 @@ from pyspark.sql.datasource import DataSourceReader
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
-from odradek.spark.source import OdradekSource
-from odradek.spark.stream_reader import StreamReader
-from odradek.spark.tasks import ReadTask
+from odradek.pipelines.spark.source import OdradekSource
+from odradek.pipelines.spark.stream_reader import StreamReader
+from odradek.pipelines.spark.tasks import ReadTask
 from tests.leasing_process import OTHER, SPARK, LeasingProcess
 from tests.wire.plain_requests import until
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.orders.check import compare
-from pipelines.orders.generate import Order, generate_orders
-from pipelines.orders.job import JobPaths, OrdersJob
-from pipelines.orders.produce import OrderProducer
-from pipelines.orders.run import stream
-from pipelines.orders.topics import Topics, create_topics
-from pipelines.runtime.session import spark_session
+from examples.orders.check import compare
+from examples.orders.generate import Order, generate_orders
+from examples.orders.job import JobPaths, OrdersJob
+from examples.orders.produce import OrderProducer
+from examples.orders.run import stream
+from examples.orders.topics import Topics, create_topics
+from examples.runtime.session import spark_session
 from tests.components import ROOT
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
@@ -36,7 +36,7 @@ def start_pipeline(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     return subprocess.Popen(
-        [sys.executable, "-m", "pipelines.orders", "--output", str(tmp_path / "results"), *arguments],
+        [sys.executable, "-m", "examples.orders", "--output", str(tmp_path / "results"), *arguments],
         cwd=ROOT,
         env=os.environ | {"TMPDIR": str(temporary), "COLUMNS": "200"},
         stdout=subprocess.PIPE,

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from odradek.cli.errors import UserError
-from odradek.jobs.tables import iceberg
-from odradek.jobs.tables.catalogs import CatalogPlace
-from odradek.jobs.tables.table import NO_BATCH, DataFile, Table, TableFormat, open_table
+from odradek.pipelines.jobs.tables import iceberg
+from odradek.pipelines.jobs.tables.catalogs import CatalogPlace
+from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, Table, TableFormat, open_table
+from odradek.text.errors import UserError
 from tests.catalog_front import CatalogFront, Fault, catalog_front
 from tests.node_process import free_ports
 from tests.rest_catalog import RestCatalogServer

@@ -14,16 +14,16 @@ from odradek.cli.options import open_cluster
 from odradek.client.address import Address
 from odradek.client.groups import Groups
 from odradek.client.produce import Producer
-from odradek.jobs.audit_topics import TopicAudit
-from odradek.jobs.load import LoadJob, LoadSettings
-from odradek.jobs.rewrite.audit import RewriteAudit
-from odradek.jobs.rewrite.erased_keys import ErasedKeys
-from odradek.jobs.rewrite.job import RewriteJob, RewriteSettings
-from odradek.jobs.rewrite.places import ErasureSearch
-from odradek.jobs.rewrite.rules import Rules
-from odradek.jobs.session import spark_session
-from odradek.jobs.skew.job import SkewJob, SkewSettings
-from odradek.jobs.state import JobState
+from odradek.pipelines.jobs.audit_topics import TopicAudit
+from odradek.pipelines.jobs.load import LoadJob, LoadSettings
+from odradek.pipelines.jobs.rewrite.audit import RewriteAudit
+from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
+from odradek.pipelines.jobs.rewrite.job import RewriteJob, RewriteSettings
+from odradek.pipelines.jobs.rewrite.places import ErasureSearch
+from odradek.pipelines.jobs.rewrite.rules import Rules
+from odradek.pipelines.jobs.session import spark_session
+from odradek.pipelines.jobs.skew.job import SkewJob, SkewSettings
+from odradek.pipelines.jobs.state import JobState
 from odradek.records.record import Record
 from tests.certificates import make_certificate
 from tests.kafka.secured_kafka import PASSWORDS, client_properties, create_known_topic, secured_kafka

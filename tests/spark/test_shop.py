@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 def test_a_shop_from_nothing_ends_exact(tmp_path: Path, java: None) -> None:
     temporary, results = tmp_path / "temporary", tmp_path / "results"
     temporary.mkdir()
-    command = [sys.executable, "-m", "pipelines.shop", "--orders", "2000", "--output", str(results)]
+    command = [sys.executable, "-m", "examples.shop", "--orders", "2000", "--output", str(results)]
     done = subprocess.run(
         command,
         cwd=ROOT,

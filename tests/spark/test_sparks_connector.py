@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from examples.runtime.session import spark_session
 from odradek.base.ids import TopicPartition
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.delete_records import delete_records
-from pipelines.runtime.session import spark_session
 from tests.node_process import NodeProcess
 from tests.patience import Patience
 from tests.wire.cli_call import Cli

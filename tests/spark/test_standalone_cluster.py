@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
-from odradek.jobs.session import spark_session
-from odradek.jobs.tables.table import TableFormat, open_table
+from odradek.pipelines.jobs.session import spark_session
+from odradek.pipelines.jobs.tables.table import TableFormat, open_table
 from tests.node_process import NodeProcess, free_ports
 from tests.spark.cluster_kills import KINDS, ClusterUnderFire, shuffled
 from tests.spark.declared import NAME, TOPIC, DeclaredPipeline

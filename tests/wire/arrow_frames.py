@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 from odradek.client.address import parse_bootstrap
 from odradek.client.cluster import Cluster
 from odradek.client.producer_transactions import Membership, transaction_terms
-from odradek.jobs.once import SinkBatch
-from odradek.jobs.rewrite.task import COUNT
-from odradek.spark.exactly_once import driver
-from odradek.spark.exactly_once.task import write_batch
-from odradek.spark.options import ClientOptions
-from odradek.spark.sink.brokers import Brokers, drive
-from odradek.spark.sink.decision_log import DecisionLog
-from odradek.spark.source import OdradekSource
-from odradek.spark.writer import TopicRows
+from odradek.pipelines.jobs.once import SinkBatch
+from odradek.pipelines.jobs.rewrite.task import COUNT
+from odradek.pipelines.spark.exactly_once import driver
+from odradek.pipelines.spark.exactly_once.task import write_batch
+from odradek.pipelines.spark.options import ClientOptions
+from odradek.pipelines.spark.sink.brokers import Brokers, drive
+from odradek.pipelines.spark.sink.decision_log import DecisionLog
+from odradek.pipelines.spark.source import OdradekSource
+from odradek.pipelines.spark.writer import TopicRows
 
 _attempts = count()
 
@@ -91,7 +91,7 @@ class ArrowFrame:
 
 
 def write_frame_once(rows: ArrowFrame, options: Mapping[str, str], batch: SinkBatch) -> None:
-    """As `odradek.jobs.once.write_once`, one task after the other."""
+    """As `odradek.pipelines.jobs.once.write_once`, one task after the other."""
     bootstrap = options["kafka.bootstrap.servers"]
     with Cluster(parse_bootstrap(bootstrap)) as cluster:
         log, terms = DecisionLog(cluster, "odradek-decisions", batch.sink), transaction_terms(cluster)

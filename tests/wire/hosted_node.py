@@ -17,9 +17,9 @@ from odradek.config.node_config import NodeConfig
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.host.executor import ThreadExecutor
-from odradek.log.partition_log import PartitionLog
-from odradek.node.format import FormatRequest, format_directories
 from odradek.node.node import Node
+from odradek.quorum.format import FormatRequest, format_directories
+from odradek.storage.log.partition_log import PartitionLog
 from tests.node_process import CLUSTER_ID
 from tests.odradek_process import OdradekProcess
 

@@ -10,8 +10,8 @@ from odradek.base.ids import TopicPartition
 from odradek.client.address import parse_bootstrap
 from odradek.client.cluster import Cluster
 from odradek.client.delete_records import delete_records
-from odradek.jobs.run_status import RunStatus
-from odradek.jobs.state import JobState
+from odradek.pipelines.jobs.run_status import RunStatus
+from odradek.pipelines.jobs.state import JobState
 from tests.node_process import NodeProcess
 from tests.wire.cli_call import Cli
 
@@ -130,7 +130,7 @@ def test_what_spark_needs(cli: Cli, topic: str, table: Path, tmp_path: Path, mon
 
     monkeypatch.setitem(sys.modules, "py4j.protocol", None)
     # Others may have imported it while it was there.
-    monkeypatch.delitem(sys.modules, "odradek.jobs.java_process", raising=False)
+    monkeypatch.delitem(sys.modules, "odradek.pipelines.jobs.java_process", raising=False)
     assert "pip install 'odradek[jobs]'" in cli.mistake("job", "ingest", topic, str(table))
     assert json.loads((table / "_odradek" / topic / "job.json").read_text())["topic"] == topic
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from odradek.jobs.lock import held
-from odradek.jobs.pipeline.status import PipelineStatus, QueryStatus
+from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.pipeline.status import PipelineStatus, QueryStatus
 from tests.node_process import NodeProcess
 from tests.wire.cli_call import Cli
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.handlers.apis import CONTROLLER_NODE_APIS
-from odradek.net.peer import Disconnected, Peer
-from odradek.protocol.forwarding import read_forwarded_response, write_forwarded_request
-from odradek.protocol.principal import ANONYMOUS, Principal, write_principal
-from odradek.protocol.schemas import Message, Schema, schema
+from odradek.server.peer import Disconnected, Peer
+from odradek.wire.apis import CONTROLLER_NODE_APIS
+from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
+from odradek.wire.principal import ANONYMOUS, Principal, write_principal
+from odradek.wire.schemas import Message, Schema, schema
 from tests import raw_wire
 from tests.apis import Api
 from tests.node_process import NodeProcess

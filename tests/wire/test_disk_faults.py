@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kio.schema.errors import ErrorCode
 
-from odradek.node.directory_assignments import DirectoryAssignments
+from odradek.broker.directory_assignments import DirectoryAssignments
 from tests.apis import Api
 from tests.odradek_process import OdradekProcess
 from tests.raw_wire import ConnectionClosed, RawConnection, decode_response

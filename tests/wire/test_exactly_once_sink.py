@@ -16,12 +16,12 @@ from odradek.client.consume import Consumer
 from odradek.client.produce import Producer
 from odradek.client.producer_transactions import Membership, transaction_terms
 from odradek.client.transactions import Transactions
+from odradek.pipelines.spark.exactly_once import driver
+from odradek.pipelines.spark.exactly_once.requests import BatchLost, Fenced, NotDecided, NotMyTurn, Request
+from odradek.pipelines.spark.exactly_once.task import write_batch
+from odradek.pipelines.spark.sink.brokers import Brokers, drive
+from odradek.pipelines.spark.sink.decision_log import DecisionLog
 from odradek.records.record import Record
-from odradek.spark.exactly_once import driver
-from odradek.spark.exactly_once.requests import BatchLost, Fenced, NotDecided, NotMyTurn, Request
-from odradek.spark.exactly_once.task import write_batch
-from odradek.spark.sink.brokers import Brokers, drive
-from odradek.spark.sink.decision_log import DecisionLog
 from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 

@@ -9,21 +9,21 @@ import pytest
 from confluent_kafka import Producer
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.errors import UserError
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import EARLIEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.consume import Consumed, Consumer
 from odradek.client.partitioner import partition_of_key
-from odradek.jobs.progress import Progress
-from odradek.jobs.rewrite import job as job_module
-from odradek.jobs.rewrite import switch as switch_module
-from odradek.jobs.rewrite.erased_keys import ErasedKeys
-from odradek.jobs.rewrite.history import RewriteHistory
-from odradek.jobs.rewrite.job import RewriteJob, RewriteSettings
-from odradek.jobs.rewrite.rules import Rules
-from odradek.jobs.rewrite.switch import Switch
-from odradek.jobs.state import JobState
+from odradek.pipelines.jobs.progress import Progress
+from odradek.pipelines.jobs.rewrite import job as job_module
+from odradek.pipelines.jobs.rewrite import switch as switch_module
+from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
+from odradek.pipelines.jobs.rewrite.history import RewriteHistory
+from odradek.pipelines.jobs.rewrite.job import RewriteJob, RewriteSettings
+from odradek.pipelines.jobs.rewrite.rules import Rules
+from odradek.pipelines.jobs.rewrite.switch import Switch
+from odradek.pipelines.jobs.state import JobState
+from odradek.text.errors import UserError
 from tests.node_process import NodeProcess
 from tests.wire.arrow_frames import ArrowReader, write_frame_once
 

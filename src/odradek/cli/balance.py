@@ -7,15 +7,15 @@ from typing import Annotated, Any, Final
 import typer
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.amounts import format_bytes
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
-from odradek.cli.output import OutputFormat, print_json, print_table
-from odradek.cli.progress import progress
-from odradek.cli.terminal import say
 from odradek.client.layout import PartitionLayout
 from odradek.client.placement import loads_of, skew_of, spread
 from odradek.client.survey import Survey, survey
 from odradek.client.traffic import Rates, Traffic, traffic
+from odradek.text.amounts import format_bytes
+from odradek.text.output import OutputFormat, print_json, print_table
+from odradek.text.progress import progress
+from odradek.text.terminal import say
 
 _SHARE_NAMED: Final = 0.1
 _KEYS_NAMED: Final = 3

@@ -6,20 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from odradek.cli.balance import balance
-from odradek.cli.errors import UserError
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
-from odradek.cli.output import OutputFormat, print_json, print_table
-from odradek.cli.quorum import leaders_time_ms
-from odradek.cli.terminal import say
-from odradek.cli.times import format_span
 from odradek.client.membership import Member, Members, brokers, unregister_broker
-from odradek.client.quorum import QuorumAdmin, QuorumReplica, QuorumStatus
+from odradek.client.quorum import SILENT_MS, QuorumAdmin, QuorumReplica, QuorumStatus, leaders_time_ms
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat, print_json, print_table
+from odradek.text.terminal import say
+from odradek.text.times import format_span
 
 app = typer.Typer(help="Show the nodes of the cluster, and how evenly they are used.")
 app.command()(balance)
-
-# Followers and observers fetch at least every half second: one that is silent for so long is gone, or cut off.
-SILENT_MS = 3000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

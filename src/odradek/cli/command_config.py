@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from odradek.cli.errors import UserError, nearest
 from odradek.client.security import Security, Tls
 from odradek.client.security_configs import PROTOCOL, WrongConfig, security_of
 from odradek.config.properties import parse_properties
+from odradek.text.errors import UserError, nearest
 
 OPTION: Final = "--command-config"
 

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from odradek.cli.errors import UserError, nearest
 from odradek.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -14,10 +13,11 @@ from odradek.cli.options import (
     open_cluster,
     parse_assignments,
 )
-from odradek.cli.output import OutputFormat, print_json, print_table
-from odradek.cli.terminal import say
 from odradek.client.admin import Admin, ConfigValue, Resource, ResourceType
 from odradek.client.cluster import Cluster
+from odradek.text.errors import UserError, nearest
+from odradek.text.output import OutputFormat, print_json, print_table
+from odradek.text.terminal import say
 
 app = typer.Typer(help="Read and change configs.", no_args_is_help=True)
 

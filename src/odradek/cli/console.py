@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from odradek.cli.console_beside import DEFAULT_PORT, MISSING
-from odradek.cli.errors import UserError
 from odradek.cli.job_command import parse_job_command
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, read_security
 from odradek.client.address import parse_bootstrap
+from odradek.text.errors import UserError
 
 
 def command(

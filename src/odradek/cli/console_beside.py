@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from odradek.cli.errors import UserError
-from odradek.cli.node_files import HOST
-from odradek.cli.ports import is_free
-from odradek.cli.terminal import say
 from odradek.client.address import Address
+from odradek.local.node_files import HOST
+from odradek.local.ports import is_free
+from odradek.text.errors import UserError
+from odradek.text.terminal import say
 
 DEFAULT_PORT: Final = 8080
 MISSING: Final = "the console is not installed here: pip install 'odradek[console]'"

@@ -1,24 +1,22 @@
 """`odradek consume`: show the records of a topic, without a group, and keep showing what comes."""
 
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.errors import UserError
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Timeout, open_cluster
-from odradek.cli.progress import Advance, progress
-from odradek.cli.record_text import RecordFormat, RecordWriter, parse_shown
-from odradek.cli.terminal import is_terminal, say
-from odradek.cli.times import parse_time_ms
-from odradek.client.admin import EARLIEST, LATEST, Admin
+from odradek.client.admin import LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.consume import Consumed, Consumer
 from odradek.client.errors import UnknownPartition
+from odradek.client.positions import start_positions
+from odradek.client.record_text import RecordFormat, RecordWriter, parse_shown
+from odradek.text.progress import Advance, progress
+from odradek.text.terminal import is_terminal, say
 
 # How long a broker may hold a request while nothing comes. Interrupting is possible at any time.
 WAIT_MS = 1000
@@ -82,27 +80,6 @@ def _partitions(cluster: Cluster, topic: str, wanted: list[int] | None) -> list[
         if number >= count:
             raise UnknownPartition(topic, number, count)
     return [TopicPartition(topic, number) for number in (dict.fromkeys(wanted) if wanted else range(count))]
-
-
-def start_positions(
-    admin: Admin, partitions: Sequence[TopicPartition], where: str, *, read_committed: bool
-) -> dict[TopicPartition, int]:
-    """The first offset to read of each partition, for what `--from` says."""
-    if where == "beginning":
-        return admin.offsets(dict.fromkeys(partitions, EARLIEST))
-    ends = admin.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
-    if where == "end":
-        return ends
-    if re.fullmatch(r"\d{1,18}", where, re.ASCII):
-        return dict.fromkeys(partitions, int(where))
-    if re.fullmatch(r"-\d{1,18}", where, re.ASCII):
-        starts = admin.offsets(dict.fromkeys(partitions, EARLIEST))
-        return {one: max(starts[one], ends[one] + int(where)) for one in partitions}
-    if where.isalpha():
-        raise UserError(f"--from {where!r} is no place: write beginning, end, an offset, -10 or 2026-01-31T12:00:00Z")
-    found = admin.offsets(dict.fromkeys(partitions, parse_time_ms(where, "--from")))
-    # A partition without a record that late has its next one at the end.
-    return {one: found[one] if found[one] >= 0 else ends[one] for one in partitions}
 
 
 def _following(consumer: Consumer) -> Iterator[list[Consumed]]:

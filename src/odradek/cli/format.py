@@ -1,19 +1,16 @@
 """`odradek format`: what `kafka-storage format` does, with its flags."""
 
-import random
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from odradek.cli.errors import UserError
 from odradek.cli.options import parse_assignments
-from odradek.cli.start_node import load_config
-from odradek.config.node_config import NodeConfig
-from odradek.host.disk import HostDisk
-from odradek.node.format import FormatError, FormatRequest, format_directories
-from odradek.node.initial_controllers import InitialController, parse_initial_controllers
+from odradek.local.node_format import format_node
+from odradek.local.start_node import load_config
+from odradek.quorum.format import FormatRequest
+from odradek.quorum.initial_controllers import InitialController, parse_initial_controllers
+from odradek.text.errors import UserError
 
 
 def command(
@@ -67,16 +64,6 @@ def command(
         ignore_formatted=ignore_formatted,
     )
     print(*format_node(node_config, request), sep="\n")
-
-
-def format_node(config: NodeConfig, request: FormatRequest) -> list[str]:
-    """Formats on this machine's disk; a line for each directory."""
-    try:
-        return format_directories(
-            HostDisk(), config, request, random=random.SystemRandom(), now_ms=time.time_ns() // 1_000_000
-        )
-    except FormatError as error:
-        raise UserError(str(error)) from None
 
 
 def _initial_controllers(text: str | None) -> tuple[InitialController, ...]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.cli.errors import UserError, explain_refusal, nearest
 from odradek.cli.group_description import describe_as_json, print_described
 from odradek.cli.group_lag import show_lag
 from odradek.cli.group_reset import Scope, Wishes, plan_resets, plans_as_json, print_plans, say_remarks
@@ -22,13 +21,15 @@ from odradek.cli.options import (
     open_cluster,
     parse_choices,
 )
-from odradek.cli.output import OutputFormat, print_json, print_table
-from odradek.cli.partition_names import name_partitions, partitions_named
-from odradek.cli.progress import progress
-from odradek.cli.terminal import is_terminal, say
 from odradek.client.cluster import Cluster
+from odradek.client.explain import explain_refusal
 from odradek.client.groups import CLASSIC, CONSUMER, GroupDescription, GroupListing, Groups
+from odradek.client.partition_names import name_partitions, partitions_named
 from odradek.client.rebalances import last_rebalances
+from odradek.text.errors import UserError, nearest
+from odradek.text.output import OutputFormat, print_json, print_table
+from odradek.text.progress import progress
+from odradek.text.terminal import is_terminal, say
 
 app = typer.Typer(help="List, describe, reset and delete groups; see how far they are behind.", no_args_is_help=True)
 

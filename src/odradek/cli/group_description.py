@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.output import print_table
-from odradek.cli.partition_names import name_partitions
-from odradek.cli.terminal import say
-from odradek.cli.times import format_span, format_time
 from odradek.client.groups import EMPTY, GroupDescription, GroupMember
+from odradek.client.partition_names import name_partitions
 from odradek.client.rebalances import Rebalance
+from odradek.text.output import print_table
+from odradek.text.terminal import say
+from odradek.text.times import format_span, format_time
 
 
 def print_described(one: GroupDescription, rebalances: Sequence[Rebalance] | None) -> None:

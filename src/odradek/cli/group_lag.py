@@ -4,12 +4,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from odradek.cli.output import print_json, print_table
-from odradek.cli.progress import progress
-from odradek.cli.times import format_span
 from odradek.client.cluster import Cluster
 from odradek.client.groups import GroupDescription
 from odradek.client.lag import Lag, PartitionLag, Trend, lags_of, look_at, total_of
+from odradek.text.output import print_json, print_table
+from odradek.text.progress import progress
+from odradek.text.times import format_span
 
 _STEP_S: Final = 0.25
 

@@ -9,12 +9,7 @@ from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.cli.errors import UserError
 from odradek.cli.offset_file import read_offsets
-from odradek.cli.output import print_table
-from odradek.cli.partition_names import partitions_named
-from odradek.cli.terminal import say
-from odradek.cli.times import parse_duration_ms, parse_time_ms
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.errors import UnknownPartition
@@ -31,6 +26,11 @@ from odradek.client.offset_reset import (
     to_offset,
     to_time,
 )
+from odradek.client.partition_names import partitions_named
+from odradek.text.errors import UserError
+from odradek.text.output import print_table
+from odradek.text.terminal import say
+from odradek.text.times import parse_duration_ms, parse_time_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`odradek job`: topics into tables and back, on Spark. What runs lives in `odradek.jobs`, imported when needed."""
+"""`odradek job`: Spark jobs between topics, tables and files, run by `odradek.pipelines.jobs`."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from odradek.cli.errors import UserError
 from odradek.cli.job_options import (
     DEFAULT_MASTER,
     BatchRecords,
@@ -16,13 +15,14 @@ from odradek.cli.job_options import (
     Master,
     Remote,
     SkipLost,
-    jobs_module,
     spark_settings,
 )
 from odradek.cli.job_rewrite import KeysAs, erased_keys, rewrite, rewrite_name, switch
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
-from odradek.cli.output import OutputFormat
 from odradek.cli.produce import Codec
+from odradek.pipelines.loading import jobs_module
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat
 
 app = typer.Typer(no_args_is_help=True, help="Topics into tables and back, on Spark: each record once.")
 

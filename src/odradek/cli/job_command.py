@@ -1,34 +1,17 @@
-"""A job named by its command line, for those who start, watch and stop it: which it is, and where its state lies."""
+"""Parses the command line of a job that the console shows, starts and stops."""
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
 import typer
 
 from odradek.cli import job
-from odradek.cli.errors import UserError
+from odradek.pipelines.job_command import AUDIT, INGEST, LOAD, JobCommand
+from odradek.text.errors import UserError
 
-INGEST: Final = "ingest"
-AUDIT: Final = "audit"
-LOAD: Final = "load"
 _FORMS: Final = "write `ingest TOPIC TABLE`, `audit TOPIC TABLE` or `load SOURCE TOPIC`, with the options of each"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobCommand:
-    arguments: tuple[str, ...]
-    """What stands behind `odradek job`. It may hold secrets, as Spark's settings do: not to be shown."""
-    kind: str
-    name: str
-    topic: str
-    table: Path
-    """Beside which the state is kept; of a load, the directory of its state."""
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name}"
 
 
 def parse_job_command(text: str, option: str) -> JobCommand:

@@ -1,12 +1,12 @@
-"""Options that commands with Spark behind them share, and the way to what runs, `odradek.jobs`, when it is needed."""
+"""Options that all commands running on Spark share."""
 
-from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
 
-from odradek.cli.errors import UserError
 from odradek.cli.options import parse_assignments
+from odradek.pipelines.loading import jobs_module
+from odradek.text.errors import UserError
 
 DEFAULT_MASTER: Final = "local[*]"
 Master = Annotated[
@@ -28,16 +28,6 @@ Interval = Annotated[
 ]
 BatchRecords = Annotated[int, typer.Option("--batch-records", min=1, help="The most of one batch.")]
 SkipLost = Annotated[bool, typer.Option("--skip-lost", help="Go on where records are gone that the job had not read.")]
-
-
-def jobs_module(name: str) -> Any:
-    """A module of `odradek.jobs`. It lies above this package, and wants more than the base install has."""
-    try:
-        return import_module(f"odradek.jobs.{name}")
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("odradek"):
-            raise
-        raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
 
 
 def spark_settings(master: str, conf: list[str] | None, remote: str | None = None) -> Any:

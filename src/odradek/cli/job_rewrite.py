@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from odradek.cli.errors import UserError
 from odradek.cli.job_options import (
     DEFAULT_MASTER,
     BatchRecords,
@@ -16,13 +15,14 @@ from odradek.cli.job_options import (
     Master,
     Remote,
     SkipLost,
-    jobs_module,
     spark_settings,
 )
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
-from odradek.cli.output import OutputFormat
 from odradek.cli.produce import Codec
-from odradek.cli.times import parse_duration_ms
+from odradek.pipelines.loading import jobs_module
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat
+from odradek.text.times import parse_duration_ms
 
 
 class KeysAs(StrEnum):

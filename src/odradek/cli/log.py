@@ -11,10 +11,10 @@ import typer
 from odradek.base.ids import METADATA_TOPIC
 from odradek.cli.log_dump import CHECKPOINT_SUFFIX, Depth, Entry, dump, find_files, kind_of
 from odradek.cli.options import Format
-from odradek.cli.output import OutputFormat, print_json
-from odradek.cli.progress import progress
-from odradek.cli.terminal import is_terminal, json_line, neutralise
-from odradek.cli.times import format_time
+from odradek.text.output import OutputFormat, print_json
+from odradek.text.progress import progress
+from odradek.text.terminal import is_terminal, json_line, neutralise
+from odradek.text.times import format_time
 
 app = typer.Typer(help="Look into the files of a log.", no_args_is_help=True)
 

@@ -11,23 +11,23 @@ from uuid import UUID
 
 from odradek.base.ids import uuid_to_text
 from odradek.base.ports import DiskFile
-from odradek.cli.errors import UserError
-from odradek.cli.record_text import json_bytes
+from odradek.client.record_text import json_bytes
+from odradek.core.metadata.records import UnreadableRecord
+from odradek.core.metadata.records import decode as decode_metadata
 from odradek.host.disk import HostDisk, HostFile
-from odradek.log import names
-from odradek.log.index_file import CorruptIndex, IndexFile
-from odradek.log.offset_index import OffsetIndex
-from odradek.log.producer_snapshots import CorruptSnapshot, decode_snapshot
-from odradek.log.time_index import TimeIndex
-from odradek.log.transaction_index import TransactionIndex
-from odradek.metadata.records import UnreadableRecord
-from odradek.metadata.records import decode as decode_metadata
-from odradek.protocol.schemas import SerialError
 from odradek.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, check_crc, parse_header
 from odradek.records.compression import Compression
 from odradek.records.control import decode_control
 from odradek.records.decode import decode_batch
 from odradek.records.record import InvalidRecords, Record
+from odradek.storage.log import names
+from odradek.storage.log.index_file import CorruptIndex, IndexFile
+from odradek.storage.log.offset_index import OffsetIndex
+from odradek.storage.log.producer_snapshots import CorruptSnapshot, decode_snapshot
+from odradek.storage.log.time_index import TimeIndex
+from odradek.storage.log.transaction_index import TransactionIndex
+from odradek.text.errors import UserError
+from odradek.wire.schemas import SerialError
 
 CHECKPOINT_SUFFIX = ".checkpoint"
 KINDS = (*names.SEGMENT_SUFFIXES, names.SNAPSHOT_SUFFIX, CHECKPOINT_SUFFIX)

@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         plain = _plain_start(arguments)
         if plain is not None:
-            from odradek.cli.start_node import start_node
+            from odradek.local.start_node import start_node
 
             return start_node(*plain)
         return _run_typer(arguments)
@@ -56,8 +56,8 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return _output_closed()
     except Exception as error:
-        from odradek.cli.errors import EXIT_CODE, explain
-        from odradek.cli.terminal import say
+        from odradek.client.explain import EXIT_CODE, explain
+        from odradek.text.terminal import say
 
         line = explain(error)
         if line is None:
@@ -90,8 +90,8 @@ def _run_typer(arguments: Sequence[str]) -> int:
     needed = [first] if first in _MODULES else [] if first == "--version" else list(_MODULES)
     import typer
 
-    from odradek.cli.errors import EXIT_CODE
-    from odradek.cli.terminal import say
+    from odradek.client.explain import EXIT_CODE
+    from odradek.text.terminal import say
 
     app = build_app(needed)
     # Mistakes in the command line itself: typer would tell them in a box of six lines.
@@ -145,8 +145,8 @@ def _show_version(wanted: bool) -> None:
 
 def _explain_usage(error: Exception) -> int:
     """One line, with where to look; nothing when typer has just printed the help instead."""
-    from odradek.cli.errors import EXIT_CODE
-    from odradek.cli.terminal import say
+    from odradek.client.explain import EXIT_CODE
+    from odradek.text.terminal import say
 
     message = str(error.format_message()).rstrip(".") if hasattr(error, "format_message") else str(error)
     if message:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.errors import UserError
+from odradek.text.errors import UserError
 
 _OFFSET_MAX: Final = 2**63 - 1
 

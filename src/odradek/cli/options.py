@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from odradek.cli.errors import UserError
-from odradek.cli.output import OutputFormat
 from odradek.client.address import parse_bootstrap
 from odradek.host.log_lines import JSON, TEXT
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat
 
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster

@@ -1,14 +1,15 @@
-"""`odradek pipeline`: topics through SQL into tables and topics, by a YAML file. What runs lives in `odradek.jobs`."""
+"""`odradek pipeline`: pipelines defined in YAML, run on Spark by `odradek.pipelines.jobs`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from odradek.cli.errors import UserError
-from odradek.cli.job_options import DEFAULT_MASTER, Conf, Master, Remote, jobs_module, spark_settings
+from odradek.cli.job_options import DEFAULT_MASTER, Conf, Master, Remote, spark_settings
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
-from odradek.cli.output import OutputFormat
+from odradek.pipelines.loading import jobs_module
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat
 
 if TYPE_CHECKING:
     from odradek.client.cluster import Cluster

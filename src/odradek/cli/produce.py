@@ -10,7 +10,6 @@ from typing import IO, Annotated
 
 import typer
 
-from odradek.cli.errors import UserError
 from odradek.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -20,13 +19,14 @@ from odradek.cli.options import (
     open_cluster,
     parse_assignments,
 )
-from odradek.cli.output import OutputFormat, print_json
-from odradek.cli.progress import Advance, progress
-from odradek.cli.terminal import is_terminal, say
-from odradek.cli.times import parse_time_ms
 from odradek.client.produce import ACKS_ALL, Producer, Stored
 from odradek.records.compression import Compression
 from odradek.records.record import Record
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat, print_json
+from odradek.text.progress import Advance, progress
+from odradek.text.terminal import is_terminal, say
+from odradek.text.times import parse_time_ms
 
 READ_BYTES = 512 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024

@@ -7,13 +7,13 @@ from uuid import UUID
 import typer
 
 from odradek.base.ids import uuid_from_text, uuid_to_text
-from odradek.cli.errors import UserError
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
-from odradek.cli.output import OutputFormat, print_json, print_table
-from odradek.cli.start_node import load_config
-from odradek.cli.terminal import say
-from odradek.cli.times import format_span
-from odradek.client.quorum import ControllerEndpoint, QuorumAdmin, QuorumReplica, QuorumStatus
+from odradek.client.quorum import ControllerEndpoint, QuorumAdmin, QuorumReplica, QuorumStatus, leaders_time_ms
+from odradek.local.start_node import load_config
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat, print_json, print_table
+from odradek.text.terminal import say
+from odradek.text.times import format_span
 
 app = typer.Typer(help="Look at the controllers' quorum, and change who votes in it.", no_args_is_help=True)
 
@@ -67,7 +67,7 @@ def add(
 ) -> None:
     """Give a controller a vote: one that was formatted with --no-initial-controllers and runs on this machine."""
     from odradek.host.disk import HostDisk
-    from odradek.log.meta_properties import MalformedMetaProperties, read_meta_properties
+    from odradek.storage.log.meta_properties import MalformedMetaProperties, read_meta_properties
 
     config = load_config(str(file))
     if not config.is_controller:
@@ -117,11 +117,6 @@ def _directory_of(admin: QuorumAdmin, node_id: int, given: str | None) -> UUID:
     if found is None:
         raise UserError("the voters are fixed by controller.quorum.voters: they change only with the configuration")
     return found
-
-
-def leaders_time_ms(found: QuorumStatus) -> int:
-    """The leader's clock, by which its other times are to be read; it has always caught up with itself just now."""
-    return max((replica.last_caught_up_ms for replica in found.replicas), default=0)
 
 
 def _role(found: QuorumStatus, replica: QuorumReplica) -> str:

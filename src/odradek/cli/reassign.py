@@ -9,21 +9,22 @@ import typer
 
 from odradek.base.errors import KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.cli.amounts import format_bytes
-from odradek.cli.errors import UserError, explain_refusal
 from odradek.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig, Format, Timeout, open_cluster
-from odradek.cli.output import OutputFormat, print_json, print_table
-from odradek.cli.progress import progress
 from odradek.cli.reassignment_file import read_plan, write_plan
 from odradek.cli.reassignment_status import show_status
-from odradek.cli.terminal import is_terminal, say
-from odradek.cli.times import format_span
 from odradek.client.cluster import Cluster
+from odradek.client.explain import explain_refusal
 from odradek.client.placement import PlacedPartition, Skew, loads_of, skew_of
 from odradek.client.reassignment_plan import CannotPlan, Move, Purpose, plan_moves
 from odradek.client.reassignments import Reassignment, Reassignments
 from odradek.client.survey import Survey, survey
 from odradek.client.throttles import ReplicationThrottles
+from odradek.text.amounts import format_bytes
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat, print_json, print_table
+from odradek.text.progress import progress
+from odradek.text.terminal import is_terminal, say
+from odradek.text.times import format_span
 
 app = typer.Typer(help="Move partitions between brokers: plan, apply, watch, cancel.", no_args_is_help=True)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, TypeGuard
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.errors import UserError
+from odradek.text.errors import UserError
 
 _VERSION: Final = 1
 _ANY_LOG_DIR: Final = "any"

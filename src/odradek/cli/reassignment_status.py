@@ -3,15 +3,15 @@
 import time
 from typing import Any, Final
 
-from odradek.cli.amounts import format_bytes
-from odradek.cli.output import print_json, print_table
-from odradek.cli.progress import gauge
-from odradek.cli.terminal import say
-from odradek.cli.times import format_span
 from odradek.client.cluster import Cluster
 from odradek.client.log_dirs import sizes_on
 from odradek.client.move_progress import MoveState, Progress, ProgressMeter, state_of
 from odradek.client.reassignments import Reassignments
+from odradek.text.amounts import format_bytes
+from odradek.text.output import print_json, print_table
+from odradek.text.progress import gauge
+from odradek.text.terminal import say
+from odradek.text.times import format_span
 
 # Between two looks: long enough for a rate, short enough for a person.
 _INTERVAL_S: Final = 1.0

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from odradek.cli.options import LogFormat, LogFormatOption
-from odradek.cli.start_node import start_node
+from odradek.local.start_node import start_node
 
 
 def command(

@@ -7,7 +7,6 @@ import typer
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, uuid_to_text
-from odradek.cli.errors import UserError, explain_refusal
 from odradek.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -18,12 +17,14 @@ from odradek.cli.options import (
     open_cluster,
     parse_assignments,
 )
-from odradek.cli.output import OutputFormat, print_json, print_table
-from odradek.cli.terminal import is_terminal, say
 from odradek.client.admin import EARLIEST, LATEST, Admin, ConfigSource, Resource, ResourceType
 from odradek.client.cluster import Cluster
+from odradek.client.explain import explain_refusal
 from odradek.client.layout import TopicLayout
 from odradek.client.reassignments import Reassignments
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat, print_json, print_table
+from odradek.text.terminal import is_terminal, say
 
 app = typer.Typer(help="Create, list, describe, alter and delete topics; elect leaders.", no_args_is_help=True)
 

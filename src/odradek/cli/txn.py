@@ -9,7 +9,6 @@ import typer
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.cli.errors import UserError
 from odradek.cli.options import (
     DEFAULT_BOOTSTRAP,
     Bootstrap,
@@ -19,14 +18,15 @@ from odradek.cli.options import (
     open_cluster,
     parse_choices,
 )
-from odradek.cli.output import OutputFormat, print_json, print_table
-from odradek.cli.partition_names import name_partitions, partitions_named
-from odradek.cli.progress import progress
-from odradek.cli.terminal import is_terminal, say
-from odradek.cli.times import format_span, format_time
 from odradek.client.cluster import Cluster
 from odradek.client.hanging_transactions import OpenTransaction, find_hanging
+from odradek.client.partition_names import name_partitions, partitions_named
 from odradek.client.transactions import ANY_DURATION, ProducerState, TransactionDescription, Transactions
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat, print_json, print_table
+from odradek.text.progress import progress
+from odradek.text.terminal import is_terminal, say
+from odradek.text.times import format_span, format_time
 
 app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help=True)
 

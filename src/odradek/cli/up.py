@@ -15,17 +15,17 @@ import typer
 
 from odradek.cli.console_beside import DEFAULT_PORT as CONSOLE_PORT
 from odradek.cli.console_beside import MISSING, ConsoleBeside, check_console_port, is_installed
-from odradek.cli.errors import UserError
-from odradek.cli.node_files import NodeFiles
-from odradek.cli.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
 from odradek.cli.options import DEFAULT_BOOTSTRAP, LogFormat, LogFormatOption
-from odradek.cli.ports import check_ports
-from odradek.cli.start_node import load_config
-from odradek.cli.supervise import NodeEnded, Supervisor
-from odradek.cli.topology import Topology
 from odradek.client.address import DEFAULT_PORT, Address
 from odradek.client.errors import NotYet
 from odradek.config.node_config import NodeConfig
+from odradek.local.node_files import NodeFiles
+from odradek.local.node_setup import are_formatted, cluster_of, existing_nodes, plan_nodes
+from odradek.local.ports import check_ports
+from odradek.local.start_node import load_config
+from odradek.local.supervise import NodeEnded, Supervisor
+from odradek.local.topology import Topology
+from odradek.text.errors import UserError
 
 READY_TIMEOUT_S = 30.0
 
@@ -118,7 +118,7 @@ def set_up(
         nodes[number].write_properties(text)
     cluster_of(configs)
     if not are_formatted(configs):
-        from odradek.cli.node_format import format_nodes
+        from odradek.local.node_format import format_nodes
 
         format_nodes(configs)
     return configs

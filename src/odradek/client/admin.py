@@ -10,7 +10,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.connection import BuildRequest, milliseconds
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 LIST_OFFSETS: Final = 2
 CREATE_TOPICS: Final = 19

@@ -14,7 +14,7 @@ from odradek.client.connection import BuildRequest, Connection
 from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, UnknownTopic, Unreachable
 from odradek.client.layout import ClusterLayout, TopicLayout, layout_from
 from odradek.client.security import NOTHING, Security
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from odradek.client.admin import DESCRIBE_CONFIGS, ConfigSource, Resource, ResourceType, raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ConnectionFailed, NotYet
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

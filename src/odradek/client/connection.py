@@ -18,8 +18,8 @@ from odradek.client.address import Address
 from odradek.client.errors import ConnectionFailed, NotAuthenticated, NotSupportedByBroker
 from odradek.client.scram import ScramError
 from odradek.client.security import NOTHING, Sasl, Security, Tls
-from odradek.protocol.headers import API_VERSIONS_KEY, InvalidHeader, skip_tagged_fields
-from odradek.protocol.schemas import Message, Schema, SerialError, schema
+from odradek.wire.headers import API_VERSIONS_KEY, InvalidHeader, skip_tagged_fields
+from odradek.wire.schemas import Message, Schema, SerialError, schema
 
 # A peer of another protocol makes a length of its first bytes ("HTTP" is 1.2 GB): far beyond what a fetch may bring.
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024

@@ -16,10 +16,10 @@ from odradek.client.connection import Connection
 from odradek.client.errors import ConnectionFailed
 from odradek.client.fetch_request import FETCH, fetch_request
 from odradek.client.layout import TopicLayout
-from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import BatchHeader, check_crc, parse_batches
 from odradek.records.decode import decode_batch
 from odradek.records.record import Record
+from odradek.wire.schemas import Message, Schema
 
 RESPONSE_BYTES: Final = 16 * 1024 * 1024
 PARTITION_BYTES: Final = 1024 * 1024

@@ -12,7 +12,7 @@ from odradek.client.address import Address
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.log_dirs import DESCRIBE_LOG_DIRS
-from odradek.protocol.schemas import Message
+from odradek.wire.schemas import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

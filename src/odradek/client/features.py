@@ -4,7 +4,7 @@ from typing import Final
 
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 API_VERSIONS: Final = 18
 

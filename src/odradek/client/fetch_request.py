@@ -6,7 +6,7 @@ from uuid import UUID
 
 from odradek.base.ids import TopicPartition
 from odradek.client.connection import milliseconds
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 FETCH: Final = 1
 _NO_SESSION_EPOCH: Final = -1

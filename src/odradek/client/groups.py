@@ -22,7 +22,7 @@ from odradek.client.coordinators import (
 )
 from odradek.client.errors import NotSupportedByBroker
 from odradek.client.member_assignment import CONSUMER_PROTOCOL, assigned_partitions
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
 

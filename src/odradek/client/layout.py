@@ -5,7 +5,7 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
-from odradek.protocol.schemas import Message
+from odradek.wire.schemas import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 DESCRIBE_LOG_DIRS: Final = 35
 

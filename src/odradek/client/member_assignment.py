@@ -10,8 +10,8 @@ from typing import Final
 from kio.serial import entity_reader
 
 from odradek.base.ids import TopicPartition
-from odradek.protocol.request_walk import message_walk
-from odradek.protocol.schemas import RESPONSE_ELEMENTS_MAX, SerialError
+from odradek.wire.request_walk import message_walk
+from odradek.wire.schemas import RESPONSE_ELEMENTS_MAX, SerialError
 
 CONSUMER_PROTOCOL: Final = "consumer"
 

@@ -8,7 +8,7 @@ from typing import Final
 from odradek.client.address import Address
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 DESCRIBE_CLUSTER: Final = 60
 UNREGISTER_BROKER: Final = 64

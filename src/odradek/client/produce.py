@@ -22,7 +22,6 @@ from odradek.client.errors import NotSupportedByBroker, UnknownPartition
 from odradek.client.layout import TopicLayout
 from odradek.client.partitioner import partition_of_key
 from odradek.client.producer_transactions import Membership, add_partitions
-from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import (
     ATTRIBUTE_TRANSACTIONAL,
     MAGIC_V2,
@@ -34,6 +33,7 @@ from odradek.records.batch import (
 from odradek.records.builder import build_batch, frame_batch
 from odradek.records.compression import Compression
 from odradek.records.record import Record
+from odradek.wire.schemas import Message, Schema
 
 PRODUCE: Final = 0
 INIT_PRODUCER_ID: Final = 22

@@ -10,7 +10,6 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition, partitions_by_topic
-from odradek.base.transaction_commands import EPOCHS_RISE_SINCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
 from odradek.client.admin import Admin, Resource, ResourceType, raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
@@ -24,7 +23,8 @@ from odradek.client.coordinators import (
     raise_if_refused,
 )
 from odradek.client.features import finalized_features
-from odradek.protocol.schemas import Message, Schema
+from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from odradek.wire.schemas import Message, Schema
 
 INIT_PRODUCER_ID: Final = 22
 ADD_PARTITIONS_TO_TXN: Final = 24

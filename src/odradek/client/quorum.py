@@ -16,13 +16,15 @@ from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.connection import BuildRequest, milliseconds
 from odradek.client.membership import controllers
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
 
 DESCRIBE_QUORUM: Final = 55
 ADD_RAFT_VOTER: Final = 80
 REMOVE_RAFT_VOTER: Final = 81
+# Followers and observers fetch at least every half second.
+SILENT_MS: Final = 3000
 
 
 class ControllerEndpoint(NamedTuple):
@@ -177,3 +179,8 @@ def _replica(state: Message, endpoints: tuple[ControllerEndpoint, ...], is_voter
         last_caught_up_ms=getattr(state, "last_caught_up_timestamp", -1),
         endpoints=endpoints,
     )
+
+
+def leaders_time_ms(found: QuorumStatus) -> int:
+    """The leader's clock, by which its other times are to be read; it has always caught up with itself just now."""
+    return max((replica.last_caught_up_ms for replica in found.replicas), default=0)

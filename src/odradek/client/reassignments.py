@@ -12,7 +12,7 @@ from odradek.base.ids import TopicPartition
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from odradek.client.admin import LATEST, LIST_OFFSETS
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.errors import ClientError
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 DESCRIBE_TOPIC_PARTITIONS: Final = 75
 # Asks any replica for the end of its own log, where others ask the leader for the high watermark.

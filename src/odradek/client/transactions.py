@@ -21,7 +21,7 @@ from odradek.client.coordinators import (
     raise_if_refused,
 )
 from odradek.client.errors import UnknownPartition
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 
 INIT_PRODUCER_ID: Final = 22
 WRITE_TXN_MARKERS: Final = 27

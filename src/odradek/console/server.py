@@ -12,14 +12,14 @@ from fastapi import FastAPI
 from nicegui import app as pages
 from nicegui import ui
 
-from odradek.cli.errors import UserError
-from odradek.cli.terminal import say
 from odradek.client.address import Address
 from odradek.console.access import Access
 from odradek.console.console import Console
 from odradek.console.screens.all_screens import add_screens
 from odradek.console.settings import Settings, check_exposure
-from odradek.schemas.registry import NoRegistry
+from odradek.pipelines.schemas.registry import NoRegistry
+from odradek.text.errors import UserError
+from odradek.text.terminal import say
 
 _FAVICON: Final = "🧵"
 # A phone in a tunnel comes back to the page as it was.

@@ -5,10 +5,10 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from odradek.cli.errors import UserError
-from odradek.cli.job_command import JobCommand
 from odradek.client.address import Address
 from odradek.client.security import NOTHING, Security
+from odradek.pipelines.job_command import JobCommand
+from odradek.text.errors import UserError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,14 +13,14 @@ from typing import Any, Final, Protocol
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Client, Clock, ControllerPort
 from odradek.config.node_config import NodeConfig
-from odradek.controller.controller import Controller
-from odradek.handlers.controller.apis import load_handler
-from odradek.net.peer import NotServed, Peer, PeerError
-from odradek.node.quorum import wire
+from odradek.core.controller.controller import Controller
 from odradek.node.taking_up import take_up
-from odradek.protocol.forwarding import is_from_wrong_node, read_forwarded_response, write_forwarded_request
-from odradek.protocol.principal import ANONYMOUS, write_principal
-from odradek.protocol.schemas import Message, Schema, SerialError, schema
+from odradek.quorum import wire
+from odradek.quorum.apis.commands.apis import load_handler
+from odradek.server.peer import NotServed, Peer, PeerError
+from odradek.wire.forwarding import is_from_wrong_node, read_forwarded_response, write_forwarded_request
+from odradek.wire.principal import ANONYMOUS, write_principal
+from odradek.wire.schemas import Message, Schema, SerialError, schema
 
 logger = logging.getLogger(__name__)
 

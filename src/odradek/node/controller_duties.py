@@ -11,8 +11,8 @@ from typing import Final
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock
 from odradek.config.node_config import NodeConfig
-from odradek.controller.controller import Controller
-from odradek.metadata.decision import Decision
+from odradek.core.controller.controller import Controller
+from odradek.core.controller.decision import Decision
 from odradek.node.dead_brokers import CommandRunner
 
 logger = logging.getLogger(__name__)

@@ -11,12 +11,13 @@ from uuid import UUID
 from odradek.base.ports import Clock, ControllerPort, Executor, Random
 from odradek.config.listeners import Listener
 from odradek.config.node_config import NodeConfig
-from odradek.handlers.context import ConnectionPort, QuorumPort
-from odradek.metadata.image import ClusterImage
+from odradek.core.metadata.image import ClusterImage
 from odradek.node.controller_duties import ControllerDuties
 from odradek.node.controller_registration import OwnRegistration
 from odradek.node.dead_brokers import DeadBrokers
-from odradek.node.quorum.quorum import Quorum
+from odradek.quorum.ports import QuorumPort
+from odradek.quorum.quorum import Quorum
+from odradek.server.context import ConnectionPort
 
 
 class ControllerNode:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from odradek.base.backoff import backoff_seconds
 from odradek.base.errors import ErrorCode
 from odradek.base.ports import ControllerPort, Random
 from odradek.config.listeners import Listener
-from odradek.metadata.apply import ImageDelta
-from odradek.metadata.features import IV_3_7_CONTROLLER_REGISTRATION, METADATA_VERSION
-from odradek.metadata.image import ClusterImage
-from odradek.node.backoff import backoff_seconds
-from odradek.node.offered import offered_features, offered_listeners
-from odradek.protocol.schemas import Message, schema
+from odradek.core.metadata.apply import ImageDelta
+from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION, METADATA_VERSION
+from odradek.core.metadata.image import ClusterImage
+from odradek.wire.offered import offered_features, offered_listeners
+from odradek.wire.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
 

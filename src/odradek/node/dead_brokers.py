@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol, TypeVar
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock
 from odradek.config.node_config import NodeConfig
-from odradek.controller.controller import Controller
-from odradek.controller.dead_processes import (
+from odradek.core.controller.controller import Controller
+from odradek.core.controller.decision import Decision
+from odradek.core.liveness.dead_processes import (
     Activated,
     ConnectionClosed,
     DeadProcesses,
@@ -29,9 +30,8 @@ from odradek.controller.dead_processes import (
     TimePassed,
     WakeAt,
 )
-from odradek.handlers.context import ConnectionPort
-from odradek.metadata.decision import Decision
-from odradek.net.connecting import Refused, Unreachable, probe
+from odradek.server.connecting import Refused, Unreachable, probe
+from odradek.server.context import ConnectionPort
 
 logger = logging.getLogger(__name__)
 

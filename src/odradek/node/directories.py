@@ -10,8 +10,8 @@ from uuid import UUID
 
 from odradek.base.ports import Disk
 from odradek.config.node_config import NodeConfig
-from odradek.log.log_dir import LogDirError
-from odradek.log.log_dirs import LogDirs
+from odradek.storage.log.log_dir import LogDirError
+from odradek.storage.log.log_dirs import LogDirs
 
 logger = logging.getLogger(__name__)
 

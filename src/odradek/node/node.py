@@ -14,25 +14,25 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError, is_disk_failure
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import Clock, Disk, Executor, Random
+from odradek.broker.broker import Broker
+from odradek.broker.cleaning import Cleaning
+from odradek.broker.maintenance import Maintenance
 from odradek.config.node_config import NodeConfig
-from odradek.handlers.apis import CONTROLLER_NODE_APIS, broker_apis
-from odradek.log.log_dir import LogDirError
-from odradek.log.log_dirs import DirFailure, LoadProgress, LogDirs
-from odradek.metadata.image import ClusterImage
-from odradek.net.dispatch import ApiDispatcher
-from odradek.net.server import ListenError
-from odradek.node.broker import Broker
-from odradek.node.cleaning import Cleaning
+from odradek.core.metadata.image import ClusterImage
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
 from odradek.node.controller_node import ControllerNode
 from odradek.node.directories import NodeDirectories, advice, failed_metadata
-from odradek.node.listeners import NodeListeners
-from odradek.node.maintenance import Maintenance
 from odradek.node.membership import Membership
 from odradek.node.observation import STOPPING, Observation
-from odradek.node.periodic import Periodic
-from odradek.node.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
-from odradek.node.segment_leases import SegmentLeases
+from odradek.observe.segment_leases import SegmentLeases
+from odradek.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
+from odradek.server.dispatch import ApiDispatcher
+from odradek.server.listeners import NodeListeners
+from odradek.server.periodic import Periodic
+from odradek.server.server import ListenError
+from odradek.storage.log.log_dir import LogDirError
+from odradek.storage.log.log_dirs import DirFailure, LoadProgress, LogDirs
+from odradek.wire.apis import CONTROLLER_NODE_APIS, broker_apis
 
 logger = logging.getLogger(__name__)
 

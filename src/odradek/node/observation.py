@@ -6,25 +6,25 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from odradek.base.ports import Clock, Executor, Random
+from odradek.broker.broker import Broker
 from odradek.config.node_config import NodeConfig
+from odradek.core.metadata.apply import ImageDelta
+from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage
 from odradek.instruments.elections import ElectionCounts
 from odradek.instruments.loop_watch import LoopWatch
 from odradek.instruments.requests import RequestMeters
 from odradek.instruments.traffic import RATED, TrafficRates
-from odradek.metadata.apply import ImageDelta
-from odradek.metadata.image import EMPTY_IMAGE, ClusterImage
-from odradek.metrics.cluster_readings import count_elections
-from odradek.metrics.endpoint import HttpEndpoint
-from odradek.metrics.families import Family
-from odradek.net.server import ListenError
-from odradek.node import hot_keys
-from odradek.node.broker import Broker
-from odradek.node.hot_keys import HotKeys
-from odradek.node.listeners import NodeListeners
-from odradek.node.periodic import Periodic
-from odradek.node.quorum.driver import QuorumDriver
-from odradek.node.quorum.quorum import Quorum
-from odradek.partition.partition import Partition
+from odradek.observe import hot_keys
+from odradek.observe.cluster_readings import count_elections
+from odradek.observe.endpoint import HttpEndpoint
+from odradek.observe.families import Family
+from odradek.observe.hot_keys import HotKeys
+from odradek.quorum.driver import QuorumDriver
+from odradek.quorum.quorum import Quorum
+from odradek.server.listeners import NodeListeners
+from odradek.server.periodic import Periodic
+from odradek.server.server import ListenError
+from odradek.storage.partition.partition import Partition
 
 RATES_INTERVAL_MS: Final = 5_000
 MARKS_INTERVAL_MS: Final = 60_000
@@ -136,14 +136,14 @@ class Observation:
         if self.broker is None or self.broker.coordination.begun == (None, None):
             return []
         # Not before this broker has something to coordinate: until then it need not know how.
-        from odradek.node.coordination.readings import coordination_families
+        from odradek.observe.coordinator_readings import coordination_families
 
         return await coordination_families(self.broker.coordination)
 
     async def _rebalances(self) -> dict[str, Any]:
         groups = []
         if self.broker is not None and self.broker.coordination.begun[0] is not None:
-            from odradek.node.coordination.readings import last_rebalances
+            from odradek.observe.coordinator_readings import last_rebalances
 
             groups = await last_rebalances(self.broker.coordination)
         return {"node": self.node_id, "cluster": self.cluster_id, "groups": groups}

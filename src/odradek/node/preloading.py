@@ -9,12 +9,12 @@ from functools import partial
 from typing import Final
 
 from odradek.base.ports import Executor
-from odradek.handlers.apis import CONTROLLER_NODE_APIS, load_handler
-from odradek.handlers.controller import apis as commands
 from odradek.node.controller_channel import ENVELOPE
 from odradek.node.membership import BROKER_HEARTBEAT, BROKER_REGISTRATION
-from odradek.node.quorum import wire
-from odradek.protocol.schemas import schema
+from odradek.quorum import wire
+from odradek.quorum.apis.commands import apis as commands
+from odradek.wire.apis import CONTROLLER_NODE_APIS, load_handler
+from odradek.wire.schemas import schema
 
 CREATE_TOPICS: Final = 19
 INCREMENTAL_ALTER_CONFIGS: Final = 44

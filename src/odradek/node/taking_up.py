@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.net.peer import Peer, PeerError
-from odradek.node.quorum.wire import DESCRIBE_QUORUM
-from odradek.node.quorum.wire.parts import only_partition, request_topics
-from odradek.protocol.schemas import Message, Schema
+from odradek.quorum.wire import DESCRIBE_QUORUM
+from odradek.quorum.wire.parts import only_partition, request_topics
+from odradek.server.peer import Peer, PeerError
+from odradek.wire.schemas import Message, Schema
 
 logger = logging.getLogger(__name__)
 

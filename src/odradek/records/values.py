@@ -7,14 +7,7 @@ another shape is left to `decode`, which knows them all.
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from odradek.records.batch import (
-    MAGIC_V2,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
-    BatchHeader,
-)
+from odradek.records.batch import MAGIC_V2, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
 from odradek.records.builder import frame_batch
 from odradek.records.decode import malformed_record, records_payload, unread_bytes
 from odradek.records.kernels import read_record

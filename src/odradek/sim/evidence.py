@@ -10,7 +10,6 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import METADATA_TOPIC, METADATA_TOPIC_ID
-from odradek.protocol.schemas import Message
 from odradek.sim.clients.onlooker import CONFIG
 from odradek.sim.history import History, View
 from odradek.sim.layout import CLIENT_PORT
@@ -39,6 +38,7 @@ from odradek.sim.stored_log import split
 from odradek.sim.wire_names import Exchange
 from odradek.sim.witness import Witness
 from odradek.sim.world import World
+from odradek.wire.schemas import Message
 
 FETCH: Final = 1
 VOTE_KEY: Final = 52

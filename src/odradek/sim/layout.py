@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from odradek.node.format import new_directory_id
-from odradek.node.initial_controllers import InitialController
+from odradek.quorum.format import new_directory_id
+from odradek.quorum.initial_controllers import InitialController
 
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093

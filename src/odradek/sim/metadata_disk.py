@@ -10,10 +10,16 @@ from typing import Final, NamedTuple
 from uuid import UUID
 from zlib import crc32
 
-from odradek.metadata.batches import read_metadata_batch
-from odradek.metadata.image import RESOURCE_TOPIC
-from odradek.metadata.records import ConfigRecord, MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from odradek.metadata.records import encode as encode_record
+from odradek.core.metadata.batches import read_metadata_batch
+from odradek.core.metadata.image import RESOURCE_TOPIC
+from odradek.core.metadata.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from odradek.core.metadata.records import encode as encode_record
 from odradek.records.batch import parse_batches
 from odradek.records.control import LeaderChange, LeaderChangeV0, Voters
 from odradek.sim.disk import FileNode, VirtualDisk

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.config.node_config import NodeConfig
-from odradek.node.format import FormatRequest, format_directories
-from odradek.node.initial_controllers import InitialController
 from odradek.node.node import Node, StartError
+from odradek.quorum.format import FormatRequest, format_directories
+from odradek.quorum.initial_controllers import InitialController
 from odradek.sim.layout import PlannedNode
 from odradek.sim.machine import Machine, Ports
 from odradek.sim.metadata_disk import MetadataDisk

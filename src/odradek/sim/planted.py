@@ -10,18 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.controller.producer_ids import ProducerIds
-from odradek.log import recovery
-from odradek.log.batch_file import BatchFile
-from odradek.log.durability import Durability
-from odradek.log.partition_log import Appended, PartitionLog
-from odradek.log.producer_state import ProducerState
-from odradek.log.recovery import LogLoader
-from odradek.metadata.decision import Decision
-from odradek.node.quorum.store import QuorumStore
-from odradek.partition.group_sync import GroupSync
-from odradek.partition.partition import Partition
-from odradek.protocol.framing import FrameReader
+from odradek.core.controller.decision import Decision
+from odradek.core.controller.producer_ids import ProducerIds
+from odradek.quorum.store import QuorumStore
 from odradek.sim.disk_port import VirtualDiskPort
 from odradek.sim.planted_brokers import BROKER_BUGS
 from odradek.sim.planted_bug import PlantedBug, always
@@ -30,6 +21,15 @@ from odradek.sim.planted_quorum import QUORUM_BUGS
 from odradek.sim.planted_replication import REPLICATION_BUGS
 from odradek.sim.planted_transactions import TRANSACTION_BUGS
 from odradek.sim.scenarios import POWER_LOSS, PROCESS_CRASHES, REPLICAS_DAMAGED
+from odradek.storage.log import recovery
+from odradek.storage.log.batch_file import BatchFile
+from odradek.storage.log.durability import Durability
+from odradek.storage.log.partition_log import Appended, PartitionLog
+from odradek.storage.log.producer_state import ProducerState
+from odradek.storage.log.recovery import LogLoader
+from odradek.storage.partition.group_sync import GroupSync
+from odradek.storage.partition.partition import Partition
+from odradek.wire.framing import FrameReader
 
 # ---- records
 

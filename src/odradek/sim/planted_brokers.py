@@ -5,14 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from odradek.controller.brokers import Brokers
-from odradek.controller.dead_processes import Knock, Knocked, Probe
-from odradek.controller.state import ControllerState
-from odradek.metadata.commands import Registration
-from odradek.metadata.decision import Decision
-from odradek.net.connecting import Refused, Unreachable, probe
+from odradek.core.controller.brokers import Brokers
+from odradek.core.controller.commands import Registration
+from odradek.core.controller.decision import Decision
+from odradek.core.controller.state import ControllerState
+from odradek.core.liveness.dead_processes import Knock, Knocked, Probe
 from odradek.node.dead_brokers import DeadBrokers
-from odradek.node.quorum.active_controller import ActiveController
+from odradek.quorum.active_controller import ActiveController
+from odradek.server.connecting import Refused, Unreachable, probe
 from odradek.sim.planted_bug import Breaks, always, plant
 from odradek.sim.scenarios import ELECTIONS
 

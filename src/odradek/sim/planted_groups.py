@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
-from odradek.coordinators.groups.classic_group import ClassicGroup
-from odradek.coordinators.groups.consumer_group import ConsumerGroup
-from odradek.node.coordination import host
-from odradek.node.coordination.host import PartitionHost
+from odradek.broker.coordinators import host
+from odradek.broker.coordinators.host import PartitionHost
+from odradek.core.groups.classic_group import ClassicGroup
+from odradek.core.groups.consumer_group import ConsumerGroup
 from odradek.sim.planted_bug import always, plant
 from odradek.sim.scenarios import GROUPS
 

@@ -4,19 +4,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from odradek.metadata.snapshot import SnapshotId
-from odradek.node.quorum.driver import QuorumDriver
-from odradek.node.quorum.quorum import Quorum
-from odradek.node.quorum.store import QuorumStore
-from odradek.raft import committing, election, epochs, events, fetching, snapshots, suspicion
-from odradek.raft.batch import OffsetAndEpoch
-from odradek.raft.log_view import LogView
-from odradek.raft.progress import ReplicationProgress
-from odradek.raft.quorum_state import FILE_NAME, QuorumState
-from odradek.raft.replica import Replica
-from odradek.raft.requests import Requests
-from odradek.raft.settings import RaftSettings
-from odradek.raft.voter_set import ReplicaKey
+from odradek.core.metadata.snapshot import SnapshotId
+from odradek.core.raft import committing, election, epochs, events, fetching, snapshots, suspicion
+from odradek.core.raft.batch import OffsetAndEpoch
+from odradek.core.raft.log_view import LogView
+from odradek.core.raft.progress import ReplicationProgress
+from odradek.core.raft.quorum_state import FILE_NAME, QuorumState
+from odradek.core.raft.replica import Replica
+from odradek.core.raft.requests import Requests
+from odradek.core.raft.settings import RaftSettings
+from odradek.core.raft.voter_set import ReplicaKey
+from odradek.quorum.driver import QuorumDriver
+from odradek.quorum.quorum import Quorum
+from odradek.quorum.store import QuorumStore
 from odradek.sim.planted_bug import Breaks, always, plant
 from odradek.sim.scenarios import ELECTIONS
 

@@ -5,21 +5,18 @@ from functools import partial
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.controller.assignment import Assignment
-from odradek.controller.brokers import Brokers
-from odradek.controller.isr_changes import IsrChanges
-from odradek.controller.partition_change import PartitionChange
-from odradek.handlers.broker import fetch, fetch_reading, list_offsets
-from odradek.log.partition_log import PartitionLog
-from odradek.log.producer_state import Origin, StagedProducers
-from odradek.metadata.commands import NO_BROKER_EPOCH
-from odradek.metadata.records import MetadataRecord
-from odradek.node.replica_fetcher import ReplicaFetcher
-from odradek.node.roles import Roles
-from odradek.partition.partition import Partition
-from odradek.replication.follower import FetchPosition, FollowerState, Progress
-from odradek.replication.leader import LeaderState
-from odradek.replication.progress import FollowerProgress
+from odradek.broker.apis import fetch, fetch_reading, list_offsets
+from odradek.broker.replicas.replica_fetcher import ReplicaFetcher
+from odradek.broker.replicas.roles import Roles
+from odradek.core.controller.assignment import Assignment
+from odradek.core.controller.brokers import Brokers
+from odradek.core.controller.commands import NO_BROKER_EPOCH
+from odradek.core.controller.isr_changes import IsrChanges
+from odradek.core.controller.partition_change import PartitionChange
+from odradek.core.metadata.records import MetadataRecord
+from odradek.core.replication.follower import FetchPosition, FollowerState, Progress
+from odradek.core.replication.leader import LeaderState
+from odradek.core.replication.progress import FollowerProgress
 from odradek.sim.planted_bug import always, plant
 from odradek.sim.scenarios import (
     REPLICAS_APART,
@@ -28,6 +25,9 @@ from odradek.sim.scenarios import (
     REPLICAS_FLUSHED,
     REPLICAS_POWER_LOSS,
 )
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.log.producer_state import Origin, StagedProducers
+from odradek.storage.partition.partition import Partition
 
 # ---- leaders
 

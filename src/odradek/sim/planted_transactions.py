@@ -4,17 +4,17 @@ from functools import partial
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
-from odradek.base.transaction_commands import InitAnswer
-from odradek.coordinators.groups.coordinator import GroupCoordinator
-from odradek.coordinators.transactions import coordinator as coordinator_module
-from odradek.coordinators.transactions.coordinator import TransactionCoordinator
-from odradek.coordinators.transactions.standing import State, with_raised_epoch
-from odradek.handlers.broker.transaction_parts import Joiner
-from odradek.log.partition_log import PartitionLog
-from odradek.log.verification import Verifications
-from odradek.node.coordination.markers import MarkerSender
+from odradek.broker.apis.transaction_parts import Joiner
+from odradek.broker.coordinators.markers import MarkerSender
+from odradek.core.groups.coordinator import GroupCoordinator
+from odradek.core.transactions import coordinator as coordinator_module
+from odradek.core.transactions.commands import InitAnswer
+from odradek.core.transactions.coordinator import TransactionCoordinator
+from odradek.core.transactions.standing import State, with_raised_epoch
 from odradek.sim.planted_bug import Breaks, always, plant
 from odradek.sim.scenarios import TRANSACTIONS
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.log.verification import Verifications
 
 
 def _end_whatever_epoch(sound: Any) -> Any:

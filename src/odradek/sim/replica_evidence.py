@@ -14,14 +14,7 @@ from odradek.sim.history import Outcome, Send
 from odradek.sim.metadata_disk import MetadataDisk
 from odradek.sim.moments import SHRINK, Moments
 from odradek.sim.node_host import NodeHost
-from odradek.sim.replica_history import (
-    CommittedRecord,
-    Copies,
-    InSyncChange,
-    MetadataEnd,
-    ReplicaHistory,
-    UncleanEnd,
-)
+from odradek.sim.replica_history import CommittedRecord, Copies, InSyncChange, MetadataEnd, ReplicaHistory, UncleanEnd
 from odradek.sim.spared_copies import spare_a_copy
 from odradek.sim.stored_log import CRC_COVERS_FROM, StoredBatch, StoredLog, stored_batch
 from odradek.sim.wire_names import Exchange

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
-from odradek.metadata.records import MetadataRecord
+from odradek.core.metadata.records import MetadataRecord
 from odradek.sim.history import Send
 from odradek.sim.quorum_history import LogBatch
 from odradek.sim.stored_log import StoredBatch

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from kio.schema.index import api_key_map
 
-from odradek.protocol.headers import read_request_header, skip_tagged_fields
-from odradek.protocol.schemas import Message, schema
 from odradek.sim.socket_end import SocketEnd
+from odradek.wire.headers import read_request_header, skip_tagged_fields
+from odradek.wire.schemas import Message, schema
 
 _LENGTH: Final = Struct(">i")
 _REQUEST: Final = Struct(">hhi")

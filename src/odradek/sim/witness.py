@@ -5,7 +5,7 @@ order of the log, what it says.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from odradek.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, RegisterBrokerRecord
+from odradek.core.metadata.records import BrokerRegistrationChangeRecord, MetadataRecord, RegisterBrokerRecord
 from odradek.sim.clients.onlooker import CONFIG
 from odradek.sim.metadata_disk import MetadataDisk, Topics
 from odradek.sim.quorum_history import (

@@ -18,9 +18,9 @@ _ORPHANED: Final = 3
 def _run(file: str, overrides: list[str]) -> int:
     # As the command line does, for the same reason: kio would import it.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
-    from odradek.cli.start_node import load_config
     from odradek.host.disk import HostDisk
     from odradek.host.log_lines import log_to_stderr
+    from odradek.local.start_node import load_config
     from odradek.node.run import run_node
     from odradek.testing.circumstances import Circumstances
     from odradek.testing.faulty_disk import FaultyDisk

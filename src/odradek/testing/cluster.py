@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from odradek.cli.topology import Topology
 from odradek.client.address import Address
+from odradek.local.topology import Topology
 from odradek.testing.circumstances import Circumstances
 from odradek.testing.errors import ClusterError
 from odradek.testing.member import Member

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from odradek.cli.node_files import NodeFiles
-from odradek.cli.supervise import READY
+from odradek.local.node_files import NodeFiles
+from odradek.local.supervise import READY
 from odradek.testing.child import TOLD
 from odradek.testing.circumstances import Circumstances
 from odradek.testing.errors import ClusterError

@@ -7,7 +7,7 @@ there who name the port and allow its reuse, as nodes do.
 import socket
 from typing import Final
 
-from odradek.cli.node_files import HOST
+from odradek.local.node_files import HOST
 
 
 class ReservedPorts:

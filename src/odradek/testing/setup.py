@@ -5,7 +5,8 @@ them.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from odradek.cli.node_files import (
+from odradek.config.node_config import NodeConfig
+from odradek.local.node_files import (
     HOST,
     NodeFiles,
     escape_path,
@@ -14,9 +15,8 @@ from odradek.cli.node_files import (
     replication_values,
     with_values,
 )
-from odradek.cli.node_format import format_nodes
-from odradek.cli.topology import Topology
-from odradek.config.node_config import NodeConfig
+from odradek.local.node_format import format_nodes
+from odradek.local.topology import Topology
 
 
 def set_up(

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from odradek.base.ids import METADATA_TOPIC
-from odradek.metadata.snapshot import parse_file_name
-from odradek.protocol.schemas import schema
+from odradek.core.metadata.snapshot import parse_file_name
+from odradek.wire.schemas import schema
 from tests.kafka.apache_kafka import kafka_libs
 from tests.kafka.quorum_wire import questions, recording
 from tests.kafka.quorum_wire.controllers import CLUSTER_ID, Controller

@@ -20,7 +20,7 @@ from kio.serial.errors import OutOfBoundValue
 
 from odradek.base.errors import ErrorCode
 from odradek.base.message_writer import message_writer
-from odradek.metadata.records.codec import RECORD_TYPES
+from odradek.core.metadata.records.codec import RECORD_TYPES
 
 BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63, "uint16": 16, "uint32": 32}
 TEXTS = ("", "orders", "größer", "x" * 127, "x" * 128, "x" * 20_000)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.command_config import security_of_file
-from odradek.cli.errors import UserError
 from odradek.cli.main import run
 from odradek.client.security import NOTHING, Sasl
+from odradek.text.errors import UserError
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 JAAS = f'sasl.jaas.config={SCRAM} required \\\n  username="anna" \\\n  password="hidden";\n'

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from odradek.cli.console_beside import ConsoleBeside, check_console_port
-from odradek.cli.errors import UserError
 from odradek.client.address import Address
+from odradek.text.errors import UserError
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli.errors import UserError
-from odradek.cli.job_command import JobCommand, parse_job_command
+from odradek.cli.job_command import parse_job_command
+from odradek.pipelines.job_command import JobCommand
+from odradek.text.errors import UserError
 
 
 def parsed(text: str) -> JobCommand:

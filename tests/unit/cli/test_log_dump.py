@@ -2,18 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli.errors import UserError
 from odradek.cli.log_dump import Depth, Entry, dump, find_files
+from odradek.core.metadata.records import FeatureLevelRecord, encode
 from odradek.host.disk import HostDisk
-from odradek.log.offset_index import OffsetIndex
-from odradek.log.producer_entry import ProducerEntry, SequencedBatch
-from odradek.log.producer_snapshots import encode_snapshot
-from odradek.log.time_index import TimeIndex
-from odradek.log.transaction_index import AbortedTransaction, TransactionIndex
-from odradek.metadata.records import FeatureLevelRecord, encode
 from odradek.records.builder import build_batch
 from odradek.records.control import EndTransactionMarker, encode_control
 from odradek.records.record import Record
+from odradek.storage.log.offset_index import OffsetIndex
+from odradek.storage.log.producer_entry import ProducerEntry, SequencedBatch
+from odradek.storage.log.producer_snapshots import encode_snapshot
+from odradek.storage.log.time_index import TimeIndex
+from odradek.storage.log.transaction_index import AbortedTransaction, TransactionIndex
+from odradek.text.errors import UserError
 
 SHALLOW = Depth(records=False, metadata=False)
 DEEP = Depth(records=True, metadata=False)

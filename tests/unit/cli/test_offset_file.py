@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.errors import UserError
 from odradek.cli.offset_file import offsets_as_csv, read_offsets
+from odradek.text.errors import UserError
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -6,9 +6,9 @@ import pytest
 
 from odradek.base.ids import TopicPartition
 from odradek.cli import produce
-from odradek.cli.errors import UserError
 from odradek.cli.produce import LineParser, Tally, read_lines
 from odradek.client.produce import Stored
+from odradek.text.errors import UserError
 
 
 def lines_of(data: bytes) -> list[bytes]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.errors import UserError
 from odradek.cli.reassignment_file import read_plan, write_plan
+from odradek.text.errors import UserError
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

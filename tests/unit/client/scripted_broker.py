@@ -12,8 +12,8 @@ from kio.serial import entity_writer
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
 from odradek.client.connection import milliseconds
-from odradek.protocol.headers import read_request_header, skip_tagged_fields
-from odradek.protocol.schemas import Message, Schema, schema
+from odradek.wire.headers import read_request_header, skip_tagged_fields
+from odradek.wire.schemas import Message, Schema, schema
 
 API_VERSIONS = 18
 METADATA = 3

@@ -8,7 +8,7 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.admin import DELETE_TOPICS, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
 
 

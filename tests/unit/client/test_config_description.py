@@ -6,7 +6,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.config_description import DescribedConfig, describe_configs, wait_until_told
 from odradek.client.connection import milliseconds
 from odradek.client.errors import TimedOut
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker, in_turn
 
 ORDERS = Resource(ResourceType.TOPIC, "orders")

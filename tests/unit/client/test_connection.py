@@ -9,7 +9,7 @@ from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
 from odradek.client.connection import Connection
 from odradek.client.errors import ConnectionFailed, NotSupportedByBroker
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import API_VERSIONS, HANG_UP, METADATA, SILENCE, ScriptedBroker
 
 

@@ -9,11 +9,11 @@ from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.consume import FETCH, AbortedFilter, Consumer
 from odradek.client.errors import TimedOut
-from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import parse_header
 from odradek.records.builder import build_batch
 from odradek.records.control import EndTransactionMarker, encode_control
 from odradek.records.record import Record
+from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import HANG_UP, METADATA, ScriptedBroker, in_turn
 
 VERSIONS = {FETCH: (4, 18), METADATA: (0, 13)}

@@ -22,7 +22,7 @@ from odradek.client.groups import (
     GroupDescription,
     Groups,
 )
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import HANG_UP, METADATA, Answer, ScriptedBroker, in_turn
 
 VERSIONS = {

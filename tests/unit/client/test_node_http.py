@@ -15,7 +15,7 @@ from odradek.client.connection import milliseconds
 from odradek.client.coordinators import Coordinator
 from odradek.client.node_http import HTTP_ADDRESS, NoEndpoint, ask_node
 from odradek.client.rebalances import PATH, Rebalance, last_rebalances
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.node_process import free_ports
 from tests.unit.client.http_endpoint import http_endpoint
 from tests.unit.client.scripted_broker import METADATA, ScriptedBroker

@@ -7,10 +7,10 @@ from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.errors import UnknownPartition, UnknownTopic
 from odradek.client.produce import BATCH_BYTES, INIT_PRODUCER_ID, PRODUCE, Producer
-from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import parse_batches
 from odradek.records.decode import decode_batch
 from odradek.records.record import Record
+from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import HANG_UP, METADATA, ScriptedBroker, in_turn
 
 VERSIONS = {PRODUCE: (0, 13), METADATA: (0, 13), INIT_PRODUCER_ID: (0, 6)}

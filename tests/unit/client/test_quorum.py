@@ -9,7 +9,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.membership import DESCRIBE_CLUSTER, UNREGISTER_BROKER, brokers, controllers, unregister_broker
 from odradek.client.quorum import ADD_RAFT_VOTER, DESCRIBE_QUORUM, REMOVE_RAFT_VOTER, ControllerEndpoint, QuorumAdmin
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker
 
 FIRST, SECOND, THIRD = (UUID(int=1000 + number) for number in range(3))

@@ -11,7 +11,7 @@ from odradek.client.reassignments import (
     LIST_PARTITION_REASSIGNMENTS,
     Reassignments,
 )
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker
 
 VERSIONS = {

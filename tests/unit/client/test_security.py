@@ -16,7 +16,7 @@ from odradek.client.cluster import Cluster
 from odradek.client.connection import SASL_AUTHENTICATE, SASL_HANDSHAKE, milliseconds
 from odradek.client.errors import NotAuthenticated
 from odradek.client.security import Sasl, Security, Tls
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.certificates import make_certificate
 from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
 

@@ -21,7 +21,7 @@ from odradek.client.transactions import (
     TransactionDescription,
     Transactions,
 )
-from odradek.protocol.schemas import Message, Schema
+from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker, in_turn
 from tests.unit.client.test_groups import coordinator_at
 

@@ -5,9 +5,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from odradek.cli.errors import UserError
 from odradek.client.address import Address
 from odradek.console.settings import Settings, check_exposure, is_loopback, read_password
+from odradek.text.errors import UserError
 
 pytest.importorskip("nicegui")
 

@@ -11,9 +11,9 @@ import pytest
 from odradek.console.inquiries.messages import Excerpt
 from odradek.console.inquiries.schema_registry import SchemaRegistry
 from odradek.console.readings.messages import View, in_a_cell, in_full
-from odradek.schemas.decoding import decode_framed, decoder_of
-from odradek.schemas.registry import NoRegistry
-from odradek.schemas.schema import Schema, Undecodable
+from odradek.pipelines.schemas.decoding import decode_framed, decoder_of
+from odradek.pipelines.schemas.registry import NoRegistry
+from odradek.pipelines.schemas.schema import Schema, Undecodable
 from tests.schema_registry import FakeRegistry, fake_registry
 
 fastavro = pytest.importorskip("fastavro")

@@ -4,20 +4,21 @@ from typing import cast
 
 import pytest
 
-from odradek.cli.job_command import JobCommand, parse_job_command
+from odradek.cli.job_command import parse_job_command
 from odradek.client.cluster import Cluster
 from odradek.console.actions import run_command
 from odradek.console.actions.action import Refused
 from odradek.console.actions.jobs import StartJob, StopJob
 from odradek.console.inquiries.jobs import look_at_jobs
 from odradek.console.readings.pipelines import START, STOP, pipeline_rows, problem_sentences
+from odradek.pipelines.job_command import JobCommand
 
 pytest.importorskip("pyarrow")
 
-from odradek.jobs.lock import held
-from odradek.jobs.progress import PartitionProgress, Progress
-from odradek.jobs.run_status import RunStatus
-from odradek.jobs.state import JobState
+from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.progress import PartitionProgress, Progress
+from odradek.pipelines.jobs.run_status import RunStatus
+from odradek.pipelines.jobs.state import JobState
 
 NOBODY = cast(Cluster, object())
 HERE = "127.0.0.1:9092"

@@ -14,9 +14,9 @@ pytest.importorskip("joserfc")
 
 from joserfc.jwk import ECKey
 
-from odradek.cli.errors import UserError
 from odradek.console.oidc import NotLetIn, Oidc
 from odradek.console.settings import OidcSettings, check_exposure
+from odradek.text.errors import UserError
 from tests.oidc_provider import CLIENT, SECRET, Provider, oidc_provider
 from tests.unit.console.test_access import Served, header, settings
 

@@ -14,8 +14,8 @@ from odradek.console.readings.pipelines import START, STOP, pipeline_rows, probl
 pytest.importorskip("yaml")
 pytest.importorskip("pyarrow")
 
-from odradek.jobs.lock import held
-from odradek.jobs.pipeline.status import PipelineStatus, QueryStatus
+from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.pipeline.status import PipelineStatus, QueryStatus
 
 NOBODY = cast(Cluster, object())
 FILE = """\
@@ -101,7 +101,7 @@ def test_it_is_started_and_stopped_by_the_command_line(file: Path, monkeypatch: 
 
 def test_without_the_jobs_it_is_said_how_to_get_them(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Any:
-        from odradek.cli.errors import UserError
+        from odradek.text.errors import UserError
 
         raise UserError("yaml is not installed here: pip install 'odradek[jobs]'")
 

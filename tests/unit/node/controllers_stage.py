@@ -6,18 +6,18 @@ from typing import Any, NamedTuple
 
 from odradek.base.errors import KafkaError
 from odradek.config.node_config import NodeConfig
-from odradek.controller.controller import Controller
-from odradek.handlers.apis import CONTROLLER_NODE_APIS
-from odradek.handlers.controller.apis import load_handler
-from odradek.net.dispatch import ApiDispatcher
-from odradek.net.limits import NodeConnectionLimits
-from odradek.net.server import Listener
+from odradek.core.controller.controller import Controller
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
-from odradek.protocol.schemas import Message, schema
+from odradek.quorum.apis.commands.apis import load_handler
+from odradek.server.dispatch import ApiDispatcher
+from odradek.server.limits import NodeConnectionLimits
+from odradek.server.server import Listener
 from odradek.sim.machine import Machine, Ports
 from odradek.sim.world import World
-from tests.unit.controller.cluster import Cluster
-from tests.unit.handlers.fake_controller_node import FakeControllerNode, not_controller
+from odradek.wire.apis import CONTROLLER_NODE_APIS
+from odradek.wire.schemas import Message, schema
+from tests.unit.core.controller.cluster import Cluster
+from tests.unit.quorum.fake_controller_node import FakeControllerNode, not_controller
 
 PORT = 9093
 BROKER_ID = 4

@@ -10,12 +10,12 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ports import Client
-from odradek.handlers.apis import CONTROLLER_NODE_APIS
-from odradek.handlers.context import RequestContext
-from odradek.handlers.controller_node import api_versions, envelope
 from odradek.node import controller_channel
-from odradek.protocol.schemas import Message, schema
+from odradek.quorum.apis import api_versions, envelope
+from odradek.server.context import RequestContext
 from odradek.sim.world import World
+from odradek.wire.apis import CONTROLLER_NODE_APIS
+from odradek.wire.schemas import Message, schema
 from tests.unit.node.controllers_stage import Outcome, Stage
 
 CREATE_TOPICS = (19, 7)

@@ -9,13 +9,13 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, Operation
 from odradek.config.node_config import NodeConfig
-from odradek.controller.controller import Controller
-from odradek.metadata.decision import Decision
-from odradek.metadata.image import RESOURCE_TOPIC
+from odradek.core.controller.controller import Controller
+from odradek.core.controller.decision import Decision
+from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.node.controller_duties import ControllerDuties
 from odradek.sim.machine import Ports
 from odradek.sim.world import World, simulated_world
-from tests.unit.controller.cluster import PROPERTIES, Cluster
+from tests.unit.core.controller.cluster import PROPERTIES, Cluster
 
 T = TypeVar("T")
 

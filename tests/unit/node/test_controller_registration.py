@@ -3,11 +3,11 @@
 from uuid import UUID
 
 from odradek.config.listeners import Listener
-from odradek.metadata.image import ClusterImage
-from odradek.metadata.records import FeatureLevelRecord, MetadataRecord, RegisterControllerRecord
+from odradek.core.metadata.image import ClusterImage
+from odradek.core.metadata.records import FeatureLevelRecord, MetadataRecord, RegisterControllerRecord
 from odradek.node.controller_registration import OwnRegistration
 from odradek.sim.world import World
-from tests.unit.controller.cluster import Cluster
+from tests.unit.core.controller.cluster import Cluster
 from tests.unit.node.controllers_stage import Stage
 
 NODE_ID, INCARNATION = 7, UUID(int=70)

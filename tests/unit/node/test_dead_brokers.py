@@ -8,13 +8,13 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.node_config import NodeConfig
-from odradek.controller.controller import Controller
-from odradek.metadata.decision import Decision
-from odradek.metadata.records import Endpoint
+from odradek.core.controller.controller import Controller
+from odradek.core.controller.decision import Decision
+from odradek.core.metadata.records import Endpoint
 from odradek.node.dead_brokers import DeadBrokers
 from odradek.sim.machine import Machine, Ports
 from odradek.sim.world import World, simulated_world
-from tests.unit.controller.cluster import PROPERTIES, Cluster
+from tests.unit.core.controller.cluster import PROPERTIES, Cluster
 
 T = TypeVar("T")
 PORT = 9092

@@ -14,10 +14,10 @@ from odradek.base.ids import TopicPartition
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
 from odradek.host.disk import HostDisk
-from odradek.log.log_dir import LogDirError
-from odradek.log.log_dirs import LogDirFailed, LogDirOffline, LogDirs, WantedLog
 from odradek.node.directories import NodeDirectories
-from odradek.node.format import FormatRequest, format_directories
+from odradek.quorum.format import FormatRequest, format_directories
+from odradek.storage.log.log_dir import LogDirError
+from odradek.storage.log.log_dirs import LogDirFailed, LogDirOffline, LogDirs, WantedLog
 
 T = TypeVar("T")
 NAME, TOPIC_ID, UNASSIGNED = TopicPartition("orders", 0), UUID(int=1 << 64), UUID(int=0)

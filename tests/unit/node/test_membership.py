@@ -6,12 +6,12 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.config.listeners import Listener
-from odradek.metadata.apply import ImageDelta
-from odradek.metadata.records import FeatureLevelRecord
+from odradek.core.metadata.apply import ImageDelta
+from odradek.core.metadata.records import FeatureLevelRecord
 from odradek.node.membership import Membership
-from odradek.protocol.schemas import Message
 from odradek.sim.world import World
-from tests.unit.controller.cluster import CLUSTER_ID, Cluster
+from odradek.wire.schemas import Message
+from tests.unit.core.controller.cluster import CLUSTER_ID, Cluster
 from tests.unit.node.controllers_stage import BROKER_ID, Outcome, Stage
 
 LISTENERS = [Listener("PLAINTEXT", "PLAINTEXT", "b4", 9092)]

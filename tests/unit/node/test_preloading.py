@@ -7,7 +7,7 @@ _ELECTION = """
 import asyncio, sys
 from odradek.host.executor import ThreadExecutor
 from odradek.node.preloading import IN_A_HURRY, preload_for_failover
-from odradek.protocol.schemas import schema
+from odradek.wire.schemas import schema
 executor = ThreadExecutor(1)
 asyncio.run(preload_for_failover(executor))
 executor.close()

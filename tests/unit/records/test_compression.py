@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from odradek.base.errors import ErrorCode
 from odradek.records.batch import CorruptBatch
-from odradek.records.compression import (
-    Compression,
-    DecompressionTooLarge,
-    UnknownCompression,
-    compress,
-    decompress,
-)
+from odradek.records.compression import Compression, DecompressionTooLarge, UnknownCompression, compress, decompress
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 LEVELS = {Compression.GZIP: [-1, 1, 9], Compression.LZ4: [1, 9, 12, 17], Compression.ZSTD: [-7, 1, 3, 22]}

@@ -4,7 +4,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
-from odradek.metadata.records import (
+from odradek.core.metadata.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     MetadataRecord,
@@ -31,14 +31,7 @@ from odradek.sim.checkers.replicas import (
 )
 from odradek.sim.history import Deletion, EndOffset, History, InSyncView, Outcome, Read, Send
 from odradek.sim.quorum_history import LogBatch
-from odradek.sim.replica_history import (
-    CommittedRecord,
-    Copies,
-    InSyncChange,
-    MetadataEnd,
-    ReplicaHistory,
-    UncleanEnd,
-)
+from odradek.sim.replica_history import CommittedRecord, Copies, InSyncChange, MetadataEnd, ReplicaHistory, UncleanEnd
 from odradek.sim.spared_copies import spare_a_copy
 from odradek.sim.stored_log import StoredBatch
 

@@ -6,7 +6,6 @@ import pytest
 
 from odradek.base.ids import TopicPartition
 from odradek.config.topic_config import TopicConfig
-from odradek.log.partition_log import PartitionLog
 from odradek.records.batch import parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
@@ -18,6 +17,7 @@ from odradek.sim.node_host import NodeHost
 from odradek.sim.replica_evidence import Led, ReplicaEvidence
 from odradek.sim.strikes import strike
 from odradek.sim.world import World
+from odradek.storage.log.partition_log import PartitionLog
 
 PARTITION = TopicPartition("orders0", 0)
 NOW_MS = 1_750_000_000_000

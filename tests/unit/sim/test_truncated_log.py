@@ -2,12 +2,12 @@
 
 from odradek.base.ids import TopicPartition
 from odradek.config.topic_config import TopicConfig
-from odradek.log.partition_log import PartitionLog
 from odradek.records.batch import parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.disk_port import VirtualDiskPort
 from odradek.sim.world import World
+from odradek.storage.log.partition_log import PartitionLog
 
 NOW_MS = 1_750_000_000_000
 

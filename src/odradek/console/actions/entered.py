@@ -1,9 +1,9 @@
 """What people enter into forms, read into values. Raises Refused with what was entered and what is wanted."""
 
-from odradek.cli.errors import UserError
-from odradek.cli.times import parse_time_ms
 from odradek.console.actions.action import Refused
 from odradek.console.readings.table import inert
+from odradek.text.errors import UserError
+from odradek.text.times import parse_time_ms
 
 
 def whole_number(text: str, what: str, *, least: int = 0, most: int = 2**31 - 1) -> int:

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from odradek.cli.errors import UserError
-from odradek.cli.job_command import AUDIT, INGEST, JobCommand
 from odradek.client.cluster import Cluster
 from odradek.console.actions import run_command
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.inquiries.jobs import job_directory
 from odradek.console.inquiries.pipelines import RUN_LOG
 from odradek.console.readings.table import inert
+from odradek.pipelines.job_command import AUDIT, INGEST, JobCommand
+from odradek.text.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)

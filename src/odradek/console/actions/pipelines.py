@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from odradek.cli.errors import UserError
 from odradek.client.cluster import Cluster
 from odradek.console.actions import run_command
 from odradek.console.actions.action import Preview, Refused
 from odradek.console.inquiries.pipelines import RUN_LOG, state_directory
 from odradek.console.readings.table import inert
+from odradek.text.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)

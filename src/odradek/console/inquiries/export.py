@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from odradek.cli.record_text import json_bytes
 from odradek.client.admin import LATEST, Admin
 from odradek.client.cluster import Cluster
 from odradek.client.consume import Consumed, Consumer
+from odradek.client.record_text import json_bytes
 from odradek.console.inquiries.messages import WAIT_MS, Wanted, matcher_of, partitions_of, start_of
 
 MESSAGES_MAX: Final = 10_000

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from odradek.cli.errors import UserError
-from odradek.cli.job_command import AUDIT, LOAD, JobCommand
-from odradek.cli.job_options import jobs_module
 from odradek.console.inquiries.pipelines import PipelineSeen, QuerySeen, of_run, unreadable
+from odradek.pipelines.job_command import AUDIT, LOAD, JobCommand
+from odradek.pipelines.loading import jobs_module
+from odradek.text.errors import UserError
 
 
 def look_at_jobs(jobs: Sequence[JobCommand]) -> list[PipelineSeen]:

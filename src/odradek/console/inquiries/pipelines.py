@@ -1,6 +1,6 @@
 """Pipelines of this machine, by their files: what each says of itself in its state directory, and whether it runs.
 
-`odradek.jobs` lies above this package and wants more than the console: it is imported when somebody looks.
+`odradek.pipelines.jobs` lies above this package and wants more than the console: it is imported when somebody looks.
 """
 
 import json
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from odradek.cli.errors import UserError
-from odradek.cli.job_options import jobs_module
+from odradek.pipelines.loading import jobs_module
+from odradek.text.errors import UserError
 
 RUN_LOG: Final = "console-run.log"
 """In the state directory: what a run says that was started from here."""

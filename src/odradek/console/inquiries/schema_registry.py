@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from odradek.schemas.decoding import Decode, decoder_of
-from odradek.schemas.registry import RegistryAway, RegistryClient
-from odradek.schemas.schema import Undecodable
+from odradek.pipelines.schemas.decoding import Decode, decoder_of
+from odradek.pipelines.schemas.registry import RegistryAway, RegistryClient
+from odradek.pipelines.schemas.schema import Undecodable
 
 SCHEMAS_MAX: Final = 500
 # A registry that did not answer is asked again after a while.

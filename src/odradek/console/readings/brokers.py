@@ -1,12 +1,12 @@
 """Brokers: who serves, what each carries, and how unevenly."""
 
-from odradek.cli.amounts import format_bytes
 from odradek.client.layout import PartitionLayout
 from odradek.client.placement import spread
 from odradek.client.traffic import Rates
 from odradek.console.readings.health import clock_time
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to
+from odradek.text.amounts import format_bytes
 
 UNREGISTER = "Unregister"
 DRAIN = "Drain"

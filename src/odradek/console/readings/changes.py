@@ -3,9 +3,9 @@
 import json
 from collections.abc import Sequence
 
-from odradek.cli.times import format_time
 from odradek.console.actions.audit import Change
 from odradek.console.readings.table import Cell, Column, Row, Tone, inert
+from odradek.text.times import format_time
 
 COLUMNS = (
     Column("at", "When"),

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from odradek.cli.amounts import format_bytes
-from odradek.cli.times import format_span
 from odradek.console.readings.health import clock_time
+from odradek.text.amounts import format_bytes
+from odradek.text.times import format_span
 
 # Nobody looked for so long: what was in between is not known, and no line pretends otherwise.
 _GAP_MS: Final = 30_000

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from odradek.cli.amounts import format_bytes
-from odradek.cli.terminal import neutralise
-from odradek.cli.times import format_time
 from odradek.console.inquiries.messages import PAGE_MESSAGES, Excerpt, Found, Message, Wanted
 from odradek.console.readings.table import Column, Row, counted, inert
-from odradek.schemas.decoding import Decode, decode_framed
-from odradek.schemas.framing import schema_id_of
-from odradek.schemas.schema import Undecodable
+from odradek.pipelines.schemas.decoding import Decode, decode_framed
+from odradek.pipelines.schemas.framing import schema_id_of
+from odradek.pipelines.schemas.schema import Undecodable
+from odradek.text.amounts import format_bytes
+from odradek.text.terminal import neutralise
+from odradek.text.times import format_time
 
 SHOW = "Show"
 _CELL_CHARACTERS: Final = 160

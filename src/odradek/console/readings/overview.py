@@ -1,10 +1,10 @@
 """The first page: figures of the whole cluster, each with where to look further."""
 
-from odradek.cli.amounts import format_bytes
 from odradek.client.traffic import Rates
 from odradek.console.readings.health import ailing_of
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to, listed
+from odradek.text.amounts import format_bytes
 
 COLUMNS = (Column("what", "What"), Column("value", "Now"), Column("detail", "More"))
 

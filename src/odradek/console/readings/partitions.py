@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.amounts import format_bytes
-from odradek.cli.times import format_span
 from odradek.client.layout import PartitionLayout
 from odradek.client.move_progress import MoveState, Progress
 from odradek.client.reassignment_plan import Move
@@ -15,6 +13,8 @@ from odradek.console.readings.heat import Heat, heat_of, reason_of
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import Cell, Column, Page, Row, Tone, counted, inert, link_to, page_of
 from odradek.console.readings.topics import partition_state
+from odradek.text.amounts import format_bytes
+from odradek.text.times import format_span
 
 ELECT = "Elect leader"
 REASSIGN = "Reassign"

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from odradek.cli.times import format_span, format_time
 from odradek.console.inquiries.pipelines import PipelineSeen, QuerySeen
 from odradek.console.readings.table import Cell, Column, Row, Tone, inert
+from odradek.text.times import format_span, format_time
 
 START = "Start"
 STOP = "Stop"

@@ -1,11 +1,9 @@
 """The controllers' quorum: who leads, who votes, who follows, and how far behind each is."""
 
 from odradek.base.ids import uuid_to_text
-from odradek.cli.cluster import SILENT_MS
-from odradek.cli.quorum import leaders_time_ms
-from odradek.cli.times import format_span
-from odradek.client.quorum import QuorumReplica, QuorumStatus
+from odradek.client.quorum import SILENT_MS, QuorumReplica, QuorumStatus, leaders_time_ms
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert
+from odradek.text.times import format_span
 
 ADD = "Add voter"
 REMOVE = "Remove voter"

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
-from odradek.cli.terminal import neutralise
+from odradek.text.terminal import neutralise
 
 T = TypeVar("T")
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from odradek.base.ids import TopicPartition
-from odradek.cli.amounts import format_bytes
 from odradek.client.config_description import DescribedConfig
 from odradek.client.layout import PartitionLayout, TopicLayout
 from odradek.client.traffic import Rates
 from odradek.console.inquiries.topics import PartitionOffsets, Readers, TopicLags
 from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import Cell, Column, Page, Row, Tone, inert, link_to, page_of
+from odradek.text.amounts import format_bytes
 
 DELETE = "Delete"
 

@@ -14,7 +14,7 @@ from odradek.console.screens.change import Form as DialogForm
 from odradek.console.screens.change import compose, dialog_named, remove
 from odradek.console.screens.frame import Frame
 from odradek.console.screens.widgets import Text, button, choice, text_field
-from odradek.schemas.decoding import Decode
+from odradek.pipelines.schemas.decoding import Decode
 
 
 async def show_message(frame: Frame, message: Message, view: View, decoders: Mapping[int, Decode]) -> None:

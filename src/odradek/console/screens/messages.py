@@ -21,7 +21,7 @@ from odradek.console.screens.change import compose
 from odradek.console.screens.frame import Frame, framed
 from odradek.console.screens.message import message_form, show_message
 from odradek.console.screens.widgets import RowsTable, Text, button, check, choice, enable, text_field
-from odradek.schemas.decoding import Decode
+from odradek.pipelines.schemas.decoding import Decode
 
 _STARTS = {
     Start.NEWEST: "The newest",

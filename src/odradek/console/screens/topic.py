@@ -5,7 +5,6 @@ from collections.abc import Callable
 from nicegui import ui
 from starlette.requests import Request
 
-from odradek.cli.amounts import format_bytes
 from odradek.client.layout import TopicLayout
 from odradek.console.actions.entered import optional_number, whole_number
 from odradek.console.actions.moves import ChangeReplicas
@@ -21,6 +20,7 @@ from odradek.console.readings.table import counted, inert, link_to
 from odradek.console.screens.change import compose, propose
 from odradek.console.screens.frame import Frame, framed
 from odradek.console.screens.widgets import ChartView, Pager, RowsTable, Text, button, text_field
+from odradek.text.amounts import format_bytes
 
 OFFSETS_EVERY_S = 3.0
 

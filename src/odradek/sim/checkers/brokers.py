@@ -7,7 +7,14 @@ from typing import Final
 
 from odradek.sim.checkers.calm import Calm
 from odradek.sim.checkers.violation import Violation
-from odradek.sim.quorum_history import BrokerChange, CommittedBatch, Farewell, Heartbeat, QuorumHistory, QuorumSettings
+from odradek.sim.quorum_history import (
+    BrokerChange,
+    CommittedBatch,
+    Farewell,
+    Heartbeat,
+    QuorumHistory,
+    QuorumSettings,
+)
 
 NOT_EARLY: Final = "a broker that can be reached is not fenced before its session is over"
 FENCED: Final = "a broker that is silent for a session is fenced"

@@ -5,7 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
-from odradek.metadata.records import (
+from odradek.core.metadata.records import (
     NO_LEADER_CHANGE,
     BrokerRegistrationChangeRecord,
     ConfigRecord,

@@ -9,18 +9,11 @@ from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 from odradek.base.ids import NO_LEADER, TopicPartition
-from odradek.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
+from odradek.core.metadata.records import PartitionChangeRecord, RegisterBrokerRecord
 from odradek.sim.checkers.partition_model import ClusterModel, PartitionModel
 from odradek.sim.checkers.violation import Violation
 from odradek.sim.history import Deletion, History, InSyncView, Outcome, Read, Send
-from odradek.sim.replica_history import (
-    CommittedRecord,
-    Copies,
-    InSyncChange,
-    MetadataEnd,
-    ReplicaHistory,
-    UncleanEnd,
-)
+from odradek.sim.replica_history import CommittedRecord, Copies, InSyncChange, MetadataEnd, ReplicaHistory, UncleanEnd
 from odradek.sim.stored_log import StoredBatch
 
 STAYS_DELETED: Final = "1 deleted stays deleted"

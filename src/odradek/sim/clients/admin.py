@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.metadata.image import RESOURCE_TOPIC
-from odradek.protocol.schemas import Message, Schema
+from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.onlooker import CONFIG, Onlooker
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import Change, ChangeKind, History, Outcome
+from odradek.wire.schemas import Message, Schema
 
 CREATE_TOPICS: Final = 19
 DELETE_TOPICS: Final = 20

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema, schema
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.machine import Ports
 from odradek.sim.trace import Trace
+from odradek.wire.schemas import Message, Schema, schema
 
 METADATA: Final = 3
 # Below them kio has no schemas, or no topic ids are told.

@@ -4,7 +4,6 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import parse_batches
 from odradek.records.control import EndTransactionMarker, decode_control
 from odradek.records.decode import decode_batch
@@ -13,6 +12,7 @@ from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History
 from odradek.sim.transaction_history import CommittedRead, TransactionHistory
+from odradek.wire.schemas import Message, Schema
 
 FETCH: Final = 1
 READ_COMMITTED: Final = 1

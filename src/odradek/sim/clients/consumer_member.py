@@ -10,14 +10,14 @@ from typing import Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.base.group_commands import JOINING_EPOCH, LEAVING_EPOCH
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema
+from odradek.core.groups.commands import JOINING_EPOCH, LEAVING_EPOCH
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.group_client import OFFSET_COMMIT, GroupClient
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.group_history import Holding
 from odradek.sim.history import History
+from odradek.wire.schemas import Message, Schema
 
 CONSUMER_GROUP_HEARTBEAT: Final = 68
 LOWEST_VERSION_WITH_MEMBER_EPOCHS: Final = {OFFSET_COMMIT: 9}

@@ -5,11 +5,11 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import Deletion, History
+from odradek.wire.schemas import Message, Schema
 
 DELETE_RECORDS: Final = 21
 

@@ -6,9 +6,9 @@ from typing import Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode
-from odradek.protocol.schemas import Message, Schema
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.wire import ConnectionLost
+from odradek.wire.schemas import Message, Schema
 
 ADD_RAFT_VOTER: Final = 80
 REMOVE_RAFT_VOTER: Final = 81

@@ -4,11 +4,11 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.group_history import NO_GENERATION, Commit, CommitView
 from odradek.sim.history import History
+from odradek.wire.schemas import Message, Schema
 
 FIND_COORDINATOR: Final = 10
 OFFSET_COMMIT: Final = 8

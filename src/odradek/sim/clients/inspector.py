@@ -9,14 +9,14 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import METADATA_TOPIC
-from odradek.metadata.image import RESOURCE_TOPIC
-from odradek.protocol.schemas import Message, Schema
+from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.sim.checkers.agreement import disagreement
 from odradek.sim.clients.cluster_client import METADATA, ClusterClient, milliseconds
 from odradek.sim.clients.onlooker import DESCRIBE_CONFIGS
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.history import ClusterView
 from odradek.sim.layout import CLIENT_PORT, CONTROLLER_PORT, Plan
+from odradek.wire.schemas import Message, Schema
 
 LIST_PARTITION_REASSIGNMENTS: Final = 46
 DESCRIBE_QUORUM: Final = 55

@@ -9,12 +9,12 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.group_client import GroupClient
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.group_history import NO_GENERATION, Share
 from odradek.sim.history import History
+from odradek.wire.schemas import Message, Schema
 
 JOIN_GROUP: Final = 11
 HEARTBEAT: Final = 12

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.wire import ConnectionLost
+from odradek.wire.schemas import Message, Schema
 
 ALTER_REPLICA_LOG_DIRS: Final = 34
 

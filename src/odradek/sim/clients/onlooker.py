@@ -3,11 +3,11 @@
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.metadata.image import RESOURCE_TOPIC
-from odradek.protocol.schemas import Message, Schema
+from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History, View
+from odradek.wire.schemas import Message, Schema
 
 DESCRIBE_CONFIGS: Final = 32
 CONFIG: Final = "retention.ms"

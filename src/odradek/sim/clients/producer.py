@@ -7,13 +7,13 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import CRC_AT
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.history import History, Outcome, Send
+from odradek.wire.schemas import Message, Schema
 
 PRODUCE: Final = 0
 INIT_PRODUCER_ID: Final = 22

@@ -4,12 +4,12 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema
 from odradek.records.batch import check_crc, parse_batches
 from odradek.records.decode import decode_batch
 from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import UNKNOWN_EPOCH, EndOffset, History, OutOfRange, Read
+from odradek.wire.schemas import Message, Schema
 
 FETCH: Final = 1
 LIST_OFFSETS: Final = 2

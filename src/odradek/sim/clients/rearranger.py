@@ -9,9 +9,9 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.wire import ConnectionLost
+from odradek.wire.schemas import Message, Schema
 
 ELECT_LEADERS: Final = 43
 ALTER_PARTITION_REASSIGNMENTS: Final = 45

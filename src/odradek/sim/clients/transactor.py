@@ -11,12 +11,12 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
-from odradek.protocol.schemas import Message, Schema, schema
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.transaction_history import Attempt, Begun, Fate, TransactionalSend, TransactionHistory
+from odradek.wire.schemas import Message, Schema, schema
 
 PRODUCE, FIND_COORDINATOR, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS, FETCH_OFFSETS = (
     0,

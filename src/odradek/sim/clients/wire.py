@@ -4,8 +4,8 @@ import asyncio
 import struct
 from typing import Final
 
-from odradek.protocol.headers import API_VERSIONS_KEY, skip_tagged_fields
-from odradek.protocol.schemas import Message, Schema, schema
+from odradek.wire.headers import API_VERSIONS_KEY, skip_tagged_fields
+from odradek.wire.schemas import Message, Schema, schema
 
 _REQUEST_PREFIX: Final = struct.Struct(">ihhih")
 _LENGTH: Final = struct.Struct(">i")

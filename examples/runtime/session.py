@@ -1,0 +1,83 @@
+"""A local Spark session with the Kafka connector, quiet on the terminal: Spark's own log goes into a file."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+from examples.runtime.errors import PipelineError
+from odradek.pipelines.jobs.java_process import session_of_its_own
+
+# Kafka's clients report every refused connection while a broker is away: worth a line in the file, not a thousand.
+LOG_CONFIGURATION = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log_file}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+logger.clients.name = org.apache.kafka
+logger.clients.level = error
+"""
+
+
+@contextlib.contextmanager
+def spark_session(
+    name: str, jars: Sequence[Path], work_directory: Path, log_file: Path, *, is_short: bool = True
+) -> Iterator[SparkSession]:
+    """Run a local Spark in its own Java process, which ends with the context; its failures are PipelineErrors.
+
+    A run that is not short is one whose speed counts: Java then compiles as well as it can.
+    """
+    work_directory.mkdir(parents=True, exist_ok=True)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    configuration = _configuration(name, jars, work_directory, log_file, is_short)
+
+    def explain(error: Exception) -> PipelineError:
+        return PipelineError(f"Spark failed: {first_line(error)}; its log is {log_file}")
+
+    with session_of_its_own(configuration, log_file, explain) as spark:
+        yield spark
+
+
+def first_line(error: BaseException) -> str:
+    """Return what Spark says of an error, without the query plan and the Java stack that follow."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_file: Path, is_short: bool) -> SparkConf:
+    log_configuration = work_directory / "log4j2.properties"
+    log_configuration.write_text(LOG_CONFIGURATION.format(log_file=log_file))
+    java_options = (
+        # In a run of half a minute compiling well would cost a third more CPU than it saves.
+        *(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if is_short else []),
+        f"-Dlog4j2.configurationFile=file:{log_configuration}",
+        # Java's own temporary directory too, for the native libraries that Spark unpacks.
+        f"-Djava.io.tmpdir={work_directory}",
+    )
+    return SparkConf(loadDefaults=False).setAll(
+        [
+            ("spark.app.name", name),
+            ("spark.master", "local[2]"),
+            ("spark.jars", ",".join(str(jar) for jar in jars)),
+            ("spark.driver.host", "127.0.0.1"),
+            ("spark.driver.bindAddress", "127.0.0.1"),
+            ("spark.driver.memory", "1g"),
+            ("spark.driver.extraJavaOptions", " ".join(java_options)),
+            ("spark.local.dir", str(work_directory / "local")),
+            ("spark.sql.warehouse.dir", str(work_directory / "warehouse")),
+            ("spark.sql.session.timeZone", "UTC"),
+            # Two cores and small batches: the default of 200 tasks per shuffle would be nearly all overhead.
+            ("spark.sql.shuffle.partitions", "2"),
+            # Streaming queries do not have it, and each would warn about that.
+            ("spark.sql.adaptive.enabled", "false"),
+            ("spark.ui.enabled", "false"),
+            ("spark.ui.showConsoleProgress", "false"),
+        ]
+    )

@@ -1,4 +1,0 @@
-"""Data pipelines on Spark, run from a checkout: `python -m pipelines.orders`.
-
-They are ordinary clients: they know the `odradek` command and the wire, never a broker's internals.
-"""

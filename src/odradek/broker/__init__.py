@@ -1,0 +1,1 @@
+"""The broker: its APIs, its replicas and its coordinators."""

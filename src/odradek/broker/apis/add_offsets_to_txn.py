@@ -1,0 +1,37 @@
+"""AddOffsetsToTxn, versions 0 to 4: a group's offsets will be committed with a transaction.
+
+They are a part of it as everything it writes: a partition of `__consumer_offsets`. Producers of transaction version 2
+do not ask for it; committing does.
+"""
+
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with
+from odradek.broker.apis.transaction_errors import for_version
+from odradek.broker.ports import BrokerPort
+from odradek.core.metadata.topic_names import CONSUMER_OFFSETS
+from odradek.core.transactions.commands import AddPartitions, AddPartitionsAnswer
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.wire.schemas import Message
+
+FENCED_SINCE: Final = 2
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+    offsets = TopicPartition(CONSUMER_OFFSETS, broker.groups.partition_of(request.group_id))
+    command = AddPartitions(
+        request.transactional_id, request.producer_id, request.producer_epoch, frozenset((offsets,)), 0
+    )
+    return answer_with(
+        broker.transactions.ask(command.transactional_id, command), lambda answer: _response(answer, context)
+    )
+
+
+def _response(answer: AddPartitionsAnswer, context: RequestContext) -> Message:
+    return context.new(
+        "AddOffsetsToTxnResponse",
+        throttle_time=NOT_THROTTLED,
+        error_code=for_version(answer.error, context.version, FENCED_SINCE),
+    )

@@ -1,0 +1,127 @@
+"""AddPartitionsToTxn, versions 0 to 5: what a transaction will write to.
+
+Up to version 3 it comes from producers, of one transaction. Since version 4 it comes from the leaders of partitions, of
+many at once, some only to verify.
+"""
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition, partitions_by_topic
+from odradek.broker.apis.coordinator_answer import IN_ONE_GO_MAX, NOT_THROTTLED, answer_in_steps, answer_with_all
+from odradek.broker.apis.hosted_partition import is_known
+from odradek.broker.apis.transaction_errors import for_version
+from odradek.broker.ports import BrokerPort
+from odradek.core.metadata.topic_names import INTERNAL_TOPICS
+from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, AddPartitions, VerifyAnswer, VerifyPartitions
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.wire.schemas import Message
+
+FIRST_OF_BROKERS: Final = 4
+FENCED_SINCE: Final = 2
+
+_Command = AddPartitions | VerifyPartitions
+_Errors = Mapping[TopicPartition, ErrorCode]
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer | Awaitable[Message]:
+    commands = _of_brokers(request) if context.version >= FIRST_OF_BROKERS else [_of_producer(request)]
+
+    def ask() -> list[Any]:
+        return [_ask(command, context, broker) for command in commands]
+
+    def respond(answers: list[Any]) -> Message:
+        return _response(commands, answers, context)
+
+    if sum(len(command.partitions) for command in commands) > IN_ONE_GO_MAX:
+        return answer_in_steps(ask, respond)
+    return answer_with_all(ask(), respond)
+
+
+def _of_producer(request: Message) -> _Command:
+    return AddPartitions(
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        _partitions(request.v3_and_below_topics),
+        0,
+    )
+
+
+def _of_brokers(request: Message) -> list[_Command]:
+    return [
+        VerifyPartitions(one.transactional_id, one.producer_id, one.producer_epoch, _partitions(one.topics))
+        if one.verify_only
+        else AddPartitions(
+            one.transactional_id, one.producer_id, one.producer_epoch, _partitions(one.topics), EPOCHS_RISE_SINCE
+        )
+        for one in request.transactions
+    ]
+
+
+def _partitions(topics: tuple[Message, ...]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic.name, index) for topic in topics for index in topic.partitions)
+
+
+def _ask(command: _Command, context: RequestContext, broker: BrokerPort) -> Any:
+    """An answer, or a promise of one; or the error of each partition, where they need not be asked for."""
+    is_of_broker = context.version >= FIRST_OF_BROKERS
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for name in command.partitions:
+        if not is_of_broker and name.topic in INTERNAL_TOPICS:
+            refused[name] = ErrorCode.topic_authorization_failed
+        elif not is_known(*name, broker):
+            refused[name] = ErrorCode.unknown_topic_or_partition
+    if refused:
+        return {name: refused.get(name, ErrorCode.operation_not_attempted) for name in command.partitions}
+    return broker.transactions.ask(command.transactional_id, command)
+
+
+def _errors(command: _Command, answer: Any, version: int) -> _Errors:
+    if isinstance(answer, dict):
+        return answer
+    if isinstance(answer, VerifyAnswer):
+        return {name: answer.of(name) for name in command.partitions}
+    return dict.fromkeys(command.partitions, for_version(answer.error, version, FENCED_SINCE))
+
+
+def _response(commands: list[_Command], answers: list[Any], context: RequestContext) -> Message:
+    results = [
+        _topics(_errors(command, answer, context.version), context)
+        for command, answer in zip(commands, answers, strict=True)
+    ]
+    if context.version < FIRST_OF_BROKERS:
+        return context.new(
+            "AddPartitionsToTxnResponse",
+            throttle_time=NOT_THROTTLED,
+            results_by_topic_v3_and_below=results[0],
+        )
+    return context.new(
+        "AddPartitionsToTxnResponse",
+        throttle_time=NOT_THROTTLED,
+        error_code=ErrorCode.none,
+        results_by_transaction=tuple(
+            context.new("AddPartitionsToTxnResult", transactional_id=command.transactional_id, topic_results=topics)
+            for command, topics in zip(commands, results, strict=True)
+        ),
+    )
+
+
+def _topics(errors: _Errors, context: RequestContext) -> tuple[Message, ...]:
+    return tuple(
+        context.new(
+            "AddPartitionsToTxnTopicResult",
+            name=topic,
+            results_by_partition=tuple(
+                context.new(
+                    "AddPartitionsToTxnPartitionResult",
+                    partition_index=index,
+                    partition_error_code=errors[TopicPartition(topic, index)],
+                )
+                for index in indexes
+            ),
+        )
+        for topic, indexes in partitions_by_topic(errors).items()
+    )

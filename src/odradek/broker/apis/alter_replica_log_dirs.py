@@ -1,0 +1,79 @@
+"""AlterReplicaLogDirs, versions 1 and 2: moves replicas between the log dirs of this broker.
+
+The answer comes when a move has begun; DescribeLogDirs shows how far it is.
+"""
+
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.broker.apis.hosted_partition import find_partition
+from odradek.broker.ports import BrokerPort
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+# `<topic>-<n>.<32 hex digits>-future` has to be a file name.
+_MARK_LENGTH: Final = len(".") + 32 + len("-future")
+_FILE_NAME_LENGTH_MAX: Final = 255
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awaitable[Message]:
+    # Of a partition named twice the last dir counts.
+    wanted = {
+        TopicPartition(topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    return _alter(wanted, context, broker)
+
+
+async def _alter(wanted: dict[TopicPartition, str], context: RequestContext, broker: BrokerPort) -> Message:
+    topics: dict[str, list[Message]] = {}
+    for name, directory in wanted.items():
+        result = context.new(
+            "AlterReplicaLogDirPartitionResult",
+            partition_index=name.partition,
+            error_code=await _move(name, directory, broker),
+        )
+        topics.setdefault(name.topic, []).append(result)
+    results = tuple(
+        context.new("AlterReplicaLogDirTopicResult", topic_name=topic, partitions=tuple(partitions))
+        for topic, partitions in topics.items()
+    )
+    return context.new("AlterReplicaLogDirsResponse", throttle_time=timedelta(0), results=results)
+
+
+async def _move(name: TopicPartition, directory: str, broker: BrokerPort) -> ErrorCode:
+    try:
+        _check(name, directory, broker)
+        while (destination := broker.moves.destination(name)) not in (None, directory):
+            # Others may wait for the same, and have begun the next move when this goes on.
+            await broker.moves.cancel(name)
+        partition = find_partition(*name, broker)
+        if destination is None and partition.log_dir != directory:
+            if broker.log_dirs.offline:
+                # The partition might have a copy there already.
+                raise KafkaError(ErrorCode.kafka_storage_error)
+            await broker.moves.begin(partition, directory)
+    except KafkaError as error:
+        is_elsewhere = error.code is ErrorCode.not_leader_or_follower
+        return ErrorCode.replica_not_available if is_elsewhere else error.code
+    except OSError:
+        return ErrorCode.kafka_storage_error
+    return ErrorCode.none
+
+
+def _check(name: TopicPartition, directory: str, broker: BrokerPort) -> None:
+    if len(str(name)) + _MARK_LENGTH > _FILE_NAME_LENGTH_MAX:
+        raise KafkaError(ErrorCode.invalid_topic_exception)
+    if directory not in broker.config.log_dirs:
+        raise KafkaError(ErrorCode.log_dir_not_found)
+    log_dir = broker.log_dirs.online.get(directory)
+    if log_dir is None:
+        raise KafkaError(ErrorCode.kafka_storage_error)
+    registration = broker.image.brokers.get(broker.node_id)
+    if registration is not None and log_dir.directory_id in registration.cordoned_directories:
+        raise KafkaError(ErrorCode.invalid_replica_assignment)

@@ -1,0 +1,11 @@
+"""ApiVersions, versions 0 to 4: what brokers serve."""
+
+from odradek.broker.ports import BrokerPort
+from odradek.server.apis.served_versions import served_versions
+from odradek.server.context import RequestContext
+from odradek.wire.apis import broker_apis
+from odradek.wire.schemas import Message
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    return served_versions(request, context, broker_apis(broker.config), broker.image)

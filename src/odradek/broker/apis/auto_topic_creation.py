@@ -1,0 +1,122 @@
+"""Topics that nobody created: asked for by name, they come to be with the broker's defaults.
+
+The request to the controller is the ordinary CreateTopics. How it ends is logged only: a client that asks again sees.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final, NamedTuple, Protocol
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Client, ForwardingPort
+from odradek.config.node_config import NodeConfig
+from odradek.core.metadata.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from odradek.wire.schemas import Message, schema
+
+logger = logging.getLogger(__name__)
+
+_CREATE_TOPICS: Final = 19
+_VERSION: Final = 7
+_AS_THE_CONTROLLER_SAYS: Final = -1
+
+
+class Creator(Protocol):
+    """As much of a broker as it takes."""
+
+    @property
+    def config(self) -> NodeConfig: ...
+
+    @property
+    def controller(self) -> ForwardingPort: ...
+
+
+class _InternalTopic(NamedTuple):
+    """Values named after the broker config that holds them, and configs that are always the same."""
+
+    partitions: str
+    replication_factor: str
+    configs: Mapping[str, str]
+    fixed_configs: Mapping[str, str]
+
+
+_INTERNAL: Final[Mapping[str, _InternalTopic]] = {
+    CONSUMER_OFFSETS: _InternalTopic(
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        {"segment.bytes": "offsets.topic.segment.bytes"},
+        {"cleanup.policy": "compact", "compression.type": "producer"},
+    ),
+    TRANSACTION_STATE: _InternalTopic(
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        {
+            "min.insync.replicas": "transaction.state.log.min.isr",
+            "segment.bytes": "transaction.state.log.segment.bytes",
+        },
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+        },
+    ),
+    SHARE_GROUP_STATE: _InternalTopic(
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        {
+            "min.insync.replicas": "share.coordinator.state.topic.min.isr",
+            "segment.bytes": "share.coordinator.state.topic.segment.bytes",
+        },
+        {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
+    ),
+}
+
+
+async def create_topics(names: Sequence[str], client: Client | None, broker: "Creator") -> None:
+    """For a client, or for the broker itself."""
+    request = schema(_CREATE_TOPICS, _VERSION).new(
+        "CreateTopicsRequest",
+        topics=tuple(_creatable(name, broker.config) for name in names),
+        timeout=timedelta(milliseconds=broker.config.effective_number("request.timeout.ms")),
+        validate_only=False,
+    )
+    try:
+        if client is None:
+            response = await broker.controller.handle(_CREATE_TOPICS, _VERSION, request)
+        else:
+            response = await broker.controller.forward(client, _CREATE_TOPICS, _VERSION, request)
+    except KafkaError as error:
+        logger.warning("topics %s were not created automatically: %s", ", ".join(names), error)
+        return
+    for topic in response.topics:
+        # Another client's request may have been faster.
+        if topic.error_code not in (ErrorCode.none, ErrorCode.topic_already_exists):
+            refusal = KafkaError(topic.error_code, topic.error_message)
+            logger.warning("topic %s was not created automatically: %s", topic.name, refusal)
+
+
+def _creatable(name: str, config: NodeConfig) -> Message:
+    internal = _INTERNAL.get(name)
+    if internal is not None:
+        partitions = config.effective_number(internal.partitions)
+        replication_factor = config.effective_number(internal.replication_factor)
+        configs = {key: str(config.effective_number(source)) for key, source in internal.configs.items()}
+        return _topic(name, partitions, replication_factor, configs | dict(internal.fixed_configs))
+    return _topic(
+        name,
+        config.num_partitions if "num.partitions" in config.values else _AS_THE_CONTROLLER_SAYS,
+        config.default_replication_factor if "default.replication.factor" in config.values else _AS_THE_CONTROLLER_SAYS,
+        {},
+    )
+
+
+def _topic(name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> Message:
+    messages = schema(_CREATE_TOPICS, _VERSION)
+    return messages.new(
+        "CreatableTopic",
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        assignments=(),
+        configs=tuple(messages.new("CreatableTopicConfig", name=key, value=value) for key, value in configs.items()),
+    )

@@ -1,0 +1,97 @@
+"""What a broker settles of AlterConfigs and IncrementalAlterConfigs before the controller is asked.
+
+Broken requests are refused here, and what concerns this broker's own configs is judged here, where they are in force.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.broker.ports import BrokerPort
+from odradek.config.alteration import Change, Operation, altered_broker_configs, check_broker_configs
+from odradek.core.metadata.image import (
+    NO_CONFIG,
+    RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
+from odradek.server.apis.config_operations import answer_of
+from odradek.server.apis.logger_levels import change_levels, node_id_of
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+INCREMENTAL_ALTER_CONFIGS: Final = 44
+RESOURCE_BROKER_LOGGER: Final = 8
+
+ChangesOf = Callable[[Message, BrokerPort], Sequence[Change]]
+"""The changes that a resource of the request asks for. May raise KafkaError."""
+
+
+async def settle(
+    request: Message, context: RequestContext, broker: BrokerPort, response_name: str, changes_of: ChangesOf
+) -> Message:
+    """Answers what can be answered here, and the rest as the controller answers it, in the request's order."""
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    # None: done.
+    settled: dict[int, KafkaError | None] = {}
+    for position, resource in enumerate(request.resources):
+        try:
+            if counts[(resource.resource_type, resource.resource_name)] > 1:
+                raise _invalid_request("Each resource must appear at most once.")
+            changes = changes_of(resource, broker)
+            _check(resource, changes, context.api_key, broker)
+            if resource.resource_type == RESOURCE_BROKER_LOGGER:
+                change_levels(resource.resource_name, changes, broker.node_id, validate_only=request.validate_only)
+                settled[position] = None
+        except KafkaError as error:
+            settled[position] = error
+    remaining = tuple(one for position, one in enumerate(request.resources) if position not in settled)
+    decided: list[Message] = []
+    if remaining:
+        forwarded = replace(request, resources=remaining)
+        answer = await broker.controller.forward(context.client, context.api_key, context.version, forwarded)
+        decided = list(answer.responses)
+    answers = iter(decided)
+    return context.new(
+        response_name,
+        throttle_time=timedelta(0),
+        responses=tuple(
+            answer_of(context, resource, settled[position]) if position in settled else next(answers)
+            for position, resource in enumerate(request.resources)
+        ),
+    )
+
+
+def _check(resource: Message, changes: Sequence[Change], api_key: int, broker: BrokerPort) -> None:
+    if len({config.name for config in resource.configs}) < len(resource.configs):
+        raise _invalid_request("Error due to duplicate config keys")
+    without_value = [change.name for change in changes if change.value is None and change.operation != Operation.DELETE]
+    if without_value:
+        raise _invalid_request(f"Null value not supported for : {', '.join(without_value)}")
+    if resource.resource_type == RESOURCE_BROKER:
+        _check_broker(resource.resource_name, changes, broker)
+    elif resource.resource_type == RESOURCE_BROKER_LOGGER and api_key == INCREMENTAL_ALTER_CONFIGS:
+        # This node's own, which knows them best.
+        return
+    elif resource.resource_type not in (RESOURCE_TOPIC, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):
+        raise _invalid_request(f"Unknown resource type {resource.resource_type}")
+
+
+def _check_broker(name: str, changes: Sequence[Change], broker: BrokerPort) -> None:
+    if name and node_id_of(name) != broker.node_id:
+        raise _invalid_request(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+    stored = broker.image.configs.get((RESOURCE_BROKER, name), NO_CONFIG)
+    check_broker_configs(
+        broker.config,
+        altered_broker_configs(stored, changes),
+        per_broker=bool(name),
+        changed={change.name for change in changes},
+    )
+
+
+def _invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.invalid_request, message)

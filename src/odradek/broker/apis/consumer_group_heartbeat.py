@@ -1,0 +1,57 @@
+"""ConsumerGroupHeartbeat, versions 0 and 1: all that a member of a consumer group says and is told (KIP-848)."""
+
+from datetime import timedelta
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import ZERO_UUID
+from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with, java_address, milliseconds
+from odradek.broker.ports import BrokerPort
+from odradek.core.groups.commands import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatAnswer, TopicIdPartitions
+from odradek.core.metadata.features import GROUP_VERSION
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.wire.schemas import Message
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+    if not broker.image.features.level(GROUP_VERSION):
+        return _response(ConsumerGroupHeartbeatAnswer(ErrorCode.unsupported_version), context)
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    command = ConsumerGroupHeartbeat(
+        context.version,
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        context.client_id or "",
+        java_address(context.peer_host),
+        request.instance_id,
+        request.rack_id,
+        milliseconds(request.rebalance_timeout),
+        names,
+        getattr(request, "subscribed_topic_regex", None),
+        request.server_assignor,
+        None if owned is None else tuple(TopicIdPartitions(one.topic_id or ZERO_UUID, one.partitions) for one in owned),
+    )
+    return answer_with(broker.groups.ask(command.group_id, command), lambda answer: _response(answer, context))
+
+
+def _response(answer: ConsumerGroupHeartbeatAnswer, context: RequestContext) -> Message:
+    return context.new(
+        "ConsumerGroupHeartbeatResponse",
+        throttle_time=NOT_THROTTLED,
+        error_code=answer.error,
+        error_message=answer.error_message,
+        member_id=answer.member_id,
+        member_epoch=answer.member_epoch,
+        heartbeat_interval=timedelta(milliseconds=answer.heartbeat_interval_ms),
+        assignment=None if answer.assignment is None else _assignment(answer.assignment, context),
+    )
+
+
+def _assignment(assignment: tuple[TopicIdPartitions, ...], context: RequestContext) -> Message:
+    return context.new(
+        "Assignment",
+        topic_partitions=tuple(
+            context.new("TopicPartitions", topic_id=one.topic_id, partitions=one.partitions) for one in assignment
+        ),
+    )

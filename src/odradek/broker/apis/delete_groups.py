@@ -1,0 +1,53 @@
+"""DeleteGroups, versions 0 to 2: groups without members, with all that they have committed."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, Final
+
+from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with_all, answered
+from odradek.broker.ports import BrokerPort
+from odradek.core.groups.commands import DeleteGroups, DeleteGroupsAnswer
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.wire.schemas import Message
+
+_IN_ONE_GO_MAX: Final = 500
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer | Awaitable[Message]:
+    group_ids = list(dict.fromkeys(request.groups_names))
+    if len(group_ids) > _IN_ONE_GO_MAX:
+        return _delete_slowly(group_ids, context, broker)
+    return answer_with_all(
+        _delete(group_ids, broker),
+        lambda answers: _response((result for answer in answers for result in _results(answer, context)), context),
+    )
+
+
+async def _delete_slowly(group_ids: Sequence[str], context: RequestContext, broker: BrokerPort) -> Message:
+    """Thousands of groups: other connections have their turn meanwhile."""
+    results: list[Message] = []
+    for start in range(0, len(group_ids), _IN_ONE_GO_MAX):
+        for asked in _delete(group_ids[start : start + _IN_ONE_GO_MAX], broker):
+            results += _results(await answered(asked), context)
+        await asyncio.sleep(0)
+    return _response(results, context)
+
+
+def _delete(group_ids: Sequence[str], broker: BrokerPort) -> list[Any]:
+    """An answer, or the promise of one, from each coordinator."""
+    groups = broker.groups
+    by_partition: dict[int, list[str]] = {}
+    for group_id in group_ids:
+        by_partition.setdefault(groups.partition_of(group_id), []).append(group_id)
+    return [groups.ask_at(partition, DeleteGroups(ids)) for partition, ids in by_partition.items()]
+
+
+def _results(answer: DeleteGroupsAnswer, context: RequestContext) -> list[Message]:
+    return [
+        context.new("DeletableGroupResult", group_id=group_id, error_code=error) for group_id, error in answer.results
+    ]
+
+
+def _response(results: Iterable[Message], context: RequestContext) -> Message:
+    return context.new("DeleteGroupsResponse", throttle_time=NOT_THROTTLED, results=tuple(results))

@@ -1,0 +1,28 @@
+"""DescribeCluster, versions 0 to 2: the brokers, as clients of this listener reach them."""
+
+from odradek.broker.apis.cluster_view import random_alive_broker, reachable_brokers
+from odradek.broker.ports import BrokerPort
+from odradek.server.apis.described_cluster import BROKERS, described_cluster, refusal_of
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    refusal = refusal_of(request, context, BROKERS)
+    if refusal is not None:
+        return refusal
+    with_fenced = getattr(request, "include_fenced_brokers", False)
+    brokers = [
+        context.new(
+            "DescribeClusterBroker",
+            broker_id=one.id,
+            host=endpoint.host,
+            port=endpoint.port,
+            rack=one.rack,
+            is_fenced=one.fenced,
+        )
+        for one, endpoint in reachable_brokers(broker.image, context.listener_name)
+        if with_fenced or not one.fenced
+    ]
+    controller_id = random_alive_broker(broker.image, broker.random)
+    return described_cluster(request, context, BROKERS, broker.cluster_id, controller_id, brokers)

@@ -1,0 +1,126 @@
+"""DescribeLogDirs, versions 1 to 5: what lies in each log dir, and how much room its filesystem has."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import DiskUsage
+from odradek.broker.ports import BrokerPort
+from odradek.server.context import RequestContext
+from odradek.storage.log.log_dir import LogDir
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.wire.schemas import Message
+
+_UNKNOWN = -1
+_UNMEASURED = DiskUsage(_UNKNOWN, _UNKNOWN)
+
+_Usages = Mapping[str, DiskUsage | None]
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Awaitable[Message]:
+    return _measure_and_describe(request, context, broker)
+
+
+async def _measure_and_describe(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    # A filesystem that hangs, hangs here: not on the loop.
+    usages = await broker.executor.run(lambda: _usages(broker))
+    is_asked: Callable[[TopicPartition], bool] = lambda _: True  # noqa: E731
+    if request.topics is not None:
+        asked = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        is_asked = asked.__contains__
+    results = tuple(
+        _describe(directory, usages, is_asked, context, broker) for directory in dict.fromkeys(broker.config.log_dirs)
+    )
+    return context.new(
+        "DescribeLogDirsResponse", throttle_time=timedelta(0), error_code=ErrorCode.none, results=results
+    )
+
+
+def _usages(broker: BrokerPort) -> _Usages:
+    usages: dict[str, DiskUsage | None] = {}
+    for directory in list(broker.log_dirs.online):
+        try:
+            usages[directory] = broker.log_dirs.usage(directory)
+        except OSError:
+            usages[directory] = None
+    return usages
+
+
+def _describe(
+    directory: str,
+    usages: _Usages,
+    is_asked: Callable[[TopicPartition], bool],
+    context: RequestContext,
+    broker: BrokerPort,
+) -> Message:
+    log_dir = broker.log_dirs.online.get(directory)
+    if log_dir is None:
+        return _result(context, directory, ErrorCode.kafka_storage_error)
+    usage = usages.get(directory)
+    if usage is None:
+        return _result(context, directory, ErrorCode.unknown_server_error)
+    topics: dict[str, list[Message]] = {}
+    for logs in (log_dir.logs, log_dir.future_logs):
+        # Copied at once: others are made and deleted in threads.
+        for name, log in list(logs.items()):
+            if is_asked(name):
+                described = _partition(log, logs is log_dir.future_logs, context, broker)
+                topics.setdefault(name.topic, []).append(described)
+    return _result(
+        context,
+        directory,
+        ErrorCode.none,
+        topics=tuple(
+            context.new("DescribeLogDirsTopic", name=topic, partitions=tuple(partitions))
+            for topic, partitions in topics.items()
+        ),
+        usage=usage,
+        is_cordoned=_is_cordoned(log_dir, broker),
+    )
+
+
+def _partition(log: PartitionLog, is_future: bool, context: RequestContext, broker: BrokerPort) -> Message:
+    name = log.topic_partition
+    return context.new(
+        "DescribeLogDirsPartition",
+        partition_index=name.partition,
+        partition_size=log.size_bytes,
+        offset_lag=_lag(log, is_future, broker),
+        is_future_key=is_future,
+    )
+
+
+def _lag(log: PartitionLog, is_future: bool, broker: BrokerPort) -> int:
+    """A copy lags behind its original's end, a replica behind the high watermark."""
+    partition = broker.partition(*log.topic_partition)
+    if partition is None:
+        return _UNKNOWN
+    if is_future:
+        return partition.log.log_end_offset - log.log_end_offset
+    return max(partition.high_watermark - log.log_end_offset, 0)
+
+
+def _is_cordoned(log_dir: LogDir, broker: BrokerPort) -> bool:
+    registration = broker.image.brokers.get(broker.node_id)
+    return registration is not None and log_dir.directory_id in registration.cordoned_directories
+
+
+def _result(
+    context: RequestContext,
+    directory: str,
+    error: ErrorCode,
+    *,
+    topics: tuple[Message, ...] = (),
+    usage: DiskUsage = _UNMEASURED,
+    is_cordoned: bool = False,
+) -> Message:
+    return context.new(
+        "DescribeLogDirsResult",
+        error_code=error,
+        log_dir=directory,
+        topics=topics,
+        total_bytes=usage.total_bytes,
+        usable_bytes=usage.usable_bytes,
+        is_cordoned=is_cordoned,
+    )

@@ -1,0 +1,48 @@
+"""DescribeTransactions, version 0: how far the transactions of some transactional ids have come."""
+
+from collections.abc import Awaitable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from odradek.base.ids import partitions_by_topic
+from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.ports import BrokerPort
+from odradek.core.transactions.commands import NO_TIMESTAMP, DescribedTransaction
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_IN_ONE_GO_MAX: Final = 500
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
+    return in_slices(
+        request.transactional_ids,
+        _IN_ONE_GO_MAX,
+        lambda some: [_state(one, context) for one in broker.transactions.describe(some)],
+        lambda states: _response(states, context),
+    )
+
+
+def _response(states: Sequence[Message], context: RequestContext) -> Message:
+    return context.new("DescribeTransactionsResponse", throttle_time=NOT_THROTTLED, transaction_states=tuple(states))
+
+
+def _state(one: DescribedTransaction, context: RequestContext) -> Message:
+    return context.new(
+        "TransactionState",
+        error_code=one.error,
+        transactional_id=one.transactional_id,
+        transaction_state=one.state,
+        transaction_timeout=timedelta(milliseconds=one.timeout_ms),
+        transaction_start_time=(
+            None if one.start_ms == NO_TIMESTAMP else _EPOCH + timedelta(milliseconds=one.start_ms)
+        ),
+        producer_id=one.producer.producer_id,
+        producer_epoch=one.producer.producer_epoch,
+        topics=tuple(
+            context.new("TopicData", topic=topic, partitions=indexes)
+            for topic, indexes in partitions_by_topic(one.partitions).items()
+        ),
+    )

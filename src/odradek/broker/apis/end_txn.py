@@ -1,0 +1,41 @@
+"""EndTxn, versions 0 to 5: a producer commits or aborts its transaction.
+
+It is answered when the decision is on record; the partitions are told afterwards. Since version 5 every end raises the
+producer's epoch (transaction version 2), and the answer says who it is from then on.
+"""
+
+from typing import Final
+
+from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with
+from odradek.broker.apis.transaction_errors import for_version
+from odradek.broker.ports import BrokerPort
+from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, EndAnswer, EndTransaction
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.wire.schemas import Message
+
+FENCED_SINCE: Final = 2
+EPOCHS_RISE_IN: Final = 5
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+    command = EndTransaction(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        EPOCHS_RISE_SINCE if context.version >= EPOCHS_RISE_IN else 0,
+    )
+    return answer_with(
+        broker.transactions.ask(command.transactional_id, command), lambda answer: _response(answer, context)
+    )
+
+
+def _response(answer: EndAnswer, context: RequestContext) -> Message:
+    return context.new(
+        "EndTxnResponse",
+        throttle_time=NOT_THROTTLED,
+        error_code=for_version(answer.error, context.version, FENCED_SINCE),
+        producer_id=answer.producer.producer_id,
+        producer_epoch=answer.producer.producer_epoch,
+    )

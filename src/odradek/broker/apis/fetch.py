@@ -1,0 +1,376 @@
+"""Fetch, versions 4 to 18: records to consumers and followers, with incremental sessions (KIP-227) and long polls.
+
+Data comes from the page cache on the event loop, or through a thread where the disk has to be asked.
+A follower reads up to the log's end, and its Fetch acknowledges everything before its offset. What a reader may have of
+each partition is for `fetch_reading.py`.
+Differences from Kafka: none known.
+"""
+
+import asyncio
+from typing import Any, Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_EPOCH, ZERO_UUID
+from odradek.broker.apis.fetch_reading import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Found,
+    Reader,
+    Unsettled,
+    diverging_of,
+    find,
+    find_unsettled,
+    read_all,
+    read_cached,
+    read_waiting,
+    reader_of,
+)
+from odradek.broker.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget, PartitionKey
+from odradek.broker.fetch_wait import FetchWait
+from odradek.broker.ports import BrokerPort
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.storage.partition.partition import FollowerFetch, Partition
+from odradek.wire.fetch_codec import (
+    FIRST_WITH_LEADER_HINTS,
+    FIRST_WITH_TOPIC_ID,
+    NO_PREFERRED_REPLICA,
+    FetchedPartition,
+    FetchedTopic,
+    LeaderEndpoint,
+    write_fetch_response,
+    write_one_partition,
+)
+from odradek.wire.schemas import Message
+
+LEAST_PAUSE_SECONDS: Final = 0.001
+# Kafka's count of failed fetches is of those for which it blames itself; these it does not.
+EXPECTED_REFUSALS: Final = frozenset(
+    (
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.replica_not_available,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.inconsistent_topic_id,
+        ErrorCode.offset_out_of_range,
+    )
+)
+NEVER: Final = -1
+NOTHING: Final = Found([], 0, is_urgent=False)
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any:
+    if getattr(request, "isolation_level", READ_UNCOMMITTED) not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return _refuse(ErrorCode.unknown_server_error, context)
+    reader = reader_of(request, context.version, broker)
+    if reader.follower is not None:
+        context.meter.is_follower()
+    try:
+        fetch = _open_session(request, reader, context, broker)
+    except KafkaError as error:
+        return _refuse(error.code, context)
+    unsettled = None if reader.follower is None else _note_progress(fetch, reader.follower, broker)
+    found = read_all(fetch, reader, context, broker, read_cached, unsettled)
+    if not found.uncached and (_is_enough(fetch, found, reader) or reader.max_wait_seconds <= 0):
+        return _respond(fetch, found, reader, context, broker)
+    if not fetch.targets:
+        return _respond(fetch, found, reader, context, broker)
+    return _LongPoll(fetch, found, reader, context, broker)
+
+
+def _refuse(code: ErrorCode, context: RequestContext) -> list[bytes]:
+    context.meter.failed((code,))
+    return write_fetch_response([], context.version, error=code)
+
+
+def _is_enough(fetch: FetchContext, found: Found, reader: Reader) -> bool:
+    """Not to wait any longer."""
+    if found.is_urgent or found.bytes >= reader.min_bytes:
+        return True
+    # The consumers of a follower wait for what it does not know to be committed, though it has it: it hears at once.
+    return (
+        reader.serves_consumers
+        and fetch.session is not None
+        and any(fetched.high_watermark > target.sent_high_watermark for target, fetched in found.results)
+    )
+
+
+class _LongPoll(LateAnswer):
+    """A fetch that waits for data. It is answered from within the append that brings enough of it."""
+
+    def __init__(
+        self, fetch: FetchContext, found: Found, reader: Reader, context: RequestContext, broker: BrokerPort
+    ) -> None:
+        super().__init__()
+        self._fetch = fetch
+        self._reader = reader
+        self._context = context
+        self._broker = broker
+        self._deadline = broker.clock.monotonic() + reader.max_wait_seconds
+        self._first: Found | None = found
+        self._wait: FetchWait | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._settled_revision = NEVER
+        # The partition, where the fetch names just one, and by its topic's id.
+        self._only: Partition | None = None
+
+    def begin(self) -> None:
+        found, self._first = self._first, None
+        assert found is not None
+        self._judge(found)
+
+    def abandon(self) -> None:
+        super().abandon()
+        if self._wait is not None:
+            self._wait.end()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _look_again(self) -> None:
+        try:
+            answer = self._answer_with_fresh()
+            if answer is not None:
+                self.give(answer)
+            elif self._nothing_has_come:
+                self.give(_respond(self._fetch, NOTHING, self._reader, self._context, self._broker))
+            else:
+                self._judge(self._read_cached())
+        except Exception as error:  # noqa: BLE001 - whoever appends is not to hear of a reader's trouble
+            self.break_off(error)
+
+    @property
+    def _nothing_has_come(self) -> bool:
+        """To a follower whose time is up. What it was told before this Fetch is all there is to tell."""
+        wait = self._wait
+        return wait is not None and self._settled_revision == wait.revision
+
+    def _judge(self, found: Found) -> None:
+        """Answers, or reads what is on the disk only, or waits."""
+        while True:
+            if found.uncached:
+                self._reading = asyncio.ensure_future(self._read_in_thread())
+                return
+            remaining = self._deadline - self._broker.clock.monotonic()
+            if _is_enough(self._fetch, found, self._reader) or remaining <= 0:
+                self.give(_respond(self._fetch, found, self._reader, self._context, self._broker))
+                return
+            targets = self._fetch.targets
+            found_here = (one.settled or self._broker.partition(one.topic, one.key.partition) for one in targets)
+            partitions = [partition for partition in found_here if partition is not None]
+            follows = self._reader.follower is not None
+            wait = FetchWait(
+                partitions,
+                self._reader.min_bytes - found.bytes,
+                self._look_again,
+                for_end=follows,
+                for_commits=not follows or self._reader.serves_consumers,
+            )
+            if wait.revision == found.revision:
+                is_simple = (
+                    len(partitions) == len(targets) == 1
+                    and self._context.version >= FIRST_WITH_TOPIC_ID
+                    and not follows
+                    and not self._reader.rack
+                )
+                self._only = partitions[0] if is_simple else None
+                # What was read is read again: it must not lie in memory as long as a client cares to wait.
+                self._wait = wait
+                is_settled = follows and self._fetch.incremental and not found.results and not found.is_held_back
+                self._settled_revision = found.revision if is_settled else NEVER
+                wait.begin(min(remaining, self._held_back_seconds()) if found.is_held_back else remaining)
+                return
+            # Something came between the reading and this.
+            found = self._read_cached()
+
+    def _held_back_seconds(self) -> float:
+        now = self._broker.clock.monotonic()
+        return max(LEAST_PAUSE_SECONDS, self._broker.leader_throttle.frees_at(now) - now)
+
+    def _read_cached(self) -> Found:
+        return read_all(self._fetch, self._reader, self._context, self._broker, read_cached)
+
+    def _answer_with_fresh(self) -> list[bytes] | None:
+        """The batch whose append wakes this, if it is all that is asked for: nearly always, where somebody waits."""
+        partition = self._only
+        fresh = None if partition is None else partition.fresh
+        if partition is None or fresh is None:
+            return None
+        fetch = self._fetch
+        (target,) = fetch.targets
+        end = fresh.end_offset
+        if (
+            target.fetch_offset != fresh.first_offset
+            or partition.high_watermark != end
+            or partition.log.last_stable_offset(end) != end
+            or target.leader_epoch not in (NO_EPOCH, partition.leader_epoch)
+            or target.last_fetched_epoch >= 0
+            or len(fresh.data) < self._reader.min_bytes
+            or not partition.is_leader
+        ):
+            return None
+        log_start_offset = partition.log.log_start_offset
+        target.sent_high_watermark = end
+        target.sent_log_start_offset = log_start_offset
+        partition.traffic.fetches += 1
+        partition.traffic.bytes_out += len(fresh.data)
+        # The only partition of a session is its last one, wherever it goes: nothing to rotate. And all transactions
+        # before the batch are decided, by markers that lie before it: none that was aborted reaches into it.
+        return write_one_partition(
+            partition.topic_id.bytes,
+            target.key.partition,
+            end,
+            end,
+            log_start_offset,
+            bytes(fresh.data),
+            session_id=fetch.session_id,
+            tells_aborted=self._reader.committed_only,
+        )
+
+    async def _read_in_thread(self) -> None:
+        try:
+            found = await self._broker.executor.run(
+                lambda: read_all(self._fetch, self._reader, self._context, self._broker, read_waiting)
+            )
+            if not self.is_over:
+                self._judge(found)
+        except Exception as error:  # noqa: BLE001 - the connection is told
+            self.break_off(error)
+
+
+def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerPort) -> Unsettled:
+    """What a Fetch acknowledges that agrees with the log of its leader; for any other the reading finds the answer."""
+    now = broker.clock.monotonic()
+
+    def asks_again(partition: Partition) -> None:
+        assert partition.replication is not None
+        partition.replication.fetched_again(follower.replica_id, now)
+
+    unsettled = find_unsettled(fetch, follower, broker, asks_again)
+    for target in unsettled.targets:
+        partition = find(target, broker, by_id=fetch.uses_topic_ids)
+        if isinstance(partition, ErrorCode):
+            continue
+        log = partition.log
+        try:
+            partition.check_leader(target.leader_epoch)
+            if log.log_start_offset <= target.fetch_offset <= log.log_end_offset and not diverging_of(
+                partition, target
+            ):
+                partition.follower_fetched(follower, target.fetch_offset, target.log_start_offset)
+        except KafkaError:
+            # Found again by whoever reads the partition for this fetch, and told there.
+            continue
+        broker.in_sync_may_change(partition)
+    return unsettled
+
+
+def _open_session(request: Message, reader: Reader, context: RequestContext, broker: BrokerPort) -> FetchContext:
+    by_id = context.version >= FIRST_WITH_TOPIC_ID
+    # A partition that is named twice counts once, as it was named last.
+    wanted = {
+        key: FetchTarget(
+            key,
+            asked.fetch_offset,
+            asked.partition_max_bytes,
+            # Any negative epoch stands for none.
+            max(NO_EPOCH, getattr(asked, "current_leader_epoch", NO_EPOCH)),
+            getattr(asked, "last_fetched_epoch", -1),
+            getattr(asked, "log_start_offset", -1),
+            topic="" if by_id else topic.topic,
+        )
+        for topic in request.topics
+        for asked in topic.partitions
+        for key in (_key(topic, asked.partition, by_id),)
+    }
+    forgotten = [
+        _key(topic, partition, by_id)
+        for topic in getattr(request, "forgotten_topics_data", ())
+        for partition in topic.partitions
+    ]
+    return broker.fetch_sessions.open(
+        getattr(request, "session_id", 0),
+        getattr(request, "session_epoch", FINAL_EPOCH),
+        list(wanted.values()),
+        forgotten,
+        uses_topic_ids=by_id,
+        privileged=reader.follower is not None,
+    )
+
+
+def _key(topic: Message, partition: int, by_id: bool) -> PartitionKey:
+    if by_id:
+        return PartitionKey(topic.topic_id or ZERO_UUID, "", partition)
+    return PartitionKey(ZERO_UUID, topic.topic, partition)
+
+
+def _respond(
+    fetch: FetchContext, found: Found, reader: Reader, context: RequestContext, broker: BrokerPort
+) -> list[bytes]:
+    for log_dir, error in found.broken_disks:
+        broker.fail_log_dir(log_dir, error)
+    if found.throttled_bytes:
+        broker.leader_throttle.count(found.throttled_bytes, broker.clock.monotonic())
+    answered: list[PartitionKey] = []
+    topics: list[FetchedTopic] = []
+    follows = reader.follower is not None
+    for target, fetched in found.results:
+        _count(target, fetched, follows, context, broker)
+        changed = (
+            bool(fetched.records)
+            or fetched.error is not ErrorCode.none
+            or fetched.diverging is not None
+            or fetched.preferred_read_replica != NO_PREFERRED_REPLICA
+            or fetched.high_watermark != target.sent_high_watermark
+            or fetched.log_start_offset != target.sent_log_start_offset
+        )
+        target.sent_high_watermark = fetched.high_watermark
+        target.sent_log_start_offset = fetched.log_start_offset
+        if fetch.incremental and not changed:
+            continue
+        if fetched.records:
+            answered.append(target.key)
+        key = target.key
+        last = topics[-1] if topics else None
+        if last is None or last.name != key.topic or last.topic_id != key.topic_id:
+            last = FetchedTopic(key.topic, key.topic_id, [])
+            topics.append(last)
+        last.partitions.append(fetched)
+    if fetch.session is not None:
+        fetch.session.rotate(answered)
+    # A broker knows where the others are.
+    leaders = _leader_endpoints(topics, context, broker) if reader.follower is None else []
+    return write_fetch_response(topics, context.version, session_id=fetch.session_id, leaders=leaders)
+
+
+def _count(
+    target: FetchTarget, fetched: FetchedPartition, follows: bool, context: RequestContext, broker: BrokerPort
+) -> None:
+    if fetched.error is not ErrorCode.none:
+        context.meter.failed((fetched.error,))
+    partition = target.settled or broker.partition(target.topic, target.key.partition)
+    if partition is None:
+        return
+    traffic = partition.traffic
+    traffic.fetches += 1
+    if follows:
+        traffic.replication_bytes_out += len(fetched.records)
+    else:
+        traffic.bytes_out += len(fetched.records)
+    if fetched.error is not ErrorCode.none and fetched.error not in EXPECTED_REFUSALS:
+        traffic.failed_fetches += 1
+
+
+def _leader_endpoints(topics: list[FetchedTopic], context: RequestContext, broker: BrokerPort) -> list[LeaderEndpoint]:
+    """Where the leaders are reached that the response names."""
+    if context.version < FIRST_WITH_LEADER_HINTS:
+        return []
+    named = {one.current_leader.leader_id for topic in topics for one in topic.partitions if one.current_leader}
+    endpoints = []
+    for node_id in sorted(named):
+        registered = broker.image.brokers.get(node_id)
+        endpoint = None if registered is None else registered.endpoint(context.listener_name)
+        if registered is not None and endpoint is not None:
+            endpoints.append(LeaderEndpoint(node_id, endpoint.host, endpoint.port, registered.rack))
+    return endpoints

@@ -1,0 +1,375 @@
+"""One pass of a Fetch over its partitions: what each of them has for this reader, or why it has nothing.
+
+Followers read the leader's log to its end, consumers what is committed, at the leader or, since version 11, at any
+replica. It must not know sessions, nor how long anybody waits.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.broker.apis.hosted_partition import why_missing
+from odradek.broker.fetch_sessions import FetchContext, FetchTarget
+from odradek.broker.ports import BrokerPort
+from odradek.config.replica_selectors import RACK_AWARE
+from odradek.core.replication.epochs import EpochEnd, divergence
+from odradek.core.replication.isr import UNKNOWN_BROKER_EPOCH
+from odradek.core.replication.read_replica import preferred_read_replica
+from odradek.core.replication.throttle import names_replica
+from odradek.server.context import RequestContext
+from odradek.storage.log.reading import LogRead
+from odradek.storage.partition.partition import FollowerFetch, Partition
+from odradek.wire.fetch_codec import (
+    FIRST_WITH_LEADER_HINTS,
+    NO_PREFERRED_REPLICA,
+    AbortedTransaction,
+    CurrentLeader,
+    FetchedPartition,
+)
+from odradek.wire.schemas import Message
+
+# More than this is read in a thread, even if all of it is in memory: copying it would hold up the loop.
+ON_LOOP_BYTES_MAX: Final = 8 << 20
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+FIRST_FROM_FOLLOWERS: Final = 11
+
+
+class Reader(NamedTuple):
+    """Who reads, and what it may have."""
+
+    max_bytes: int
+    min_bytes: int
+    max_wait_seconds: float
+    committed_only: bool
+    follower: FollowerFetch | None
+    needs_leader: bool
+    """Followers, and consumers too old to know that others serve them."""
+    rack: str
+    """Where a consumer is that may be sent to a follower near it; else empty."""
+    serves_consumers: bool
+    """A follower to whom consumers are sent."""
+
+
+class Found(NamedTuple):
+    """What one pass over the partitions brought."""
+
+    results: list[tuple[FetchTarget, FetchedPartition]]
+    bytes: int
+    # An error is answered at once, however long the client would wait for data; so is where to go instead.
+    is_urgent: bool
+    # Some data is not in the page cache, or there is very much of it: the pass has to be made in a thread.
+    uncached: bool = False
+    broken_disks: tuple[tuple[str, OSError], ...] = ()
+    # Of all partitions, before they were read: see `FetchWait`.
+    revision: int = 0
+    # What counts for the leader's throttle once it is sent.
+    throttled_bytes: int = 0
+    # Some had more, and give it when the throttle allows.
+    is_held_back: bool = False
+
+
+UNCACHED: Final = Found([], 0, is_urgent=False, uncached=True)
+
+Read = Callable[[Partition, int, int, int, bool], LogRead | None]
+
+
+def reader_of(request: Message, version: int, broker: BrokerPort) -> Reader:
+    config = broker.config
+    max_bytes = min(getattr(request, "max_bytes", 2**31 - 1), config.fetch_max_bytes)
+    follower = _follower_of(request)
+    by_rack = config.replica_selector_class == RACK_AWARE
+    return Reader(
+        max_bytes,
+        min(request.min_bytes, max_bytes),
+        request.max_wait.total_seconds(),
+        getattr(request, "isolation_level", READ_UNCOMMITTED) == READ_COMMITTED,
+        follower,
+        version < FIRST_FROM_FOLLOWERS or follower is not None,
+        request.rack_id if by_rack and version >= FIRST_FROM_FOLLOWERS and follower is None else "",
+        by_rack and follower is not None,
+    )
+
+
+def _follower_of(request: Message) -> FollowerFetch | None:
+    """None: a consumer, or somebody who looks into the log as one."""
+    state = getattr(request, "replica_state", None)
+    if state is None:
+        return None if request.replica_id < 0 else FollowerFetch(request.replica_id, UNKNOWN_BROKER_EPOCH)
+    return None if state.replica_id < 0 else FollowerFetch(state.replica_id, state.replica_epoch)
+
+
+def read_all(
+    fetch: FetchContext,
+    reader: Reader,
+    context: RequestContext,
+    broker: BrokerPort,
+    read: Read,
+    unsettled: "Unsettled | None" = None,
+) -> Found:
+    """Partitions in the session's order, until the byte limit; the first record comes however large it is.
+
+    Of a follower's thousands hardly any has something new, and the others are not read: they need not be looked at
+    again if that was done just now.
+    """
+    if unsettled is None:
+        unsettled = find_unsettled(fetch, reader.follower, broker)
+    results: list[tuple[FetchTarget, FetchedPartition]] = []
+    broken: list[tuple[str, OSError]] = []
+    left = reader.max_bytes
+    total = throttled_bytes = 0
+    revision = unsettled.revision_of_others
+    is_urgent = is_held_back = False
+    needs_leader, rack, follows = reader.needs_leader, reader.rack, reader.follower is not None
+    for target in unsettled.targets:
+        partition = find(target, broker, by_id=fetch.uses_topic_ids)
+        if isinstance(partition, ErrorCode):
+            is_urgent = True
+            # As Kafka: of a partition that is not here the list of aborted transactions is empty, not absent.
+            results.append((target, FetchedPartition(target.key.partition, partition, aborted=())))
+            continue
+        revision += partition.revision
+        leader_epoch, log_dir = partition.leader_epoch, partition.log_dir
+        try:
+            if needs_leader:
+                partition.check_leader(target.leader_epoch)
+            else:
+                partition.check_replica(target.leader_epoch)
+            nearer = _nearer_replica(partition, target, reader, context, broker) if rack else None
+            is_throttled = follows and _is_throttled(partition, broker)
+            if is_throttled and _is_held_back(partition, reader, broker):
+                # All but the records, at any size.
+                is_held_back = True
+                fetched = _read_partition(partition, target, 0, False, reader, read)
+            elif nearer is None:
+                fetched = _read_partition(partition, target, min(target.max_bytes, left), total == 0, reader, read)
+            else:
+                is_urgent = True
+                fetched = _told(partition, target, preferred_read_replica=nearer)
+            if fetched is None:
+                return UNCACHED
+            if follows:
+                # A thread may have read what another leader put in the place of what was there.
+                partition.check_leader(leader_epoch)
+            if is_throttled:
+                throttled_bytes += len(fetched.records)
+        except KafkaError as error:
+            is_urgent = True
+            fetched = FetchedPartition(
+                target.key.partition, error.code, current_leader=_whom_to_ask(error.code, partition, context)
+            )
+        except OSError as error:
+            is_urgent = True
+            if partition.unavailable is None:
+                broken.append((log_dir, error))
+            # A partition that was deleted meanwhile took its files along: no fault of the disk's.
+            fetched = FetchedPartition(target.key.partition, partition.unavailable or ErrorCode.kafka_storage_error)
+        is_urgent = (
+            is_urgent or fetched.diverging is not None or (follows and _has_to_hear_of_deletions(target, fetched))
+        )
+        is_at_end = follows and target.fetch_offset == partition.log.log_end_offset
+        target.settled = partition if is_at_end and _is_quiet(fetched) else None
+        results.append((target, fetched))
+        total += len(fetched.records)
+        left = max(0, left - len(fetched.records))
+        if total > ON_LOOP_BYTES_MAX and read is read_cached:
+            return UNCACHED
+    return Found(results, total, is_urgent, False, tuple(broken), revision, throttled_bytes, is_held_back)
+
+
+def find(target: FetchTarget, broker: BrokerPort, *, by_id: bool) -> Partition | ErrorCode:
+    topic_id = target.key.topic_id
+    if by_id and not target.topic:
+        known = broker.image.topics_by_id.get(topic_id)
+        if known is None:
+            return ErrorCode.unknown_topic_id
+        target.topic = known.name
+    partition = broker.partition(target.topic, target.key.partition)
+    if partition is None or (by_id and partition.topic_id != topic_id):
+        if by_id and topic_id not in broker.image.topics_by_id:
+            return ErrorCode.unknown_topic_id
+        missing = why_missing(target.topic, target.key.partition, broker)
+        return missing if partition is None else ErrorCode.unknown_topic_or_partition
+    return partition
+
+
+class Unsettled(NamedTuple):
+    """The partitions of a fetch that have to be read."""
+
+    targets: list[FetchTarget]
+    revision_of_others: int
+
+
+def find_unsettled(
+    fetch: FetchContext,
+    follower: FollowerFetch | None,
+    broker: BrokerPort,
+    told: Callable[[Partition], None] | None = None,
+) -> Unsettled:
+    """All, unless a follower asks again. `told` hears of the others."""
+    if follower is None or not fetch.incremental:
+        return Unsettled(fetch.targets, 0)
+    registered = broker.image.brokers.get(follower.replica_id)
+    if registered is None or registered.epoch > follower.broker_epoch:
+        # From a former life of the broker.
+        return Unsettled(fetch.targets, 0)
+    targets: list[FetchTarget] = []
+    revision = 0
+    for target in fetch.targets:
+        partition = target.settled
+        if partition is not None and _is_settled(partition, target, follower):
+            revision += partition.revision
+            if told is not None:
+                told(partition)
+        else:
+            targets.append(target)
+    return Unsettled(targets, revision)
+
+
+def _is_settled(partition: Partition, target: FetchTarget, follower: FollowerFetch) -> bool:
+    """Whether a follower that stood at the end still does, and knows all there is to know. Asked of thousands."""
+    replication = partition.replication
+    log = partition.log
+    return (
+        replication is not None
+        and partition.leader_epoch == target.leader_epoch
+        and log.log_end_offset == target.fetch_offset
+        and log.log_start_offset == target.sent_log_start_offset
+        and partition.high_watermark == target.sent_high_watermark
+        and follower.replica_id in replication.isr
+        # It may just be a replica no more: threads ask, too.
+        and (known := replication.followers.get(follower.replica_id)) is not None
+        and known.broker_epoch == follower.broker_epoch
+    )
+
+
+def _is_quiet(fetched: FetchedPartition) -> bool:
+    return not fetched.records and fetched.error is ErrorCode.none and fetched.diverging is None
+
+
+def _has_to_hear_of_deletions(target: FetchTarget, fetched: FetchedPartition) -> bool:
+    """A follower whose log starts below the leader's may have forgotten, by its death, what was deleted: it is told
+    before it may lead again."""
+    return (
+        0 <= target.log_start_offset < fetched.log_start_offset
+        and fetched.log_start_offset != target.sent_log_start_offset
+    )
+
+
+def diverging_of(partition: Partition, target: FetchTarget) -> EpochEnd | None:
+    """Where the reader's log leaves this one, if it says what epoch its last record has."""
+    if target.last_fetched_epoch < 0:
+        return None
+    return divergence(partition.log, target.fetch_offset, target.last_fetched_epoch)
+
+
+def read_cached(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
+    on_loop_bytes = min(max_bytes, ON_LOOP_BYTES_MAX)
+    found = partition.log.read_cached(offset, on_loop_bytes, end_offset_exclusive=end, min_one_message=min_one)
+    if on_loop_bytes < max_bytes and found is not None and found.next_offset < end:
+        # There is more in memory than the loop has time to copy.
+        return None
+    return found
+
+
+def read_waiting(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
+    return partition.log.read(offset, max_bytes, end_offset_exclusive=end, min_one_message=min_one)
+
+
+def _read_partition(
+    partition: Partition, target: FetchTarget, max_bytes: int, min_one: bool, reader: Reader, read: Read
+) -> FetchedPartition | None:
+    if max_bytes < 0:
+        # Kafka has no better answer to a negative size.
+        raise KafkaError(ErrorCode.unknown_server_error)
+    last_stable = partition.last_stable_offset
+    if reader.follower is not None:
+        partition.check_follower(reader.follower)
+    diverging = diverging_of(partition, target)
+    if diverging is not None:
+        return _told(partition, target, diverging=diverging)
+    if reader.follower is not None:
+        end = partition.log.log_end_offset
+    else:
+        end = last_stable if reader.committed_only else partition.high_watermark
+    found = read(partition, target.fetch_offset, max_bytes, end, min_one)
+    if found is None:
+        return None
+    tells_aborted = reader.committed_only and reader.follower is None
+    aborted = _aborted(partition, target, found.next_offset) if tells_aborted else None
+    return FetchedPartition(
+        target.key.partition,
+        ErrorCode.none,
+        partition.high_watermark,
+        last_stable,
+        partition.log.log_start_offset,
+        aborted,
+        -1,
+        found.data,
+    )
+
+
+def _told(
+    partition: Partition,
+    target: FetchTarget,
+    *,
+    diverging: EpochEnd | None = None,
+    preferred_read_replica: int = NO_PREFERRED_REPLICA,
+) -> FetchedPartition:
+    """No records, but what there is to know."""
+    return FetchedPartition(
+        target.key.partition,
+        ErrorCode.none,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        diverging=diverging,
+        preferred_read_replica=preferred_read_replica,
+    )
+
+
+def _nearer_replica(
+    partition: Partition, target: FetchTarget, reader: Reader, context: RequestContext, broker: BrokerPort
+) -> int | None:
+    """Whom to ask instead, if this is the leader."""
+    replication = partition.replication
+    if replication is None:
+        return None
+    brokers = broker.image.brokers
+
+    def rack_of(broker_id: int) -> str | None:
+        registered = brokers.get(broker_id)
+        if registered is None or registered.fenced or registered.endpoint(context.listener_name) is None:
+            return None
+        return registered.rack
+
+    return preferred_read_replica(replication, target.fetch_offset, reader.rack, rack_of)
+
+
+def _is_throttled(partition: Partition, broker: BrokerPort) -> bool:
+    throttled = partition.log.config.leader_replication_throttled_replicas
+    return names_replica(throttled, partition.name.partition, broker.node_id)
+
+
+def _is_held_back(partition: Partition, reader: Reader, broker: BrokerPort) -> bool:
+    """Whoever is in sync is not: it would fall out of it, and come back, without end."""
+    if reader.follower is None or not broker.leader_throttle.is_exceeded(broker.clock.monotonic()):
+        return False
+    replication = partition.replication
+    return replication is not None and reader.follower.replica_id not in replication.isr
+
+
+def _whom_to_ask(code: ErrorCode, partition: Partition, context: RequestContext) -> CurrentLeader | None:
+    if context.version < FIRST_WITH_LEADER_HINTS or code not in (
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+    ):
+        return None
+    return CurrentLeader(partition.leader_id, partition.leader_epoch)
+
+
+def _aborted(partition: Partition, target: FetchTarget, end_offset: int) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(one.producer_id, one.first_offset)
+        for one in partition.log.aborted_transactions(target.fetch_offset, end_offset)
+    ]

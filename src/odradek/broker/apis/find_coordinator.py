@@ -1,0 +1,92 @@
+"""FindCoordinator, versions 0 to 6: which broker coordinates a group or a transactional id.
+
+It is the leader of the partition of an internal topic that the key falls into. The topic is created when it is first
+asked for; until it is there, and while the partition has no leader, clients hear that no coordinator is available.
+Share groups are not served.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.base.java_hash import partition_of
+from odradek.broker.apis.cluster_view import NOBODY, leader_endpoint
+from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.ports import BrokerPort
+from odradek.core.metadata.records import Endpoint
+from odradek.core.metadata.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+_FIRST_BATCHED: Final = 4
+_IN_ONE_GO_MAX: Final = 500
+_TOPICS: Final = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
+_KNOWN_TYPES: Final = (0, 1, 2)
+_MESSAGES: Final = {
+    ErrorCode.none: "NONE",
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.invalid_request: "This most likely occurs because of a request being malformed by the client library or "
+    "the message was sent to an incompatible broker. See the broker logs for more details.",
+}
+
+_Found = tuple[ErrorCode, int, str, int]
+_NOT_AVAILABLE: Final[_Found] = (ErrorCode.coordinator_not_available, NOBODY, "", -1)
+_INVALID: Final[_Found] = (ErrorCode.invalid_request, NOBODY, "", -1)
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
+    key_type = getattr(request, "key_type", 0)
+    if context.version < _FIRST_BATCHED:
+        error, node_id, host, port = _find(key_type, request.key, context, broker)
+        return context.new(
+            "FindCoordinatorResponse",
+            throttle_time=NOT_THROTTLED,
+            error_code=error,
+            error_message=_MESSAGES[error],
+            node_id=node_id,
+            host=host,
+            port=port,
+        )
+    return in_slices(
+        request.coordinator_keys,
+        _IN_ONE_GO_MAX,
+        lambda some: [_coordinator(key, key_type, context, broker) for key in some],
+        lambda coordinators: _response(coordinators, context),
+    )
+
+
+def _response(coordinators: Sequence[Message], context: RequestContext) -> Message:
+    return context.new("FindCoordinatorResponse", throttle_time=NOT_THROTTLED, coordinators=tuple(coordinators))
+
+
+def _coordinator(key: str, key_type: int, context: RequestContext, broker: BrokerPort) -> Message:
+    error, node_id, host, port = _find(key_type, key, context, broker)
+    return context.new(
+        "Coordinator",
+        key=key,
+        node_id=node_id,
+        host=host,
+        port=port,
+        error_code=error,
+        # Kafka has words where it refuses a request as a whole.
+        error_message=_MESSAGES[error] if key_type not in _KNOWN_TYPES else "",
+    )
+
+
+def _find(key_type: int, key: str, context: RequestContext, broker: BrokerPort) -> _Found:
+    name = _TOPICS.get(key_type)
+    if name is None:
+        return _INVALID
+    image = broker.image
+    topic = image.topics_by_name.get(name)
+    if topic is None:
+        broker.create_internal_topic(name)
+        return _NOT_AVAILABLE
+    partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
+    endpoint: Endpoint | None = None
+    if partition is not None and partition.leader not in broker.vanished_leaders():
+        endpoint = leader_endpoint(image, partition, context.listener_name)
+    if partition is None or endpoint is None:
+        return _NOT_AVAILABLE
+    return ErrorCode.none, partition.leader, endpoint.host, endpoint.port

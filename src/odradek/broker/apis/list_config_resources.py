@@ -1,0 +1,43 @@
+"""ListConfigResources, versions 0 and 1: what has configs. Version 0 knows client metrics only."""
+
+from datetime import timedelta
+
+from odradek.base.errors import ErrorCode
+from odradek.broker.apis.cluster_view import reachable_brokers
+from odradek.broker.ports import BrokerPort
+from odradek.core.metadata.image import RESOURCE_BROKER, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP, RESOURCE_TOPIC
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+_RESOURCE_BROKER_LOGGER = 8
+# In the order in which Kafka lists them.
+_KINDS = (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS, _RESOURCE_BROKER_LOGGER, RESOURCE_BROKER, RESOURCE_TOPIC)
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    served = (RESOURCE_CLIENT_METRICS,) if context.version == 0 else _KINDS
+    asked = getattr(request, "resource_types", ()) or served
+    if any(kind not in served for kind in asked):
+        return _response(context, ErrorCode.unsupported_version, ())
+    found = tuple(
+        context.new("ConfigResource", resource_name=name, resource_type=kind)
+        for kind in served
+        if kind in asked
+        for name in _names(kind, context, broker)
+    )
+    return _response(context, ErrorCode.none, found)
+
+
+def _names(kind: int, context: RequestContext, broker: BrokerPort) -> list[str]:
+    image = broker.image
+    if kind == RESOURCE_TOPIC:
+        return list(image.topics_by_name)
+    if kind in (RESOURCE_BROKER, _RESOURCE_BROKER_LOGGER):
+        return [str(one.id) for one, _ in reachable_brokers(image, context.listener_name)]
+    return [name for resource, name in image.configs if resource == kind]
+
+
+def _response(context: RequestContext, error: ErrorCode, resources: tuple[Message, ...]) -> Message:
+    return context.new(
+        "ListConfigResourcesResponse", throttle_time=timedelta(0), error_code=error, config_resources=resources
+    )

@@ -1,0 +1,38 @@
+"""ListGroups, versions 0 to 5: the groups that this broker coordinates, of some states (4) and kinds (5) or of all."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.ports import BrokerPort
+from odradek.core.groups.commands import ListedGroup
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+_IN_ONE_GO_MAX: Final = 1000
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
+    error, groups = broker.groups.list(getattr(request, "states_filter", ()), getattr(request, "types_filter", ()))
+    return in_slices(
+        groups,
+        _IN_ONE_GO_MAX,
+        lambda some: [_group(group, context) for group in some],
+        lambda listed: _response(error, listed, context),
+    )
+
+
+def _response(error: ErrorCode, groups: Sequence[Message], context: RequestContext) -> Message:
+    return context.new("ListGroupsResponse", throttle_time=NOT_THROTTLED, error_code=error, groups=tuple(groups))
+
+
+def _group(group: ListedGroup, context: RequestContext) -> Message:
+    return context.new(
+        "ListedGroup",
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        group_state=group.state,
+        group_type=group.kind,
+    )

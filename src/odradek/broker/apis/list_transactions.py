@@ -1,0 +1,54 @@
+"""ListTransactions, versions 0 to 2: the transactional ids that are coordinated here.
+
+Filtered by state and producer id, since version 1 by how long they are open, since version 2 by a pattern.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.in_slices import in_slices
+from odradek.broker.ports import BrokerPort
+from odradek.core.transactions.commands import ListedTransaction
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+_IN_ONE_GO_MAX: Final = 1000
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
+    try:
+        error, unknown, transactions = broker.transactions.list(
+            frozenset(request.producer_id_filters),
+            request.state_filters,
+            getattr(request, "duration_filter", -1),
+            getattr(request, "transactional_id_pattern", None),
+        )
+    except KafkaError as refusal:
+        return _response(refusal.code, (), (), context)
+    return in_slices(
+        transactions,
+        _IN_ONE_GO_MAX,
+        lambda some: [_state(one, context) for one in some],
+        lambda states: _response(error, unknown, states, context),
+    )
+
+
+def _response(error: ErrorCode, unknown: Sequence[str], states: Sequence[Message], context: RequestContext) -> Message:
+    return context.new(
+        "ListTransactionsResponse",
+        throttle_time=NOT_THROTTLED,
+        error_code=error,
+        unknown_state_filters=tuple(unknown),
+        transaction_states=tuple(states),
+    )
+
+
+def _state(one: ListedTransaction, context: RequestContext) -> Message:
+    return context.new(
+        "TransactionState",
+        transactional_id=one.transactional_id,
+        producer_id=one.producer_id,
+        transaction_state=one.state,
+    )

@@ -1,0 +1,36 @@
+"""OffsetForLeaderEpoch, versions 2 to 4: where a leader epoch ended, so that a client notices a truncated log."""
+
+from datetime import timedelta
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.broker.apis.hosted_partition import find_partition
+from odradek.broker.ports import BrokerPort
+from odradek.server.context import RequestContext
+from odradek.storage.log.leader_epochs import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+from odradek.wire.schemas import Message
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    topics = tuple(
+        context.new(
+            "OffsetForLeaderTopicResult",
+            topic=topic.topic,
+            partitions=tuple(_end_of_epoch(topic.topic, asked, context, broker) for asked in topic.partitions),
+        )
+        for topic in request.topics
+    )
+    return context.new("OffsetForLeaderEpochResponse", throttle_time=timedelta(0), topics=topics)
+
+
+def _end_of_epoch(topic: str, asked: Message, context: RequestContext, broker: BrokerPort) -> Message:
+    error, epoch, end_offset = ErrorCode.none, UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+    try:
+        partition = find_partition(topic, asked.partition, broker)
+        partition.check_leader(asked.current_leader_epoch)
+        log = partition.log
+        epoch, end_offset = log.epochs.end_offset_for(asked.leader_epoch, log.log_end_offset)
+    except KafkaError as refused:
+        error = refused.code
+    return context.new(
+        "EpochEndOffset", error_code=error, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset
+    )

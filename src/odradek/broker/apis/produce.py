@@ -1,0 +1,351 @@
+"""Produce, advertised from version 0 as Kafka does, served in 3 to 13: records into partitions.
+
+Batches stay where the frame put them: headers are checked, offsets patched in place, the bytes written from there.
+What Kafka checks in every single record and this does not is listed in `docs/differences.md`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID
+from odradek.broker.apis.hosted_partition import why_missing
+from odradek.broker.apis.produce_answers import (
+    ALL_ACKS,
+    NO_ACKS,
+    Outcome,
+    TopicOutcomes,
+    Unacknowledged,
+    conclude,
+    finish,
+    respond,
+    result_of,
+    when_safe,
+)
+from odradek.broker.apis.produce_results import (
+    FIRST_THAT_ADDS,
+    UnreadableBatch,
+    appended_result,
+    not_joined,
+    refused,
+    refused_batch,
+)
+from odradek.broker.apis.transaction_parts import Joiner
+from odradek.broker.ports import BrokerPort
+from odradek.core.metadata.topic_names import INTERNAL_TOPICS
+from odradek.records.batch import (
+    ATTRIBUTE_COMPRESSION_MASK,
+    ATTRIBUTE_TRANSACTIONAL,
+    BatchHeader,
+    CorruptBatch,
+    UnsupportedMagic,
+    parse_batches,
+)
+from odradek.records.compression import MAX_DECOMPRESSED_BYTES, DecompressionTooLarge
+from odradek.records.validate import Validated, must_walk, validate
+from odradek.records.walk import thread_walk
+from odradek.server.context import RequestContext
+from odradek.storage.log.verification import Verification
+from odradek.storage.partition.partition import Partition
+from odradek.wire.produce_codec import (
+    PartitionRecords,
+    PartitionResult,
+    ProduceRequest,
+    TopicRecords,
+    TopicResult,
+    read_produce_request,
+    write_produce_response,
+)
+
+SUCCESS: Final = ErrorCode.none
+VALID_ACKS: Final = frozenset((-1, 0, 1))
+FIRST_WITH_ZSTD: Final = 7
+FIRST_WITH_ABORTABLE: Final = 11
+ZSTD: Final = 4
+# Kafka lets its own admin tools write internal topics, recognised by this client id.
+ADMIN_CLIENT_ID: Final = "__admin_client"
+# Walking the records of a batch larger than this would hold up the loop: a thread does it.
+WALK_ON_LOOP_BYTES_MAX: Final = 16_384
+# What a batch may decompress to while others are being looked at.
+OPENED_BYTES_MAX: Final = 4 << 20
+LARGE_BATCHES_LANE: Final = "large batches"
+# Partitions of one request that are written before others have their turn.
+IN_ONE_GO_MAX: Final = 250
+
+read_request = read_produce_request
+
+
+def handle(request: ProduceRequest, context: RequestContext, broker: BrokerPort) -> Any:
+    topics = request.topics
+    joiner = None if request.transactional_id is None else _joiner(request.transactional_id, context, broker)
+    if len(topics) == 1 and len(topics[0].partitions) == 1:
+        return _handle_one(topics[0], request, context, broker, joiner)
+    if sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX:
+        return _handle_in_slices(request, context, broker, joiner)
+    return conclude(
+        [
+            (topic.name, topic.topic_id, _produce_topic(topic, topic.partitions, request, context, broker, joiner))
+            for topic in request.topics
+        ],
+        request,
+        context,
+    )
+
+
+def _joiner(transactional_id: str, context: RequestContext, broker: BrokerPort) -> Joiner:
+    return Joiner(
+        broker,
+        transactional_id,
+        adds=context.version >= FIRST_THAT_ADDS,
+        knows_abortable=context.version >= FIRST_WITH_ABORTABLE,
+    )
+
+
+def _handle_one(
+    topic: TopicRecords, request: ProduceRequest, context: RequestContext, broker: BrokerPort, joiner: Joiner | None
+) -> Any:
+    """One partition, which is what a busy producer sends most."""
+    if topic.topic_id is None:
+        ((index, records),) = topic.partitions
+        outcome = _produce(topic.name or "", None, index, records, request, context, broker, joiner)
+    else:
+        (outcome,) = _produce_topic(topic, topic.partitions, request, context, broker, joiner)
+    if isinstance(outcome, PartitionResult):
+        topics = [TopicResult(topic.name, topic.topic_id, [outcome])]
+        if outcome.error is SUCCESS and request.acks != NO_ACKS:
+            return write_produce_response(topics, context.version)
+        return respond(topics, request.acks, context)
+    return conclude([(topic.name, topic.topic_id, [outcome])], request, context)
+
+
+async def _handle_in_slices(
+    request: ProduceRequest, context: RequestContext, broker: BrokerPort, joiner: Joiner | None
+) -> Any:
+    """Thousands of partitions: other connections have their turn between them."""
+    outcomes: list[TopicOutcomes] = []
+    since_turn = 0
+    for topic in request.topics:
+        row: list[Outcome] = []
+        for start in range(0, len(topic.partitions), IN_ONE_GO_MAX):
+            part = topic.partitions[start : start + IN_ONE_GO_MAX]
+            row += _produce_topic(topic, part, request, context, broker, joiner)
+            since_turn += len(part)
+            if since_turn >= IN_ONE_GO_MAX:
+                since_turn = 0
+                await asyncio.sleep(0)
+        outcomes.append((topic.name, topic.topic_id, row))
+    return await finish(outcomes, request, context)
+
+
+def _produce_topic(
+    topic: TopicRecords,
+    partitions: Sequence[PartitionRecords],
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: BrokerPort,
+    joiner: Joiner | None,
+) -> list[Outcome]:
+    name = topic.name
+    if topic.topic_id is not None:
+        known = broker.image.topics_by_id.get(topic.topic_id)
+        if known is None:
+            code = ErrorCode.unknown_topic_id
+            return [_not_here(topic.topic_id, index, records, code, context, broker) for index, records in partitions]
+        name = known.name
+    return [
+        _produce(name or "", topic.topic_id, index, records, request, context, broker, joiner)
+        for index, records in partitions
+    ]
+
+
+def _produce(
+    topic: str,
+    topic_id: UUID | None,
+    index: int,
+    records: memoryview | None,
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: BrokerPort,
+    joiner: Joiner | None,
+) -> Outcome:
+    try:
+        partition = _find(topic, topic_id, index, broker)
+    except KafkaError as error:
+        return _not_here(topic_id or topic, index, records, error.code, context, broker)
+    try:
+        data, batches = _single_batch(records, context.version)
+    except KafkaError as error:
+        return refused(topic, index, error, broker)
+    try:
+        if request.acks not in VALID_ACKS:
+            raise KafkaError(ErrorCode.invalid_required_acks)
+        if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+            raise KafkaError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic}")
+        partition.check_leader()
+        replication = partition.replication
+        if replication is not None and request.acks == ALL_ACKS and replication.under_min_isr:
+            raise KafkaError(ErrorCode.not_enough_replicas)
+        batch = batches[0]
+        if batch.attributes & ATTRIBUTE_TRANSACTIONAL:
+            if joiner is None:
+                raise KafkaError(ErrorCode.transactional_id_authorization_failed)
+            if batch.producer_id >= 0:
+                try:
+                    asked = joiner.begin(partition, batch.producer_id, batch.producer_epoch, batch.base_sequence)
+                except KafkaError as error:
+                    return not_joined(partition, batch, error.code, context.version)
+                if asked is not None:
+                    return _append_when_joined(partition, data, batches, asked, joiner, request, context, broker)
+        return _write(partition, data, batches, request, broker)
+    except (KafkaError, OSError) as error:
+        return refused_batch(partition, batches[0], error, broker)
+
+
+def _write(
+    partition: Partition,
+    data: memoryview,
+    batches: list[BatchHeader],
+    request: ProduceRequest,
+    broker: BrokerPort,
+    asked: Verification | None = None,
+) -> Outcome:
+    """`asked` is for the first batch of a transaction. Raises KafkaError and OSError."""
+    config = partition.log.config
+    now_ms = broker.clock.wall_ms()
+    partition.check_gap(batches[0], now_ms)
+    # A compressed batch may hold any amount, however small it looks.
+    large = len(data) > WALK_ON_LOOP_BYTES_MAX or batches[0].attributes & ATTRIBUTE_COMPRESSION_MASK
+    if large and must_walk(batches[0], config, now_ms):
+        return _append_after_walk(partition, data, batches, request, broker, asked)
+    valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
+    if not partition.may_append_now:
+        return _append_in_turn(partition, valid, request, broker, asked)
+    # As it is now: readers are woken by the append, and if the disk fails them the replicas are not known any more.
+    leader_epoch, is_replicated = partition.leader_epoch, partition.replication is not None
+    appended = partition.append(valid.data, valid.batches, now_ms, verification=asked)
+    needs_sync = partition.needs_sync()
+    if needs_sync or (is_replicated and request.acks == ALL_ACKS):
+        written = Unacknowledged(partition, leader_epoch, appended, valid.batches[0])
+        return when_safe(written, request, broker) if needs_sync else written
+    return appended_result(partition, appended, valid.batches[0])
+
+
+async def _append_when_joined(
+    partition: Partition,
+    data: memoryview,
+    batches: list[BatchHeader],
+    asked: Verification,
+    joiner: Joiner,
+    request: ProduceRequest,
+    context: RequestContext,
+    broker: BrokerPort,
+) -> PartitionResult:
+    """The first batch of a transaction in this partition: its coordinator has to know of it."""
+    error = await joiner.error_of(partition.name)
+    if error is not ErrorCode.none:
+        return not_joined(partition, batches[0], error, context.version)
+    try:
+        partition.check_leader()
+        outcome = _write(partition, data, batches, request, broker, asked)
+    except (KafkaError, OSError) as refusal:
+        return refused_batch(partition, batches[0], refusal, broker)
+    return outcome if isinstance(outcome, PartitionResult) else await result_of(outcome, request)
+
+
+def _find(topic: str, topic_id: UUID | None, index: int, broker: BrokerPort) -> Partition:
+    partition = broker.partition(topic, index)
+    if partition is None:
+        raise KafkaError(why_missing(topic, index, broker))
+    if topic_id is not None and partition.topic_id != topic_id and topic_id != ZERO_UUID:
+        raise KafkaError(ErrorCode.unknown_topic_id)
+    return partition
+
+
+def _not_here(
+    topic: UUID | str,
+    index: int,
+    records: memoryview | None,
+    code: ErrorCode,
+    context: RequestContext,
+    broker: BrokerPort,
+) -> PartitionResult:
+    """What builds on it is to be refused too, even if the partition is here by then."""
+    with suppress(KafkaError):
+        _, batches = _single_batch(records, context.version)
+        broker.refused_beforehand.note(topic, index, batches[0], code, broker.clock.wall_ms())
+    return PartitionResult(index, code)
+
+
+def _single_batch(records: memoryview | None, version: int) -> tuple[memoryview, list[BatchHeader]]:
+    """Since version 3 a producer sends exactly one batch of magic 2 per partition."""
+    try:
+        # Whatever follows the last whole batch is cut off, as Kafka does.
+        batches = parse_batches(records, allow_partial_tail=True) if records else []
+    except UnsupportedMagic as error:
+        raise KafkaError(ErrorCode.invalid_record) from error
+    except CorruptBatch as error:
+        raise UnreadableBatch(error.message or "") from error
+    if records is None or len(batches) != 1:
+        raise KafkaError(ErrorCode.invalid_record)
+    if version < FIRST_WITH_ZSTD and batches[0].compression == ZSTD:
+        raise KafkaError(ErrorCode.unsupported_compression_type)
+    size = batches[0].size
+    return records if size == len(records) else records[:size], batches
+
+
+async def _append_after_walk(
+    partition: Partition,
+    data: memoryview,
+    batches: list[BatchHeader],
+    request: ProduceRequest,
+    broker: BrokerPort,
+    asked: Verification | None,
+) -> PartitionResult:
+    config = partition.log.config
+    now_ms = broker.clock.wall_ms()
+
+    def walk(opened_bytes_max: int) -> Validated:
+        return validate(
+            data,
+            batches,
+            config,
+            now_ms=now_ms,
+            partition=partition.name,
+            walk=thread_walk(batches[0].record_count),
+            opened_bytes_max=opened_bytes_max,
+        )
+
+    try:
+        try:
+            valid = await broker.executor.run(lambda: walk(OPENED_BYTES_MAX))
+        except DecompressionTooLarge:
+            # One at a time, so that the memory of one is all that clients can make the broker take.
+            valid = await broker.executor.run(lambda: walk(MAX_DECOMPRESSED_BYTES), lane=LARGE_BATCHES_LANE)
+        partition.check_leader()
+    except (KafkaError, OSError) as error:
+        return refused_batch(partition, batches[0], error, broker)
+    return await _append_in_turn(partition, valid, request, broker, asked)
+
+
+async def _append_in_turn(
+    partition: Partition,
+    valid: Validated,
+    request: ProduceRequest,
+    broker: BrokerPort,
+    asked: Verification | None,
+) -> PartitionResult:
+    leader_epoch = partition.leader_epoch
+    try:
+        # What it had to wait for may have been the end of this leadership.
+        partition.check_leader()
+        if partition.may_append_now:
+            appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms(), verification=asked)
+        else:
+            appended = await partition.append_in_turn(valid.data, valid.batches, verification=asked)
+    except (KafkaError, OSError) as error:
+        return refused_batch(partition, valid.batches[0], error, broker)
+    written = Unacknowledged(partition, leader_epoch, appended, valid.batches[0])
+    return await when_safe(written, request, broker)

@@ -1,0 +1,166 @@
+"""When a producer is told: at once, or when what it sent is on the disk, and on the replicas in sync."""
+
+import asyncio
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.broker.apis.produce_results import appended_result, refused
+from odradek.broker.ports import BrokerPort
+from odradek.records.batch import BatchHeader
+from odradek.server.context import CLOSE_CONNECTION, RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.storage.log.partition_log import Appended
+from odradek.storage.partition.partition import Partition
+from odradek.wire.produce_codec import PartitionResult, ProduceRequest, TopicResult, write_produce_response
+
+NO_ACKS: Final = 0
+ALL_ACKS: Final = -1
+
+
+class Unacknowledged(NamedTuple):
+    """Appended. What acknowledges it may have to wait for the disk, and for the replicas in sync."""
+
+    partition: Partition
+    leader_epoch: int
+    appended: Appended
+    batch: BatchHeader
+
+    @property
+    def end_offset(self) -> int:
+        return self.appended.last_offset + 1
+
+    def result(self, code: ErrorCode) -> PartitionResult:
+        if code is not ErrorCode.none:
+            return PartitionResult(self.partition.name.partition, code)
+        return appended_result(self.partition, self.appended, self.batch)
+
+
+# A partition's outcome, or what it waits for, or the work that leads to it.
+Outcome = PartitionResult | Unacknowledged | Awaitable[PartitionResult]
+TopicOutcomes = tuple[str | None, UUID | None, list[Outcome]]
+
+
+def conclude(outcomes: list[TopicOutcomes], request: ProduceRequest, context: RequestContext) -> Any:
+    kinds = {one.__class__ for _, _, row in outcomes for one in row}
+    if kinds <= {PartitionResult}:
+        return respond([TopicResult(*outcome) for outcome in outcomes], request.acks, context)  # type: ignore[arg-type]
+    if kinds <= {PartitionResult, Unacknowledged}:
+        return _WhenCommitted(outcomes, request, context)
+    return finish(outcomes, request, context)
+
+
+class _WhenCommitted(LateAnswer):
+    """Everything is appended. The producer hears of it from within the fetch by which the last follower takes it."""
+
+    lets_next_pass = True
+
+    def __init__(self, outcomes: list[TopicOutcomes], request: ProduceRequest, context: RequestContext) -> None:
+        """The request is not kept: its records would be, too."""
+        super().__init__()
+        self._outcomes: Final = outcomes
+        self._acks: Final = request.acks
+        self._timeout_seconds: Final = _timeout_seconds(request)
+        self._context: Final = context
+        self._missing = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        # One more than there are, so that nobody who is told at once ends it before the last is asked.
+        self._missing = 1
+        for _, _, row in self._outcomes:
+            for place, outcome in enumerate(row):
+                if isinstance(outcome, Unacknowledged):
+                    self._missing += 1
+                    told = partial(self._replicated, row, place, outcome)
+                    outcome.partition.when_committed(outcome.end_offset, outcome.leader_epoch, told)
+        self._missing -= 1
+        if self._missing:
+            self._timer = asyncio.get_running_loop().call_later(self._timeout_seconds, self._time_out)
+        else:
+            self._give_all()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._stop_timer()
+
+    def _replicated(self, row: list[Outcome], place: int, outcome: Unacknowledged, code: ErrorCode) -> None:
+        if self.is_over:
+            return
+        row[place] = outcome.result(code)
+        self._missing -= 1
+        if not self._missing:
+            self._give_all()
+
+    def _time_out(self) -> None:
+        for _, _, row in self._outcomes:
+            for place, outcome in enumerate(row):
+                if isinstance(outcome, Unacknowledged):
+                    row[place] = outcome.result(ErrorCode.request_timed_out)
+        self._give_all()
+
+    def _give_all(self) -> None:
+        self._stop_timer()
+        topics = [TopicResult(*outcome) for outcome in self._outcomes]  # type: ignore[arg-type]
+        self.give(respond(topics, self._acks, self._context))
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+async def finish(outcomes: list[TopicOutcomes], request: ProduceRequest, context: RequestContext) -> Any:
+    """Waits for all at once: what one partition waits for, another may get meanwhile."""
+    waiting = [result_of(one, request) for _, _, row in outcomes for one in row if not isinstance(one, PartitionResult)]
+    results = iter(await asyncio.gather(*waiting))
+    topics = [
+        TopicResult(name, topic_id, [one if isinstance(one, PartitionResult) else next(results) for one in row])
+        for name, topic_id, row in outcomes
+    ]
+    return respond(topics, request.acks, context)
+
+
+async def result_of(outcome: Unacknowledged | Awaitable[PartitionResult], request: ProduceRequest) -> PartitionResult:
+    if not isinstance(outcome, Unacknowledged):
+        return await outcome
+    try:
+        async with asyncio.timeout(_timeout_seconds(request)):
+            code = await outcome.partition.committed(outcome.end_offset, outcome.leader_epoch)
+    except TimeoutError:
+        code = ErrorCode.request_timed_out
+    return outcome.result(code)
+
+
+def respond(topics: list[TopicResult], acks: int, context: RequestContext) -> Any:
+    errors: list[ErrorCode] | None = None
+    for topic in topics:
+        for result in topic.partitions:
+            if result.error is not ErrorCode.none:
+                errors = errors or []
+                errors.append(result.error)
+    if errors is not None:
+        context.meter.failed(errors)
+    if acks != NO_ACKS:
+        return write_produce_response(topics, context.version)
+    if errors is not None:
+        # Nobody reads a response: closing the connection is how the producer learns that it must look again.
+        return CLOSE_CONNECTION
+    return None
+
+
+def _timeout_seconds(request: ProduceRequest) -> float:
+    return max(0, request.timeout_ms) / 1000
+
+
+async def when_safe(written: Unacknowledged, request: ProduceRequest, broker: BrokerPort) -> PartitionResult:
+    """Once it is on the disk, where the topic asks for that, and on all replicas in sync, where the producer does."""
+    partition = written.partition
+    try:
+        if partition.needs_sync():
+            await partition.durable(written.end_offset)
+    except (KafkaError, OSError) as error:
+        return refused(partition.name.topic, partition.name.partition, error, broker)
+    return written.result(ErrorCode.none) if request.acks != ALL_ACKS else await result_of(written, request)

@@ -1,0 +1,38 @@
+"""SyncGroup, versions 0 to 5: a member of a classic group gets its assignment, from the leader's request."""
+
+from odradek.base.errors import ErrorCode
+from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with
+from odradek.broker.ports import BrokerPort
+from odradek.core.groups.commands import SyncAnswer, SyncGroup
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.wire.schemas import Message
+
+_FIRST_WITH_PROTOCOL = 5
+"""Requests have to name it since."""
+
+
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+    command = SyncGroup(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+        getattr(request, "protocol_type", None),
+        getattr(request, "protocol_name", None),
+        tuple((one.member_id, one.assignment) for one in request.assignments),
+    )
+    if context.version >= _FIRST_WITH_PROTOCOL and None in (command.protocol_type, command.protocol_name):
+        return _response(SyncAnswer(ErrorCode.inconsistent_group_protocol), context)
+    return answer_with(broker.groups.ask(command.group_id, command), lambda answer: _response(answer, context))
+
+
+def _response(answer: SyncAnswer, context: RequestContext) -> Message:
+    return context.new(
+        "SyncGroupResponse",
+        throttle_time=NOT_THROTTLED,
+        error_code=answer.error,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )

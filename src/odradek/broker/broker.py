@@ -1,0 +1,442 @@
+"""The broker's side of a node: the partitions it holds, as the cluster image says, and what handlers may ask of it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, is_disk_failure
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import Clock, Executor, ForwardingPort, Random
+from odradek.broker.coordinators.coordination import Coordination
+from odradek.broker.coordinators.internal_topics import InternalTopics
+from odradek.broker.directory_assignments import DirectoryAssignments
+from odradek.broker.fetch_sessions import FetchSessions
+from odradek.broker.ports import GroupsPort, TransactionsPort
+from odradek.broker.producer_ids import ProducerIds
+from odradek.broker.replicas.roles import Roles
+from odradek.broker.replicas.vanished_leaders import VanishedLeaders
+from odradek.config.dynamic import overlay
+from odradek.config.node_config import NodeConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.core.metadata.apply import ImageDelta
+from odradek.core.metadata.directories import LOST, MIGRATING, UNASSIGNED
+from odradek.core.metadata.image import (
+    EMPTY_IMAGE,
+    RESOURCE_BROKER,
+    RESOURCE_TOPIC,
+    ClusterImage,
+    ConfigResource,
+    PartitionImage,
+    TopicImage,
+)
+from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.core.transactions.commands import Markers
+from odradek.instruments.replication import IsrCounts
+from odradek.instruments.traffic import BrokerTraffic
+from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.partition.moves import ReplicaMoves
+from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.partition import Partition
+from odradek.storage.partition.refused_in_passing import RefusedBeforehand
+
+logger = logging.getLogger(__name__)
+
+# Of those that come or change together. The loop has clients to serve in between, and so have threads that make
+# directories: they take the interpreter from it.
+HELD_AT_ONCE_MAX: Final = 64
+HOLDERS: Final = 2
+
+_Held = tuple[TopicPartition, UUID, PartitionImage]
+
+
+class Broker:
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        cluster_id: str,
+        clock: Clock,
+        random: Random,
+        executor: Executor,
+        controller: ForwardingPort,
+        log_dirs: LogDirs,
+        log_dir_failed: Callable[[str, OSError], None],
+    ) -> None:
+        self.static_config: Final = config
+        self.config = config
+        self.node_id: Final = config.node_id
+        self.cluster_id: Final = cluster_id
+        self.clock: Final = clock
+        self.random: Final = random
+        self.executor: Final = executor
+        self.controller: Final = controller
+        self.log_dirs: Final = log_dirs
+        self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
+        self.refused_beforehand: Final = RefusedBeforehand()
+        self.leader_throttle: Final = _new_throttle(config)
+        self._follower_throttle: Final = _new_throttle(config)
+        self._move_throttle: Final = _new_throttle(config)
+        self._producer_ids: Final = ProducerIds(controller, config.node_id, self._broker_epoch)
+        self._assignments: Final = DirectoryAssignments(controller, config.node_id, self._broker_epoch)
+        self.moves: Final = ReplicaMoves(
+            log_dirs,
+            executor=executor,
+            clock=clock,
+            assign=self._assignments.assign,
+            pace_of=self._pace_of,
+            throttle=self._move_throttle,
+            disk_failed=self.fail_log_dir,
+        )
+        self._coordination: Final = Coordination(
+            lambda: self.config,
+            image=lambda: self._image,
+            clock=clock,
+            random=random,
+            executor=executor,
+            producer_ids=self._producer_ids,
+            write_markers=self._write_markers,
+            disk_failed=self.fail_log_dir,
+        )
+        self._internal_topics: Final = InternalTopics(self)
+        self._roles: Final = Roles(
+            config,
+            controller,
+            image=lambda: self._image,
+            broker_epoch=self._broker_epoch,
+            throttle=self._follower_throttle,
+            clock=clock,
+            disk_failed=self.fail_log_dir,
+            leader_lost=lambda leader: self._vanished.connection_lost(leader.broker_id, leader.host, leader.port),
+            was_cut=self._was_cut,
+            coordination=self._coordination,
+        )
+        self._vanished: Final = VanishedLeaders(
+            config.broker_disconnect_grace_ms / 1000, image=lambda: self._image, clock=clock
+        )
+        self.traffic: Final = BrokerTraffic()
+        self._log_dir_failed: Final = log_dir_failed
+        self._image: ClusterImage = EMPTY_IMAGE
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        # Those that belong here and have no log, because a log dir is offline.
+        self._offline: Final[set[tuple[str, int]]] = set()
+        self._paces: Final[dict[str, AppendPace]] = {}
+        self._config_listeners: Final[list[Callable[[NodeConfig], None]]] = []
+        self._gone_listeners: Final[list[Callable[[str, TopicPartition], Awaitable[None]]]] = []
+        self._cut_listeners: Final[list[Callable[[str, TopicPartition, int], Awaitable[None]]]] = []
+        self._failure_listeners: Final[list[Callable[[str], None]]] = []
+
+    # what handlers see
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._image
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        return self._partitions.get((topic, index))
+
+    def partitions(self) -> Mapping[tuple[str, int], Partition]:
+        return self._partitions
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        return (topic, index) in self._offline
+
+    @property
+    def coordination(self) -> Coordination:
+        return self._coordination
+
+    @property
+    def isr_counts(self) -> IsrCounts:
+        return self._roles.isr_counts
+
+    def offline_partitions(self) -> int:
+        """How many belong here that cannot be served, because a log dir is offline."""
+        return len(self._offline) + sum(one.unavailable is not None for one in self._partitions.values())
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        return self.config.topic_defaults.with_overrides(self._image.topic_config(topic))
+
+    def vanished_leaders(self) -> Collection[int]:
+        return self._vanished.ids()
+
+    @property
+    def groups(self) -> GroupsPort:
+        return self._coordination.groups
+
+    @property
+    def transactions(self) -> TransactionsPort:
+        return self._coordination.transactions
+
+    async def _write_markers(self, markers: Markers) -> Mapping[TopicPartition, ErrorCode]:
+        from odradek.broker.apis.write_txn_markers import write_markers
+
+        return await write_markers(markers, self)
+
+    def create_internal_topic(self, name: str) -> None:
+        self._internal_topics.create(name)
+
+    async def next_producer_id(self) -> int:
+        return await self._producer_ids.next()
+
+    def fail_log_dir(self, directory: str, error: OSError) -> None:
+        if not is_disk_failure(error):
+            logger.error("log dir %s cannot be used for the moment: %s", directory, error)
+            return
+        for partition in self._partitions.values():
+            if partition.log_dir == directory and partition.unavailable is None:
+                self._roles.leave(partition)
+                partition.withdraw(ErrorCode.kafka_storage_error)
+        for told in self._failure_listeners:
+            told(directory)
+        self._log_dir_failed(directory, error)
+
+    def in_sync_may_change(self, partition: Partition) -> None:
+        self._roles.in_sync_may_change(partition)
+
+    def shrink_in_sync(self) -> None:
+        """To be called now and then: followers that have not kept up."""
+        self._roles.shrink_in_sync(list(self._partitions.values()))
+
+    def on_config(self, listener: Callable[[NodeConfig], None]) -> None:
+        self._config_listeners.append(listener)
+
+    def on_partition_gone(self, listener: Callable[[str, TopicPartition], Awaitable[None]]) -> None:
+        """Hears log dir and name of every partition that was deleted here."""
+        self._gone_listeners.append(listener)
+
+    def on_partition_cut(self, listener: Callable[[str, TopicPartition, int], Awaitable[None]]) -> None:
+        """Hears log dir, name and new end of every log that a leader has made this broker cut."""
+        self._cut_listeners.append(listener)
+
+    def on_log_dir_failed(self, listener: Callable[[str], None]) -> None:
+        self._failure_listeners.append(listener)
+
+    # following the metadata log
+
+    async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
+        """Returns once what this broker holds is as the image says."""
+        self._image = image
+        self._apply_configs(delta.configs_changed)
+        await self._remove_topics(delta.topics_deleted)
+        wanted = [
+            (topic, index, topic.partitions[index])
+            for topic in (*delta.topics_created, *delta.topics_changed)
+            for index in delta.partitions_changed.get(topic.id, ())
+        ]
+        await self._hold(wanted, are_new=True)
+        if delta.brokers_changed:
+            self._roles.brokers_changed(delta.brokers_changed)
+        self._coordination.image_changed(delta)
+
+    def begin_with(self, image: ClusterImage) -> None:
+        """The image as it was found at start, before any log is opened: configs changed at run time are in it."""
+        self._image = image
+        self._apply_configs([(RESOURCE_BROKER, ""), (RESOURCE_BROKER, str(self.node_id))])
+
+    async def hold_all(self) -> None:
+        """Takes up every partition of the image at start, with the logs that were found on disk."""
+        await self.executor.run(lambda: self.moves.settle(self._assigned_directory))
+        everything = [
+            (topic, index, partition)
+            for topic in self._image.topics_by_name.values()
+            for index, partition in topic.partitions.items()
+        ]
+        await self._hold(everything, are_new=False)
+        self.moves.resume(self._partitions.get)
+
+    async def stop(self) -> None:
+        """Ends what runs in the background. The partitions stay as they are."""
+        self._coordination.stop()
+        self._internal_topics.stop()
+        await self._roles.stop()
+        await self._vanished.stop()
+        await self.moves.stop()
+        self._assignments.stop()
+
+    async def _hold(self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]], *, are_new: bool) -> None:
+        mine: list[_Held] = []
+        for topic, index, state in wanted:
+            name = TopicPartition(topic.name, index)
+            if self.node_id in state.replicas:
+                mine.append((name, topic.id, state))
+            elif name in self._partitions or name in self._offline:
+                # It was moved to others.
+                await self._remove(name, ErrorCode.not_leader_or_follower)
+        waiting = iter(range(0, len(mine), HELD_AT_ONCE_MAX))
+
+        async def hold_some_after_some() -> None:
+            for start in waiting:
+                some = mine[start : start + HELD_AT_ONCE_MAX]
+                await self._create_missing(some, are_new=are_new)
+                for name, _, state in some:
+                    partition = self._partitions.get(name)
+                    if partition is not None and partition.unavailable is None:
+                        await self._take_role(partition, state)
+                        self._report_directory(partition, state)
+                await asyncio.sleep(0)
+
+        if len(mine) <= HELD_AT_ONCE_MAX:
+            await hold_some_after_some()
+        else:
+            await asyncio.gather(*(hold_some_after_some() for _ in range(HOLDERS)))
+
+    async def _take_role(self, partition: Partition, state: PartitionImage) -> None:
+        """Between what is being written: where an epoch begins, nobody of another one may still be at work."""
+        if partition.is_busy:
+            await partition.exclusively(lambda: None, lambda _: self._roles.take(partition, state))
+        else:
+            self._roles.take(partition, state)
+
+    def _report_directory(self, partition: Partition, state: PartitionImage) -> None:
+        """Where this broker chose the log dir, or another one than the cluster knows of."""
+        directory_id = self.log_dirs.directory_ids.get(partition.log_dir)
+        is_moving = self.moves.destination(partition.name) is not None
+        if directory_id is not None and directory_id != state.directory_of(self.node_id) and not is_moving:
+            self._assignments.report(partition.name, partition.topic_id, directory_id)
+
+    def _report_lost(self, name: TopicPartition, topic_id: UUID, state: PartitionImage) -> None:
+        """A replica in a dir that is offline, when this broker ended before it could tell which: another has to lead.
+
+        Who comes back from nowhere is not trusted to be whole. So the last one in sync stays where it is: nobody else
+        could lead, and once its disk is mended, it can.
+        """
+        can_be_spared = any(one != self.node_id for one in state.isr) or state.replicas == (self.node_id,)
+        if state.directory_of(self.node_id) in (UNASSIGNED, MIGRATING) and can_be_spared:
+            self._assignments.report(name, topic_id, LOST)
+
+    def _assigned_directory(self, name: TopicPartition) -> UUID | None:
+        topic = self._image.topics_by_name.get(name.topic)
+        partition = None if topic is None else topic.partitions.get(name.partition)
+        return (
+            None
+            if partition is None or self.node_id not in partition.replicas
+            else partition.directory_of(self.node_id)
+        )
+
+    async def _create_missing(self, some: list[_Held], *, are_new: bool) -> None:
+        missing = [one for one in some if one[0] not in self._partitions and one[0] not in self._offline]
+        for name, *_ in missing:
+            # A replica that was taken away while it moved, and comes again: what the move has yet to delete would be
+            # taken for its log.
+            await self.moves.cancel(name)
+        while missing:
+            logs = await self.log_dirs.get_or_create(
+                [
+                    WantedLog(name, topic_id, self.topic_config(name.topic), state.directory_of(self.node_id))
+                    for name, topic_id, state in missing
+                ],
+                is_new=are_new,
+                now_ms=self.clock.wall_ms(),
+                executor=self.executor,
+            )
+            again: list[_Held] = []
+            for one, log in zip(missing, logs, strict=True):
+                name = one[0]
+                if isinstance(log, PartitionLog) and self.log_dirs.dir_of(log) in self.log_dirs.online:
+                    self._add(one, log)
+                elif isinstance(log, PartitionLog):
+                    # Its disk failed meanwhile, over something else.
+                    again.append(one)
+                elif isinstance(log, LogDirFailed):
+                    self.fail_log_dir(log.directory, log.error)
+                    if log.directory in self.log_dirs.online:
+                        self._put_offline(name, log)
+                    else:
+                        # Another dir may take it.
+                        again.append(one)
+                else:
+                    self._put_offline(name, log)
+                    self._report_lost(*one)
+            missing = again
+
+    def _put_offline(self, name: TopicPartition, reason: Exception) -> None:
+        logger.error("partition %s is not served until the node is started again: %s", name, reason)
+        self._offline.add(name)
+
+    def _pace_of(self, log_dir: str) -> AppendPace:
+        return self._paces.setdefault(log_dir, AppendPace())
+
+    def _add(self, held: _Held, log: PartitionLog) -> None:
+        name, topic_id, state = held
+        log_dir = self.log_dirs.dir_of(log)
+        pace = self._pace_of(log_dir)
+        refused = self.refused_beforehand
+        self._partitions[name] = Partition(
+            name,
+            topic_id,
+            log,
+            log_dir=log_dir,
+            pace=pace,
+            clock=self.clock,
+            executor=self.executor,
+            disk_failed=self.fail_log_dir,
+            high_watermark=None if len(state.replicas) == 1 else self.log_dirs.checkpointed_high_watermark(name),
+            refused_beforehand=refused.take(topic_id, name.partition) or refused.take(name.topic, name.partition),
+        )
+
+    async def _remove_topics(self, topics: Iterable[TopicImage]) -> None:
+        for topic in topics:
+            for index in topic.partitions:
+                await self._remove(TopicPartition(topic.name, index), ErrorCode.unknown_topic_or_partition)
+
+    async def _remove(self, name: TopicPartition, reason: ErrorCode) -> None:
+        self._offline.discard(name)
+        partition = self._partitions.pop(name, None)
+        if partition is not None:
+            self._roles.leave(partition)
+            partition.withdraw(reason)
+            self.traffic.retire(name.topic, partition.traffic)
+            await self._delete(partition)
+
+    async def _was_cut(self, partition: Partition, offset: int) -> None:
+        try:
+            for told in self._cut_listeners:
+                await told(partition.log_dir, partition.name, offset)
+        except OSError as error:
+            self.fail_log_dir(partition.log_dir, error)
+
+    async def _delete(self, partition: Partition) -> None:
+        try:
+            await partition.exclusively(lambda: self.log_dirs.delete(partition.log, self.clock.wall_ms()))
+            for told in self._gone_listeners:
+                await told(partition.log_dir, partition.name)
+        except OSError as error:
+            self.fail_log_dir(partition.log_dir, error)
+
+    def _apply_configs(self, changed: Iterable[ConfigResource]) -> None:
+        topics = set()
+        for kind, name in changed:
+            if kind == RESOURCE_TOPIC:
+                topics.add(name)
+            elif kind == RESOURCE_BROKER and name in ("", str(self.node_id)):
+                self.config = overlay(
+                    self.static_config,
+                    self._image.broker_config(self.node_id),
+                    self._image.default_broker_config(),
+                )
+                self._set_throttles()
+                for listener in self._config_listeners:
+                    listener(self.config)
+                topics.update(topic for topic, _ in self._partitions)
+        for (topic, _), partition in self._partitions.items():
+            if topic in topics:
+                self._roles.update_config(partition, self.topic_config(topic))
+
+    def _set_throttles(self) -> None:
+        config = self.config
+        self.leader_throttle.bytes_per_second_max = config.leader_replication_throttled_rate
+        self._follower_throttle.bytes_per_second_max = config.follower_replication_throttled_rate
+        self._move_throttle.bytes_per_second_max = config.replica_alter_log_dirs_io_max_bytes_per_second
+
+    def _broker_epoch(self) -> int:
+        registration = self._image.brokers.get(self.node_id)
+        return -1 if registration is None else registration.epoch
+
+
+def _new_throttle(config: NodeConfig) -> ReplicationThrottle:
+    return ReplicationThrottle(
+        window_count=config.replication_quota_window_num,
+        window_seconds=config.replication_quota_window_size_seconds,
+    )

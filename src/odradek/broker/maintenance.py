@@ -1,0 +1,109 @@
+"""A broker's housekeeping: retention, time-based flushes, checkpoints, files to remove, producers to forget.
+
+Whatever changes a log goes through its partition's `exclusively`; a disk that fails here fails like one that fails
+under a client's request.
+"""
+
+from collections.abc import Callable
+from operator import methodcaller
+from typing import Final
+
+from odradek.broker.broker import Broker
+from odradek.server.periodic import Periodic
+from odradek.storage.log.log_dirs import DirFailure
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.partition.partition import Partition
+
+REMOVE_DELETED_INTERVAL_MS: Final = 1000
+RELEASE_IDLE_INTERVAL_MS: Final = 60_000
+
+
+class Maintenance:
+    def __init__(self, broker: Broker, periodic: Periodic) -> None:
+        self._broker = broker
+        self._periodic = periodic
+
+    def begin(self) -> None:
+        broker = self._broker
+        first_ms = broker.config.log_initial_task_delay_ms
+        every = self._periodic.every
+        every("retention", lambda: broker.config.log_retention_check_interval_ms, self.enforce_retention, first_ms)
+        every("flush", lambda: min(broker.config.log_flush_scheduler_interval_ms, 2**31), self.flush_overdue, first_ms)
+        every(
+            "recovery point checkpoint",
+            lambda: broker.config.log_flush_offset_checkpoint_interval_ms,
+            self.checkpoint_recovery_points,
+        )
+        every(
+            "log start checkpoint",
+            lambda: broker.config.log_flush_start_offset_checkpoint_interval_ms,
+            self.checkpoint_log_starts,
+        )
+        every(
+            "high watermark checkpoint",
+            lambda: broker.config.replica_high_watermark_checkpoint_interval_ms,
+            self.checkpoint_high_watermarks,
+        )
+        every(
+            "producer expiration", lambda: broker.config.producer_id_expiration_check_interval_ms, self.expire_producers
+        )
+        every("in-sync replicas", lambda: max(1, broker.config.replica_lag_time_max_ms // 2), self.shrink_in_sync)
+        every("removal of deleted files", lambda: REMOVE_DELETED_INTERVAL_MS, self.remove_deleted)
+        every("release of idle files", lambda: RELEASE_IDLE_INTERVAL_MS, self.release_idle_files)
+
+    async def enforce_retention(self) -> None:
+        for partition in self._available():
+            now_ms, high_watermark = self._broker.clock.wall_ms(), partition.high_watermark
+            await self._exclusively(partition, methodcaller("delete_old_segments", now_ms, high_watermark))
+
+    async def shrink_in_sync(self) -> None:
+        self._broker.shrink_in_sync()
+
+    async def flush_overdue(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        for partition in self._available():
+            if partition.sync_is_due(now_ms):
+                try:
+                    await partition.flush()
+                except OSError as error:
+                    self._broker.fail_log_dir(partition.log_dir, error)
+
+    async def checkpoint_recovery_points(self) -> None:
+        await self._in_dirs(self._broker.log_dirs.checkpoint_recovery_points)
+
+    async def checkpoint_log_starts(self) -> None:
+        await self._in_dirs(self._broker.log_dirs.checkpoint_log_starts)
+
+    async def checkpoint_high_watermarks(self) -> None:
+        offsets = {partition.name: partition.high_watermark for partition in self._broker.partitions().values()}
+        await self._in_dirs(lambda: self._broker.log_dirs.checkpoint_high_watermarks(offsets))
+
+    async def expire_producers(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        for partition in self._available():
+            await self._exclusively(partition, lambda log: log.producers.expire(now_ms))
+
+    async def remove_deleted(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        await self._in_dirs(lambda: self._broker.log_dirs.remove_deleted(now_ms))
+
+    async def release_idle_files(self) -> None:
+        self._broker.log_dirs.release_idle_files()
+
+    def _available(self) -> list[Partition]:
+        return [one for one in self._broker.partitions().values() if one.unavailable is None]
+
+    async def _exclusively(self, partition: Partition, work: Callable[[PartitionLog], object]) -> None:
+        def unless_it_is_gone() -> None:
+            """With its files, or to another log dir: it may have waited for its turn."""
+            if partition.unavailable is None:
+                work(partition.log)
+
+        try:
+            await partition.exclusively(unless_it_is_gone)
+        except OSError as error:
+            self._broker.fail_log_dir(partition.log_dir, error)
+
+    async def _in_dirs(self, work: Callable[[], list[DirFailure]]) -> None:
+        for failure in await self._broker.executor.run(work):
+            self._broker.fail_log_dir(*failure)

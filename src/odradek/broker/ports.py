@@ -1,0 +1,155 @@
+"""The broker as its API handlers see it."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import ForwardingPort, Random
+from odradek.broker.fetch_sessions import FetchSessions
+from odradek.config.topic_config import TopicConfig
+from odradek.core.groups.commands import DescribedConsumerGroup, DescribedGroup, ListedGroup
+from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.core.transactions.commands import DescribedTransaction, ListedTransaction
+from odradek.records.control import EndTransactionMarker
+from odradek.server.context import NodePort
+from odradek.storage.log.log_dirs import LogDirs
+from odradek.storage.partition.moves import ReplicaMoves
+from odradek.storage.partition.partition import Partition
+from odradek.storage.partition.refused_in_passing import RefusedBeforehand
+
+
+class GroupsPort(Protocol):
+    """The group coordinators of this broker. What they are asked is in `base/group_commands`.
+
+    `ask` gives the answer that belongs to the command, or a `PendingAnswer` of it: most heartbeats need not wait.
+    """
+
+    def partition_of(self, group_id: str) -> int:
+        """Of `__consumer_offsets`, whose leader coordinates the group."""
+
+    def ask(self, group_id: str, command: Any) -> Any: ...
+
+    def ask_at(self, partition: int, command: Any) -> Any:
+        """For commands that concern several groups of one partition."""
+
+    def describe(self, group_ids: Sequence[str], version: int) -> Sequence[DescribedGroup]: ...
+
+    def describe_consumers(self, group_ids: Sequence[str]) -> Sequence[DescribedConsumerGroup]: ...
+
+    def list(self, states: Collection[str], kinds: Collection[str]) -> tuple[ErrorCode, Sequence[ListedGroup]]:
+        """Of those that are coordinated here."""
+
+    async def end_transaction(
+        self,
+        partition: int,
+        producer_id: int,
+        producer_epoch: int,
+        marker: EndTransactionMarker,
+        transaction_version: int,
+    ) -> None:
+        """Writes the marker into a partition of `__consumer_offsets`, and returns when it is committed. Raises
+        KafkaError."""
+
+
+class TransactionsPort(Protocol):
+    """The transaction coordinators of this broker, and of others as far as partitions have to ask them.
+
+    What they are asked is in `base/transaction_commands`. `ask` gives the answer that belongs to the command, or a
+    `PendingAnswer` of it.
+    """
+
+    def transaction_version(self) -> int:
+        """The level of the feature that the cluster has agreed upon."""
+
+    def partition_of(self, transactional_id: str) -> int:
+        """Of `__transaction_state`, whose leader coordinates the transaction."""
+
+    def ask(self, transactional_id: str, command: Any) -> Any: ...
+
+    async def stock_up(self) -> None:
+        """Returns when a coordinator that needs a new producer id will find one. Raises KafkaError."""
+
+    async def join(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        *,
+        adds: bool,
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Asks the coordinator, wherever it is, whether partitions belong to the transaction, or adds them to it."""
+
+    def freed(self, transactional_id: str) -> "asyncio.Future[None] | None":
+        """Done when its coordinator has nothing under way for it any more. Shared: it may be waited for, not cancelled.
+        None where nothing is, and where the coordinator is another broker, which says nothing unasked."""
+
+    def describe(self, transactional_ids: Iterable[str]) -> Sequence[DescribedTransaction]: ...
+
+    def list(
+        self,
+        producer_ids: Collection[int],
+        states: Collection[str],
+        duration_ms: int,
+        pattern: str | None,
+    ) -> tuple[ErrorCode, Sequence[str], Sequence[ListedTransaction]]:
+        """Of those that are coordinated here; and which of the states do not exist. Raises KafkaError for a pattern
+        that is none."""
+
+
+class BrokerPort(NodePort, Protocol):
+    """The broker as handlers see it. Its controller is the active one, wherever it runs."""
+
+    @property
+    def controller(self) -> ForwardingPort: ...
+
+    @property
+    def random(self) -> Random: ...
+
+    @property
+    def log_dirs(self) -> LogDirs: ...
+
+    @property
+    def moves(self) -> ReplicaMoves: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def leader_throttle(self) -> ReplicationThrottle:
+        """Of what followers fetch here."""
+
+    @property
+    def refused_beforehand(self) -> RefusedBeforehand:
+        """Batches of producers that were quicker than the partition."""
+
+    def partition(self, topic: str, index: int) -> Partition | None: ...
+
+    def partitions(self) -> Mapping[tuple[str, int], Partition]: ...
+
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether the partition belongs here and has no log, because its log dir is offline."""
+
+    def topic_config(self, topic: str) -> TopicConfig: ...
+
+    def fail_log_dir(self, directory: str, error: OSError) -> None:
+        """Takes a log dir offline after an error of its disk: what was on it is answered with KAFKA_STORAGE_ERROR."""
+
+    def vanished_leaders(self) -> Collection[int]:
+        """Brokers that lead as far as is known, and whose process seems to be gone since a moment ago."""
+
+    @property
+    def groups(self) -> GroupsPort: ...
+
+    @property
+    def transactions(self) -> TransactionsPort: ...
+
+    def create_internal_topic(self, name: str) -> None:
+        """Begins to, unless that is under way. How it ends is logged: who asks again sees."""
+
+    async def next_producer_id(self) -> int: ...
+
+    def in_sync_may_change(self, partition: Partition) -> None:
+        """A follower has come so far that the controller may have to hear of it."""

@@ -1,0 +1,61 @@
+"""Producer ids for this broker, taken from the controller in blocks of a thousand."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import ControllerPort
+from odradek.wire.schemas import schema
+
+logger = logging.getLogger(__name__)
+
+ALLOCATE_PRODUCER_IDS = 67
+
+
+class ProducerIds:
+    def __init__(self, controller: ControllerPort, node_id: int, broker_epoch: Callable[[], int]) -> None:
+        self._controller = controller
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._next = 0
+        self._end = 0
+        self._refilling = asyncio.Lock()
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def next(self) -> int:
+        await self.stock_up()
+        return self.take()
+
+    async def stock_up(self) -> None:
+        """Returns when there is one at hand. Raises KafkaError if none can be had."""
+        while self._next >= self._end:
+            async with self._refilling:
+                if self._next >= self._end:
+                    await self._refill()
+
+    def take(self) -> int:
+        """Raises KafkaError while none is at hand: the next ones are asked for then."""
+        if self._next >= self._end:
+            if self._fetching is None:
+                self._fetching = asyncio.ensure_future(self._fetch())
+            raise KafkaError(ErrorCode.coordinator_load_in_progress)
+        self._next += 1
+        return self._next - 1
+
+    async def _fetch(self) -> None:
+        try:
+            await self.stock_up()
+        except KafkaError as error:
+            logger.info("no producer ids are to be had for the moment: %s", error)
+        finally:
+            self._fetching = None
+
+    async def _refill(self) -> None:
+        messages = schema(ALLOCATE_PRODUCER_IDS, 0)
+        request = messages.new("AllocateProducerIdsRequest", broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        block = await self._controller.handle(ALLOCATE_PRODUCER_IDS, 0, request)
+        if block.error_code is not ErrorCode.none:
+            raise KafkaError(ErrorCode.coordinator_load_in_progress)
+        self._next = block.producer_id_start
+        self._end = block.producer_id_start + block.producer_id_len

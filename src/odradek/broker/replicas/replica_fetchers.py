@@ -1,0 +1,109 @@
+"""Which partitions follow whom: a fetcher per leader, made when the first partition needs it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from odradek.base.ports import Clock
+from odradek.broker.replicas.replica_fetcher import LeaderEndpoint, ReplicaFetcher
+from odradek.config.node_config import NodeConfig
+from odradek.core.metadata.image import ClusterImage
+from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.storage.partition.partition import Partition
+
+
+class ReplicaFetchers:
+    def __init__(
+        self,
+        config: NodeConfig,
+        *,
+        image: Callable[[], ClusterImage],
+        broker_epoch: Callable[[], int],
+        throttle: ReplicationThrottle,
+        clock: Clock,
+        disk_failed: Callable[[str, OSError], None],
+        leader_lost: Callable[[LeaderEndpoint], None],
+        was_cut: Callable[[Partition, int], Awaitable[None]],
+    ) -> None:
+        self._config: Final = config
+        self._image: Final = image
+        self._broker_epoch: Final = broker_epoch
+        self._throttle: Final = throttle
+        self._clock: Final = clock
+        self._disk_failed: Final = disk_failed
+        self._leader_lost: Final = leader_lost
+        self._was_cut: Final = was_cut
+        self._fetchers: Final[dict[int, ReplicaFetcher]] = {}
+        self._leaders: Final[dict[Partition, int]] = {}
+        self._waiting: Final[dict[Partition, int]] = {}
+        """For a leader of whom it is not known where it is."""
+        self._ending: Final[set[asyncio.Task[None]]] = set()
+        self._is_over = False
+
+    def follow(self, partition: Partition, leader_id: int) -> None:
+        self.leave(partition)
+        if self._is_over:
+            return
+        fetcher = self._fetcher_of(leader_id)
+        if fetcher is None:
+            self._waiting[partition] = leader_id
+        else:
+            self._leaders[partition] = leader_id
+            fetcher.add(partition)
+
+    def leave(self, partition: Partition) -> None:
+        self._waiting.pop(partition, None)
+        leader_id = self._leaders.pop(partition, None)
+        fetcher = None if leader_id is None else self._fetchers.get(leader_id)
+        if fetcher is not None:
+            fetcher.remove(partition)
+
+    def brokers_changed(self, broker_ids: tuple[int, ...]) -> None:
+        """A leader may be known now, or have moved."""
+        for broker_id in broker_ids:
+            fetcher = self._fetchers.get(broker_id)
+            endpoint = self._endpoint(broker_id)
+            followers = [partition for partition, leader_id in self._waiting.items() if leader_id == broker_id]
+            if fetcher is not None and endpoint is not None and fetcher.leader != endpoint:
+                followers += [partition for partition, leader_id in self._leaders.items() if leader_id == broker_id]
+                self._end(broker_id)
+            for partition in followers:
+                self._leaders.pop(partition, None)
+                self.follow(partition, broker_id)
+
+    def end_idle(self) -> None:
+        for leader_id, fetcher in list(self._fetchers.items()):
+            if fetcher.is_idle:
+                self._end(leader_id)
+
+    async def stop(self) -> None:
+        self._is_over = True
+        for leader_id in list(self._fetchers):
+            self._end(leader_id)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    def _fetcher_of(self, leader_id: int) -> ReplicaFetcher | None:
+        fetcher = self._fetchers.get(leader_id)
+        if fetcher is None and (endpoint := self._endpoint(leader_id)) is not None:
+            fetcher = self._fetchers[leader_id] = ReplicaFetcher(
+                endpoint,
+                self._config,
+                broker_epoch=self._broker_epoch,
+                throttle=self._throttle,
+                clock=self._clock,
+                disk_failed=self._disk_failed,
+                leader_lost=self._leader_lost,
+                was_cut=self._was_cut,
+            )
+        return fetcher
+
+    def _endpoint(self, broker_id: int) -> LeaderEndpoint | None:
+        broker = self._image().brokers.get(broker_id)
+        endpoint = None if broker is None else broker.endpoint(self._config.inter_broker_listener_name)
+        return None if endpoint is None else LeaderEndpoint(broker_id, endpoint.host, endpoint.port)
+
+    def _end(self, leader_id: int) -> None:
+        task = asyncio.ensure_future(self._fetchers.pop(leader_id).stop())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)

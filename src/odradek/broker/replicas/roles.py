@@ -1,0 +1,158 @@
+"""What each partition is on this broker, leader or follower, as the image says: the hosts of `replication/`."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from odradek.base.ports import Clock, ControllerPort
+from odradek.broker.coordinators.coordination import Coordination
+from odradek.broker.replicas.isr_proposals import IsrProposals
+from odradek.broker.replicas.replica_fetcher import LeaderEndpoint
+from odradek.broker.replicas.replica_fetchers import ReplicaFetchers
+from odradek.config.node_config import NodeConfig
+from odradek.config.topic_config import TopicConfig
+from odradek.core.metadata.image import ClusterImage, PartitionImage
+from odradek.core.replication.follower import FollowerState
+from odradek.core.replication.leader import LeaderState
+from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.instruments.replication import IsrCounts
+from odradek.storage.partition.partition import Partition
+
+
+class Roles:
+    def __init__(
+        self,
+        config: NodeConfig,
+        controller: ControllerPort,
+        *,
+        image: Callable[[], ClusterImage],
+        broker_epoch: Callable[[], int],
+        throttle: ReplicationThrottle,
+        clock: Clock,
+        disk_failed: Callable[[str, OSError], None],
+        leader_lost: Callable[[LeaderEndpoint], None],
+        was_cut: Callable[[Partition, int], Awaitable[None]],
+        coordination: Coordination,
+    ) -> None:
+        self._config: Final = config
+        self._node_id: Final = config.node_id
+        self._image: Final = image
+        self._clock: Final = clock
+        self._coordination: Final = coordination
+        self._proposals: Final = IsrProposals(controller, config.node_id, broker_epoch, clock)
+        self._fetchers: Final = ReplicaFetchers(
+            config,
+            image=image,
+            broker_epoch=broker_epoch,
+            throttle=throttle,
+            clock=clock,
+            disk_failed=disk_failed,
+            leader_lost=leader_lost,
+            was_cut=was_cut,
+        )
+
+    @property
+    def isr_counts(self) -> IsrCounts:
+        return self._proposals.counts
+
+    def take(self, partition: Partition, state: PartitionImage) -> None:
+        """The role that the image gives the partition here, if it has another.
+
+        Without its disk it is nothing, whatever the image has yet to hear: neither leader nor follower.
+        """
+        if partition.unavailable is not None:
+            return
+        if state.leader == self._node_id:
+            self._lead(partition, state)
+        elif state.leader < 0:
+            self._fetchers.leave(partition)
+            partition.become_leaderless(state.leader_epoch)
+        elif partition.leader_epoch != state.leader_epoch or partition.following is None:
+            self._follow(partition, state)
+        self._coordination.follow(partition)
+
+    def leave(self, partition: Partition) -> None:
+        """The partition has no place here any more."""
+        self._fetchers.leave(partition)
+        self._coordination.leave(partition)
+
+    def _lead(self, partition: Partition, state: PartitionImage) -> None:
+        if not partition.is_leader or partition.leader_epoch != state.leader_epoch:
+            self._fetchers.leave(partition)
+            is_alone = len(state.replicas) == 1
+            partition.become_leader(
+                self._node_id, state.leader_epoch, None if is_alone else self._new_leader_state(partition, state)
+            )
+        elif partition.replication is not None:
+            moved = partition.replication.changed(
+                partition_epoch=state.partition_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                now=self._clock.monotonic(),
+            )
+            if moved:
+                partition.take_high_watermark()
+        elif len(state.replicas) > 1:
+            # It was alone until now.
+            partition.replication = self._new_leader_state(partition, state)
+        self._proposals.may_change(partition)
+
+    def _new_leader_state(self, partition: Partition, state: PartitionImage) -> LeaderState:
+        return LeaderState(
+            broker_id=self._node_id,
+            leader_epoch=state.leader_epoch,
+            partition_epoch=state.partition_epoch,
+            replicas=state.replicas,
+            isr=state.isr,
+            min_isr=partition.log.config.min_insync_replicas,
+            epoch_start_offset=partition.log.log_end_offset,
+            log_end_offset=partition.counted_end,
+            high_watermark=partition.high_watermark,
+            lag_max_seconds=self._config.replica_lag_time_max_ms / 1000,
+            brokers=lambda broker_id: self._image().brokers.get(broker_id),
+            now=self._clock.monotonic(),
+        )
+
+    def _follow(self, partition: Partition, state: PartitionImage) -> None:
+        following = partition.following
+        if following is None:
+            following = FollowerState(
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                high_watermark=partition.high_watermark,
+                backoff_max_seconds=self._config.replica_fetch_backoff_ms / 1000,
+            )
+        else:
+            following.follow(state.leader, state.leader_epoch)
+        partition.become_follower(state.leader, state.leader_epoch, following)
+        if partition.unavailable is None:
+            self._fetchers.follow(partition, state.leader)
+
+    # As time goes by
+
+    def update_config(self, partition: Partition, config: TopicConfig) -> None:
+        partition.update_config(config)
+        replication = partition.replication
+        if replication is not None and replication.set_min_isr(config.min_insync_replicas, self._clock.monotonic()):
+            partition.take_high_watermark()
+
+    def in_sync_may_change(self, partition: Partition) -> None:
+        self._proposals.may_change(partition)
+
+    def brokers_changed(self, broker_ids: tuple[int, ...]) -> None:
+        self._fetchers.brokers_changed(broker_ids)
+
+    def shrink_in_sync(self, partitions: Iterable[Partition]) -> None:
+        """Now and then: followers that have not kept up."""
+        now = self._clock.monotonic()
+        for partition in partitions:
+            replication = partition.replication
+            if replication is not None:
+                if replication.tick(now):
+                    partition.take_high_watermark()
+                partition.note_deletions()
+                self._proposals.may_change(partition)
+        self._fetchers.end_idle()
+
+    async def stop(self) -> None:
+        self._proposals.stop()
+        await self._fetchers.stop()

@@ -1,1 +1,0 @@
-"""Coordinators on the compacted internal topics: pure machines that turn commands into records and answers."""

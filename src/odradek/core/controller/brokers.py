@@ -1,0 +1,282 @@
+"""Brokers come, show that they live, and go."""
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from math import inf
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.core.controller.commands import Heartbeat, HeartbeatAnswer, Registration
+from odradek.core.controller.decision import Decision
+from odradek.core.controller.elections import Elections
+from odradek.core.controller.sessions import BrokerSessions
+from odradek.core.controller.state import ControllerState
+from odradek.core.metadata.directories import RESERVED_MAX
+from odradek.core.metadata.features import IV_4_3_CORDONED_DIRECTORIES, KRAFT_VERSION, METADATA_VERSION
+from odradek.core.metadata.image import BrokerImage
+from odradek.core.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+    SupportedFeature,
+    UnregisterBrokerRecord,
+)
+
+FENCED, UNFENCED = 1, -1
+
+
+class Standing(Enum):
+    """A broker's, as the controller sees it from one heartbeat to the next."""
+
+    FENCED = auto()
+    UNFENCED = auto()
+    LEAVING = auto()
+    """In its controlled shutdown: its leaderships move away."""
+    MAY_STOP = auto()
+
+
+class Brokers:
+    def __init__(self, state: ControllerState, elections: Elections, sessions: BrokerSessions) -> None:
+        self._state = state
+        self._elections = elections
+        self._sessions = sessions
+        self._registered_at: dict[int, int] = {}
+        """Of brokers registered while this controller is active: the offset of the registration's record."""
+
+    # Registration
+
+    def register(self, registration: Registration, now: float, next_offset: int) -> Decision[int]:
+        state = self._state
+        if registration.cluster_id != state.cluster_id:
+            raise KafkaError(
+                ErrorCode.inconsistent_cluster_id,
+                f"Expected cluster ID {state.cluster_id}, but got cluster ID {registration.cluster_id}",
+            )
+        broker_id = registration.broker_id
+        existing = state.image.brokers.get(broker_id)
+        is_amended = existing is not None and existing.incarnation_id == registration.incarnation_id
+        if existing is not None and not is_amended and self._is_somebody_else(existing, registration, now):
+            raise KafkaError(
+                ErrorCode.duplicate_broker_registration,
+                "Another broker is registered with that broker id. If the broker was recently restarted this should "
+                "self-resolve once the heartbeat manager expires the broker's session.",
+            )
+        if registration.is_migrating_zk_broker:
+            raise KafkaError(ErrorCode.broker_id_not_registered, "Controller does not support registering ZK brokers.")
+        if state.knows_directories:
+            self._check_directories(registration)
+        self._check_features(registration)
+        records: list[MetadataRecord] = []
+        if not is_amended:
+            records += self._end_previous_incarnation(registration, existing)
+        epoch = existing.epoch if existing is not None and is_amended else next_offset
+        records.append(
+            RegisterBrokerRecord(
+                broker_id=broker_id,
+                incarnation_id=registration.incarnation_id,
+                broker_epoch=epoch,
+                end_points=registration.endpoints,
+                features=registration.features,
+                rack=registration.rack,
+                fenced=existing.fenced if existing is not None and is_amended else True,
+                in_controlled_shutdown=existing is not None and is_amended and existing.in_controlled_shutdown,
+                log_dirs=registration.directories if state.knows_directories else (),
+            )
+        )
+        self._registered_at[broker_id] = next_offset + len(records) - 1
+        if not is_amended:
+            self._sessions.forget(broker_id)
+        return Decision(tuple(records), epoch, is_atomic=False)
+
+    def _is_somebody_else(self, existing: BrokerImage, registration: Registration, now: float) -> bool:
+        """Is the registered broker still alive, and another one than the newcomer?
+
+        A process that holds one of its directories holds its lock: the one before it is gone, whatever its session
+        says. Not all of them need be the same, since disks fail and are mended. Apache Kafka waits for the session to
+        end all the same.
+        """
+        if not set(existing.directories).isdisjoint(registration.directories):
+            return False
+        return self._sessions.is_alive(existing.id, existing.epoch, now)
+
+    def _end_previous_incarnation(
+        self, registration: Registration, existing: BrokerImage | None
+    ) -> list[MetadataRecord]:
+        was_clean = (
+            registration.detects_unclean_shutdown
+            and existing is not None
+            and existing.epoch == registration.previous_broker_epoch
+        )
+        if self._state.elr_enabled and not was_clean:
+            return [*self._elections.after_unclean_shutdown(registration.broker_id)]
+        return [*self._elections.without(registration.broker_id)]
+
+    def _check_directories(self, registration: Registration) -> None:
+        directories = registration.directories
+        if not directories:
+            raise _invalid_registration("No directories specified in request")
+        if any(_is_reserved(directory) for directory in directories):
+            raise _invalid_registration("Reserved directory ID in request")
+        if len(set(directories)) != len(directories):
+            raise _invalid_registration("Duplicate directory ID in request")
+        for directory in directories:
+            owner = self._state.index.broker_of_directory(directory)
+            if owner is not None and owner != registration.broker_id:
+                raise _invalid_registration(f"Broker {owner} is already registered with directory {directory}")
+
+    def _check_features(self, registration: Registration) -> None:
+        features = self._state.image.features
+        finalized = {**features.levels, KRAFT_VERSION: features.kraft_version}
+        offered = {feature.name: feature for feature in registration.features}
+        for feature in registration.features:
+            _check_feature(feature, finalized.get(feature.name, 0))
+        if METADATA_VERSION not in offered:
+            raise _invalid_registration("Request features do not contain 'metadata.version'")
+        for name, level in finalized.items():
+            if level != 0 and name not in offered:
+                _check_feature(SupportedFeature(name=name, min_supported_version=0, max_supported_version=0), level)
+
+    # Heartbeats
+
+    def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]:
+        broker = self._state.checked_broker(heartbeat.broker_id, heartbeat.broker_epoch)
+        registered_at = self._registered_at.get(broker.id, broker.epoch)
+        is_caught_up = heartbeat.metadata_offset >= registered_at
+        self._sessions.touch(broker.id, broker.epoch, now, heartbeat.metadata_offset)
+        current = _standing(broker)
+        following = self._following(broker, current, heartbeat, is_caught_up)
+        records: list[MetadataRecord] = []
+        if following != current:
+            if following is Standing.UNFENCED:
+                records += self._unfence(broker)
+            elif following is Standing.LEAVING:
+                records += self._begin_shutdown(broker)
+            elif not broker.fenced:
+                records += self._fence(broker)
+        records += self._directory_changes(broker, heartbeat)
+        answer = HeartbeatAnswer(
+            is_caught_up=is_caught_up,
+            is_fenced=following in (Standing.FENCED, Standing.MAY_STOP),
+            in_controlled_shutdown=following is Standing.LEAVING,
+            should_shut_down=following is Standing.MAY_STOP,
+        )
+        return Decision(tuple(records), answer, is_atomic=False)
+
+    def _following(self, broker: BrokerImage, current: Standing, heartbeat: Heartbeat, is_caught_up: bool) -> Standing:
+        if current is Standing.FENCED:
+            if heartbeat.want_shutdown:
+                return Standing.MAY_STOP
+            return Standing.UNFENCED if is_caught_up and not heartbeat.want_fence else Standing.FENCED
+        leads = self._state.index.leads_something(broker.id)
+        if current is Standing.LEAVING:
+            staying = ((one.id, one.epoch) for one in self._serving() if not one.in_controlled_shutdown)
+            may_stop = not leads and self._sessions.have_seen_shutdown(broker.id, staying)
+            return Standing.MAY_STOP if may_stop else Standing.LEAVING
+        if heartbeat.want_fence:
+            return Standing.MAY_STOP if heartbeat.want_shutdown else Standing.FENCED
+        if heartbeat.want_shutdown:
+            return Standing.LEAVING if leads else Standing.MAY_STOP
+        return Standing.UNFENCED
+
+    def unregister(self, broker_id: int) -> Decision[None]:
+        broker = self._state.image.brokers.get(broker_id)
+        if broker is None:
+            raise KafkaError(ErrorCode.broker_id_not_registered, f"Broker ID {broker_id} is not currently registered")
+        self._sessions.forget(broker_id)
+        self._registered_at.pop(broker_id, None)
+        changes = self._elections.without(broker_id, also_from_elr=True)
+        gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
+        return Decision((*changes, gone), None, is_atomic=False)
+
+    # Silence
+
+    def next_expiry(self) -> float | None:
+        """When the first session of a broker that serves will be over. None: nobody serves."""
+        return min((self._session_end(broker) for broker in self._serving()), default=None)
+
+    def expire_one(self, now: float) -> Decision[int | None]:
+        """Fences the broker whose session has been over for the longest, if there is one, and says which.
+
+        Only one: the next decision is to see what became of its partitions.
+        """
+        silent = min(self._serving(), key=self._session_end, default=None)
+        if silent is None or now <= self._session_end(silent):
+            return Decision((), None)
+        return Decision(tuple(self._fence(silent)), silent.id, is_atomic=False)
+
+    def fence_silent(self, broker_id: int, broker_epoch: int, silent_since: float) -> Decision[bool]:
+        """Fences this very registration of a broker, unless it is fenced or was heard of after that moment."""
+        broker = self._state.image.brokers.get(broker_id)
+        if broker is None or broker.fenced or broker.epoch != broker_epoch:
+            return Decision((), False)
+        if self._sessions.heard_since(broker_id, broker_epoch, silent_since):
+            return Decision((), False)
+        return Decision(tuple(self._fence(broker)), True, is_atomic=False)
+
+    def _serving(self) -> Iterator[BrokerImage]:
+        return (broker for broker in self._state.image.brokers.values() if not broker.fenced)
+
+    def _session_end(self, broker: BrokerImage) -> float:
+        ends_at = self._sessions.ends_at(broker.id, broker.epoch)
+        return -inf if ends_at is None else ends_at
+
+    def _fence(self, broker: BrokerImage) -> list[MetadataRecord]:
+        change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCED)
+        return [*self._elections.without(broker.id), change]
+
+    def _unfence(self, broker: BrokerImage) -> list[MetadataRecord]:
+        change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCED)
+        return [change, *self._elections.with_broker(broker.id)]
+
+    def _begin_shutdown(self, broker: BrokerImage) -> list[MetadataRecord]:
+        records: list[MetadataRecord] = []
+        if not broker.in_controlled_shutdown:
+            records.append(
+                BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1)
+            )
+            records += self._elections.without(broker.id)
+            self._sessions.begin_shutdown(broker.id, self._state.image.offset + len(records))
+        return records
+
+    def _directory_changes(self, broker: BrokerImage, heartbeat: Heartbeat) -> list[MetadataRecord]:
+        records: list[MetadataRecord] = []
+        lost = [directory for directory in broker.directories if directory in heartbeat.offline_directories]
+        if lost and self._state.knows_directories:
+            records += self._elections.without_directories(broker.id, lost)
+            left = tuple(directory for directory in broker.directories if directory not in lost)
+            records.append(
+                BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left)
+            )
+        cordoned = heartbeat.cordoned_directories
+        knows_cordoned = self._state.metadata_version >= IV_4_3_CORDONED_DIRECTORIES
+        if knows_cordoned and cordoned is not None and set(cordoned) != set(broker.cordoned_directories):
+            records.append(
+                BrokerRegistrationChangeRecord(
+                    broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned
+                )
+            )
+        return records
+
+
+def _standing(broker: BrokerImage) -> Standing:
+    if broker.fenced:
+        return Standing.FENCED
+    return Standing.LEAVING if broker.in_controlled_shutdown else Standing.UNFENCED
+
+
+def _is_reserved(directory: UUID | None) -> bool:
+    return directory is None or directory.int < RESERVED_MAX
+
+
+def _invalid_registration(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.invalid_registration, message)
+
+
+def _check_feature(feature: SupportedFeature, finalized: int) -> None:
+    if not feature.min_supported_version <= finalized <= feature.max_supported_version:
+        raise KafkaError(
+            ErrorCode.unsupported_version,
+            f"Unable to register because the broker does not support finalized version {finalized} of "
+            f"{feature.name}. The broker wants a version between {feature.min_supported_version} and "
+            f"{feature.max_supported_version}, inclusive.",
+        )

@@ -1,0 +1,221 @@
+"""What can be asked of a controller, free of the wire and its versions.
+
+Handlers translate requests into these and answers back; the controller knows nothing of either. An error is a
+`KafkaError` kept as a value, since one request may succeed in part.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from odradek.base.errors import KafkaError
+from odradek.config.alteration import Change
+from odradek.core.controller.decision import Decision
+from odradek.core.metadata.image import ConfigResource, PartitionImage
+from odradek.core.metadata.records import Endpoint, SupportedFeature
+
+DEFAULT = -1
+"""Number of partitions or replicas left to the cluster's own defaults."""
+
+
+class NewTopic(NamedTuple):
+    name: str
+    partition_count: int
+    replication_factor: int
+    assignments: Sequence[tuple[int, tuple[int, ...]]]
+    """Partition and its brokers, where the client places the replicas itself."""
+    configs: Sequence[tuple[str, str | None]]
+
+
+class ConfigEntry(NamedTuple):
+    name: str
+    value: str | None
+    read_only: bool
+    source: int
+    is_sensitive: bool
+
+
+class TopicCreated(NamedTuple):
+    topic_id: UUID
+    partition_count: int
+    replication_factor: int
+    configs: Sequence[ConfigEntry]
+
+
+class NewPartitions(NamedTuple):
+    topic: str
+    total: int
+    """With those that are there."""
+    assignments: Sequence[tuple[int, ...]] | None
+
+
+class Registration(NamedTuple):
+    broker_id: int
+    cluster_id: str
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[SupportedFeature, ...]
+    rack: str | None
+    is_migrating_zk_broker: bool
+    directories: tuple[UUID, ...]
+    previous_broker_epoch: int
+    """What the broker read from the file that a clean shutdown leaves behind, or -1."""
+    detects_unclean_shutdown: bool
+    """The request's version carries `previous_broker_epoch`."""
+
+
+class ControllerRegistration(NamedTuple):
+    controller_id: int
+    incarnation_id: UUID
+    endpoints: tuple[Endpoint, ...]
+    features: tuple[SupportedFeature, ...]
+
+
+class Heartbeat(NamedTuple):
+    broker_id: int
+    broker_epoch: int
+    metadata_offset: int
+    want_fence: bool
+    want_shutdown: bool
+    offline_directories: tuple[UUID, ...]
+    cordoned_directories: tuple[UUID, ...] | None
+
+
+class HeartbeatAnswer(NamedTuple):
+    is_caught_up: bool
+    is_fenced: bool
+    in_controlled_shutdown: bool
+    should_shut_down: bool
+
+
+class UpgradeType(IntEnum):
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+class ProducerIdBlock(NamedTuple):
+    first: int
+    length: int
+
+
+class DirectoryAssignment(NamedTuple):
+    topic_id: UUID
+    partition: int
+    directory: UUID
+
+
+NO_BROKER_EPOCH = -1
+"""The leader does not know it: requests of old versions have no place for it."""
+
+
+class IsrChange(NamedTuple):
+    """Who is in sync with a leader, as it says itself."""
+
+    topic_id: UUID | None
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    """The state that the change is based upon."""
+    isr: Sequence[tuple[int, int]]
+    """Brokers, each with the epoch in which it was seen to be in sync."""
+    leader_recovery_state: int
+
+
+class ElectionKind(IntEnum):
+    PREFERRED = 0
+    """The first replica is to lead, if it has everything."""
+    UNCLEAN = 1
+    """Somebody is to lead, even who may lack something."""
+
+
+class PartitionElection(NamedTuple):
+    partition: int
+    error: KafkaError | None
+
+
+class TopicElections(NamedTuple):
+    topic: str
+    partitions: Sequence[PartitionElection]
+
+
+class Reassignment(NamedTuple):
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+    """The brokers it is to go to; None: whatever way it is on is called off."""
+
+
+class TopicReassignments(NamedTuple):
+    topic: str
+    partitions: Sequence[tuple[int, PartitionImage]]
+    """Those on their way, by index."""
+
+
+class ControllerCommands(Protocol):
+    """Every method may raise KafkaError: then the request as a whole is refused."""
+
+    @property
+    def allows_topic_deletion(self) -> bool: ...
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool
+    ) -> Decision[Mapping[str, TopicCreated | KafkaError]]: ...
+
+    def find_topic_id(self, name: str) -> UUID | None: ...
+
+    def find_topic_name(self, topic_id: UUID) -> str | None: ...
+
+    def delete_topics(self, topic_ids: Collection[UUID]) -> Decision[Mapping[UUID, KafkaError | None]]: ...
+
+    def create_partitions(
+        self, topics: Sequence[NewPartitions], *, validate_only: bool
+    ) -> Decision[Mapping[str, KafkaError | None]]: ...
+
+    def replace_configs(
+        self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
+    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]: ...
+
+    def change_configs(
+        self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
+    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]: ...
+
+    def update_features(
+        self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
+    ) -> Decision[KafkaError | None]:
+        """Level and kind of each change; None as kind: one that nobody knows."""
+
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]: ...
+
+    def register_broker(self, registration: Registration, now: float) -> Decision[int]:
+        """The answer is the broker's new epoch."""
+
+    def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]: ...
+
+    def unregister_broker(self, broker_id: int) -> Decision[None]: ...
+
+    def register_controller(self, registration: ControllerRegistration) -> Decision[None]: ...
+
+    def alter_partitions(
+        self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
+    ) -> Decision[Sequence[PartitionImage | KafkaError]]:
+        """One result per change, in the same order: the partition as it is now."""
+
+    def elect_leaders(
+        self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> Decision[Sequence[TopicElections]]:
+        """Of these partitions; None: of all that need it. Results are in the order of the request."""
+
+    def alter_reassignments(
+        self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
+    ) -> Decision[Sequence[KafkaError | None]]:
+        """One result per wish, in the same order."""
+
+    def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
+        """Of these partitions; None: of all."""
+
+    def assign_directories(
+        self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
+    ) -> Decision[Sequence[KafkaError | None]]:
+        """One result per assignment, in the same order."""

@@ -1,0 +1,216 @@
+"""The active controller: one object that takes every command, and keeps the image they are decided upon.
+
+Commands change nothing by themselves. Whoever hosts the controller writes a decision's records and gives them back
+through `replay`, before the next command; the answers wait until the records are committed.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ports import Random
+from odradek.config.alteration import Change
+from odradek.config.node_config import NodeConfig
+from odradek.core.controller.brokers import Brokers
+from odradek.core.controller.commands import (
+    ControllerRegistration,
+    DirectoryAssignment,
+    ElectionKind,
+    Heartbeat,
+    HeartbeatAnswer,
+    IsrChange,
+    NewPartitions,
+    NewTopic,
+    ProducerIdBlock,
+    Reassignment,
+    Registration,
+    TopicCreated,
+    TopicElections,
+    TopicReassignments,
+    UpgradeType,
+)
+from odradek.core.controller.configs import Configs
+from odradek.core.controller.decision import Decision
+from odradek.core.controller.directories import Directories
+from odradek.core.controller.elections import Elections
+from odradek.core.controller.features import Features
+from odradek.core.controller.isr_changes import IsrChanges
+from odradek.core.controller.leaders import Leaders
+from odradek.core.controller.producer_ids import ProducerIds
+from odradek.core.controller.reassignments import Reassignments
+from odradek.core.controller.sessions import BrokerSessions
+from odradek.core.controller.state import ControllerState
+from odradek.core.controller.topics import Topics
+from odradek.core.metadata.apply import ImageDelta
+from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION
+from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage, ConfigResource, PartitionImage
+from odradek.core.metadata.records import MetadataRecord, NoOpRecord, RegisterControllerRecord
+
+
+class Controller:
+    def __init__(
+        self,
+        config: NodeConfig,
+        cluster_id: str,
+        random: Random,
+        image: ClusterImage = EMPTY_IMAGE,
+    ) -> None:
+        self._state = ControllerState(config, cluster_id, random, image)
+        self._sessions = BrokerSessions(config.broker_session_timeout_ms / 1000)
+        elections = Elections(self._state)
+        self._configs = Configs(self._state)
+        self._topics = Topics(self._state, self._configs)
+        self._brokers = Brokers(self._state, elections, self._sessions)
+        self._features = Features(self._state, self._configs)
+        self._producer_ids = ProducerIds(self._state)
+        self._directories = Directories(self._state, elections)
+        self._isr_changes = IsrChanges(self._state, elections)
+        self._leaders = Leaders(self._state, elections)
+        self._reassignments = Reassignments(self._state, elections)
+
+    @property
+    def image(self) -> ClusterImage:
+        """With everything decided so far, committed or not."""
+        return self._state.image
+
+    def replay(
+        self, records: Iterable[MetadataRecord], *, offset: int, epoch: int, timestamp_ms: int
+    ) -> tuple[ClusterImage, ImageDelta]:
+        return self._state.replay(records, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+    def note_log_end(self, end_offset: int) -> None:
+        """Before a command: the quorum writes records of its own between those of decisions."""
+        image = self._state.image
+        if image.offset != end_offset - 1:
+            self._state.image = image.moved_to(
+                offset=end_offset - 1, epoch=image.epoch, timestamp_ms=image.timestamp_ms
+            )
+
+    def note_kraft_version(self, level: int) -> None:
+        self._state.image = self._state.image.with_kraft_version(level)
+
+    def begin_sessions(self, now: float) -> None:
+        """A controller that has just become active gives every registered broker a whole session to be heard of."""
+        for broker in self._state.image.brokers.values():
+            if not broker.fenced:
+                self._sessions.touch(broker.id, broker.epoch, now)
+
+    def register_controller(self, registration: ControllerRegistration) -> Decision[None]:
+        if self._state.metadata_version < IV_3_7_CONTROLLER_REGISTRATION:
+            raise KafkaError(
+                ErrorCode.unsupported_version,
+                "The current MetadataVersion is too old to support controller registrations.",
+            )
+        record = RegisterControllerRecord(
+            controller_id=registration.controller_id,
+            incarnation_id=registration.incarnation_id,
+            zk_migration_ready=False,
+            end_points=registration.endpoints,
+            features=registration.features,
+        )
+        return Decision((record,), None)
+
+    def stay_awake(self) -> Decision[None]:
+        """A record that says nothing: it shows, while nothing else happens, that the log still grows."""
+        return Decision((NoOpRecord(),), None)
+
+    # Topics
+
+    @property
+    def allows_topic_deletion(self) -> bool:
+        return self._state.config.delete_topic_enable
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool
+    ) -> Decision[Mapping[str, TopicCreated | KafkaError]]:
+        return self._topics.create(topics, validate_only=validate_only)
+
+    def find_topic_id(self, name: str) -> UUID | None:
+        topic = self._state.image.topics_by_name.get(name)
+        return None if topic is None else topic.id
+
+    def find_topic_name(self, topic_id: UUID) -> str | None:
+        topic = self._state.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def delete_topics(self, topic_ids: Collection[UUID]) -> Decision[Mapping[UUID, KafkaError | None]]:
+        return self._topics.delete(topic_ids)
+
+    def create_partitions(
+        self, topics: Sequence[NewPartitions], *, validate_only: bool
+    ) -> Decision[Mapping[str, KafkaError | None]]:
+        return self._topics.create_partitions(topics, validate_only=validate_only)
+
+    # Settings
+
+    def replace_configs(
+        self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
+    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
+        return self._configs.replace(configs, validate_only=validate_only)
+
+    def change_configs(
+        self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
+    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
+        return self._configs.change(changes, validate_only=validate_only)
+
+    def update_features(
+        self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
+    ) -> Decision[KafkaError | None]:
+        return self._features.update(updates, validate_only=validate_only)
+
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]:
+        return self._producer_ids.allocate(broker_id, broker_epoch)
+
+    # Brokers
+
+    def register_broker(self, registration: Registration, now: float) -> Decision[int]:
+        return self._brokers.register(registration, now, self._state.image.offset + 1)
+
+    def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]:
+        return self._brokers.heartbeat(heartbeat, now)
+
+    def unregister_broker(self, broker_id: int) -> Decision[None]:
+        return self._brokers.unregister(broker_id)
+
+    def next_session_expiry(self) -> float | None:
+        return self._brokers.next_expiry()
+
+    def expire_sessions(self, now: float) -> Decision[int | None]:
+        """Fences one broker that has been silent for a whole session, and says which; None: no more of them."""
+        return self._brokers.expire_one(now)
+
+    def fence_silent_broker(self, broker_id: int, broker_epoch: int, silent_since: float) -> Decision[bool]:
+        return self._brokers.fence_silent(broker_id, broker_epoch, silent_since)
+
+    def assign_directories(
+        self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
+    ) -> Decision[Sequence[KafkaError | None]]:
+        return self._directories.assign(broker_id, broker_epoch, assignments)
+
+    # Who holds, leads and follows a partition
+
+    def alter_partitions(
+        self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
+    ) -> Decision[Sequence[PartitionImage | KafkaError]]:
+        return self._isr_changes.alter(broker_id, broker_epoch, changes)
+
+    def elect_leaders(
+        self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> Decision[Sequence[TopicElections]]:
+        return self._leaders.elect(kind, topics)
+
+    def balance_leaders(self) -> Decision[bool]:
+        """Gives partitions back to their preferred leaders, some of them. True: there may be more."""
+        return self._leaders.balance()
+
+    def elect_unclean_leaders(self) -> Decision[bool]:
+        """Where there is no leader and the topic allows any, some of them. True: there may be more."""
+        return self._leaders.elect_unclean()
+
+    def alter_reassignments(
+        self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
+    ) -> Decision[Sequence[KafkaError | None]]:
+        return self._reassignments.alter(wanted, allow_replication_factor_change=allow_replication_factor_change)
+
+    def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
+        return self._reassignments.ongoing(topics)

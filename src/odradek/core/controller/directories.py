@@ -1,0 +1,62 @@
+"""A broker says in which of its directories a replica lives."""
+
+from collections.abc import Sequence
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.core.controller.commands import DirectoryAssignment
+from odradek.core.controller.decision import Decision
+from odradek.core.controller.elections import Elections
+from odradek.core.controller.state import ControllerState
+from odradek.core.metadata.records import MetadataRecord
+
+
+class Directories:
+    def __init__(self, state: ControllerState, elections: Elections) -> None:
+        self._state = state
+        self._elections = elections
+
+    def assign(
+        self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
+    ) -> Decision[Sequence[KafkaError | None]]:
+        if not self._state.knows_directories:
+            raise KafkaError(ErrorCode.unsupported_version, "Directory assignment is not supported yet.")
+        self._state.checked_broker(broker_id, broker_epoch)
+        records: list[MetadataRecord] = []
+        results: list[KafkaError | None] = []
+        for assignment in assignments:
+            try:
+                records += self._assign_one(broker_id, assignment)
+                results.append(None)
+            except KafkaError as error:
+                results.append(error)
+        return Decision(tuple(records), results, is_atomic=False)
+
+    def _assign_one(self, broker_id: int, assignment: DirectoryAssignment) -> list[MetadataRecord]:
+        topic = self._state.image.topics_by_id.get(assignment.topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.unknown_topic_id)
+        partition = topic.partitions.get(assignment.partition)
+        if partition is None:
+            raise KafkaError(ErrorCode.unknown_topic_or_partition)
+        if broker_id not in partition.replicas:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        is_online = self._state.has_online_directory(broker_id, assignment.directory)
+        # Its disk was replaced, or is not used any more: what stands in the new place was begun anew. Apache Kafka lets
+        # it lead all the same, if it was eligible before.
+        is_begun_anew = not self._state.has_online_directory(broker_id, partition.directory_of(broker_id))
+        # A replica on a directory that has failed is out of sync, wherever it was thought to be.
+        is_whole = is_online and not is_begun_anew
+        isr = partition.isr if is_whole else tuple(one for one in partition.isr if one != broker_id)
+
+        def is_active(candidate: int) -> bool:
+            return (is_online or candidate != broker_id) and self._state.is_active(candidate)
+
+        change = self._elections.change(topic, assignment.partition, partition, isr, is_active)
+        change.directories = {broker_id: assignment.directory}
+        if is_begun_anew:
+            change.unclean_shutdown = broker_id
+            if partition.replicas == (broker_id,):
+                # Nobody has what was lost, and nobody else will ever lead.
+                change.can_lead = is_active
+        record = change.record()
+        return [] if record is None else [record]

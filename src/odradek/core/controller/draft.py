@@ -1,0 +1,27 @@
+"""The changes of partitions that one decision gathers: each is decided upon those before it.
+
+A request may name a partition twice; what it asks second must see what it asked first.
+"""
+
+from uuid import UUID
+
+from odradek.core.controller.decision import BoundedRecords
+from odradek.core.metadata.apply import merge
+from odradek.core.metadata.image import PartitionImage, TopicImage
+from odradek.core.metadata.records import PartitionChangeRecord
+
+
+class Draft:
+    def __init__(self) -> None:
+        self.records = BoundedRecords()
+        self._changed: dict[tuple[UUID, int], PartitionImage] = {}
+
+    def partition(self, topic: TopicImage, index: int) -> PartitionImage | None:
+        return self._changed.get((topic.id, index)) or topic.partitions.get(index)
+
+    def add(self, partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+        """The partition as the record leaves it."""
+        changed = merge(partition, record)
+        self._changed[record.topic_id, record.partition_id] = changed
+        self.records.append(record)
+        return changed

@@ -1,0 +1,136 @@
+"""Questions about the whole cluster that the image alone would answer only by a walk over every partition.
+
+Counts by topic, not lists of partitions: a topic's own partitions are quickly looked through, and a million of them
+leave this small. Derived entirely from images, so that it can be rebuilt from one at any time.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
+from uuid import UUID
+
+from odradek.base.ids import NO_LEADER
+from odradek.core.metadata.apply import ImageDelta
+from odradek.core.metadata.image import ClusterImage, PartitionImage, TopicImage
+from odradek.core.metadata.topic_names import collision_key
+
+
+class TopicCounts:
+    """How many partitions of each topic have something in common."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: dict[UUID, int] = {}
+
+    def add(self, topic_id: UUID, amount: int) -> None:
+        count = self._counts.get(topic_id, 0) + amount
+        if count:
+            self._counts[topic_id] = count
+        else:
+            self._counts.pop(topic_id, None)
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)
+
+    def topics(self) -> tuple[UUID, ...]:
+        return tuple(self._counts)
+
+
+class ClusterIndex:
+    def __init__(self, image: ClusterImage) -> None:
+        self._in_isr: dict[int, TopicCounts] = {}
+        self._in_elr: dict[int, TopicCounts] = {}
+        self._led: dict[int, TopicCounts] = {}
+        """By leader; partitions without one are under NO_LEADER."""
+        self._led_by_another = TopicCounts()
+        self._reassigned = TopicCounts()
+        self._colliding: dict[str, dict[str, None]] = {}
+        self._broker_of_directory: dict[UUID, int] = {}
+        for topic in image.topics_by_id.values():
+            self._add_topic(topic)
+        for broker in image.brokers.values():
+            self._broker_of_directory |= dict.fromkeys(broker.directories, broker.id)
+
+    def update(self, image: ClusterImage, delta: ImageDelta) -> None:
+        before = delta.previous
+        for topic in delta.topics_deleted:
+            self._remove_topic(topic)
+        for topic in delta.topics_created:
+            self._add_topic(topic)
+        for topic in delta.topics_changed:
+            old = before.topics_by_id[topic.id]
+            indexes = delta.partitions_changed[topic.id]
+            self._count(topic.id, [old.partitions[index] for index in indexes if index in old.partitions], -1)
+            self._count(topic.id, [topic.partitions[index] for index in indexes], 1)
+        for broker_id in delta.brokers_changed:
+            if (gone := before.brokers.get(broker_id)) is not None:
+                for directory in gone.directories:
+                    self._broker_of_directory.pop(directory, None)
+            if (broker := image.brokers.get(broker_id)) is not None:
+                self._broker_of_directory |= dict.fromkeys(broker.directories, broker_id)
+
+    def topics_with_broker_in_isr(self, broker_id: int) -> tuple[UUID, ...]:
+        return _topics_of(self._in_isr, broker_id)
+
+    def topics_with_broker_in_elr(self, broker_id: int) -> tuple[UUID, ...]:
+        return _topics_of(self._in_elr, broker_id)
+
+    def topics_without_leader(self) -> tuple[UUID, ...]:
+        return _topics_of(self._led, NO_LEADER)
+
+    def topics_led_by_another(self) -> tuple[UUID, ...]:
+        """With partitions whose leader is not the first of their replicas."""
+        return self._led_by_another.topics()
+
+    def topics_reassigned(self) -> tuple[UUID, ...]:
+        """With partitions on their way to other brokers."""
+        return self._reassigned.topics()
+
+    def leads_something(self, broker_id: int) -> bool:
+        return bool(self._led.get(broker_id))
+
+    def broker_of_directory(self, directory: UUID) -> int | None:
+        return self._broker_of_directory.get(directory)
+
+    def colliding_topic(self, name: str) -> str | None:
+        """An existing topic whose name cannot be told from this one in metric names."""
+        key = collision_key(name)
+        return None if key is None else next(iter(self._colliding.get(key, ())), None)
+
+    def _add_topic(self, topic: TopicImage) -> None:
+        self._count(topic.id, topic.partitions.values(), 1)
+        if (key := collision_key(topic.name)) is not None:
+            self._colliding.setdefault(key, {})[topic.name] = None
+
+    def _remove_topic(self, topic: TopicImage) -> None:
+        self._count(topic.id, topic.partitions.values(), -1)
+        if (key := collision_key(topic.name)) is not None:
+            names = self._colliding[key]
+            names.pop(topic.name, None)
+            if not names:
+                del self._colliding[key]
+
+    def _count(self, topic_id: UUID, partitions: Collection[PartitionImage], sign: int) -> None:
+        for counts, brokers in (
+            (self._in_isr, chain.from_iterable([partition.isr for partition in partitions])),
+            (self._in_elr, chain.from_iterable([partition.elr for partition in partitions])),
+            (self._led, [partition.leader for partition in partitions]),
+        ):
+            for broker_id, amount in Counter(brokers).items():
+                counts.setdefault(broker_id, TopicCounts()).add(topic_id, sign * amount)
+        # Without the properties of the same meaning: a million partitions are counted when a controller wakes up.
+        self._led_by_another.add(topic_id, sign * sum(one.leader != one.replicas[0] for one in partitions))
+        self._reassigned.add(topic_id, sign * sum(bool(one.adding or one.removing) for one in partitions))
+
+
+def _topics_of(counts: dict[int, TopicCounts], broker_id: int) -> tuple[UUID, ...]:
+    found = counts.get(broker_id)
+    return () if found is None else found.topics()
+
+
+def partitions_of(image: ClusterImage, topic_ids: Iterable[UUID]) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
+    for topic_id in topic_ids:
+        topic = image.topics_by_id[topic_id]
+        for index, partition in topic.partitions.items():
+            yield topic, index, partition

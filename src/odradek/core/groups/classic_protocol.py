@@ -1,0 +1,239 @@
+"""The classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, deadlines, and what loading leaves behind."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.core.append_refusals import refusal_of_append
+from odradek.core.groups.classic_group import ClassicGroup, State
+from odradek.core.groups.classic_join import ClassicJoin
+from odradek.core.groups.classic_member import EMPTY_ASSIGNMENT
+from odradek.core.groups.classic_rebalance import ClassicRebalance
+from odradek.core.groups.classic_records import record_of
+from odradek.core.groups.commands import (
+    UNKNOWN_MEMBER_ID,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinAnswer,
+    JoinGroup,
+    LeaveAnswer,
+    LeaveGroup,
+    LeavingMember,
+    LeftMember,
+    SyncAnswer,
+    SyncGroup,
+)
+from odradek.core.groups.groups import JOIN, SESSION, SYNC, DeadlineKey, Groups
+from odradek.core.groups.outcome import AssignmentWritten, Outcome, StaticMemberWritten, Token
+from odradek.core.groups.settings import GroupSettings
+
+
+class ClassicProtocol:
+    def __init__(
+        self, groups: Groups, settings: GroupSettings, rebalance: ClassicRebalance, new_uuid: Callable[[], UUID]
+    ) -> None:
+        self._groups = groups
+        self._size_max = settings.classic_group_max_size
+        self._rebalance = rebalance
+        self._joining = ClassicJoin(groups, settings, rebalance, new_uuid)
+
+    def join(self, command: JoinGroup, token: Token, now_ms: int) -> Outcome:
+        out = Outcome()
+        self._joining.join(command, token, now_ms, out)
+        return out
+
+    # ---- sync
+
+    def sync(self, command: SyncGroup, token: Token, now_ms: int) -> Outcome:
+        out = Outcome()
+        group = self._groups.classic(command.group_id)
+        error = _check_sync(group, command)
+        if error is not ErrorCode.none or group is None:
+            out.answers.append((token, SyncAnswer(error)))
+            return out
+        member = group.members[command.member_id]
+        group.pending_sync.discard(member.member_id)
+        if not group.pending_sync:
+            self._groups.deadlines.cancel((SYNC, group.group_id, ""))
+        if group.state is State.STABLE:
+            answer = SyncAnswer(ErrorCode.none, group.protocol_type, group.protocol_name, member.assignment)
+            out.answers.append((token, answer))
+            return out
+        # One that was sent before by the same client; Kafka would let it hang.
+        self._rebalance.answer_sync(member, SyncAnswer(ErrorCode.rebalance_in_progress), out)
+        member.awaiting_sync = token
+        if group.is_leader(member.member_id):
+            given = dict(command.assignments)
+            assignment = {member_id: given.get(member_id, EMPTY_ASSIGNMENT) for member_id in group.members}
+            out.write_classic_group(
+                record_of(group, assignment),
+                AssignmentWritten(group.group_id, group.generation_id, member.member_id, assignment),
+            )
+        return out
+
+    # ---- heartbeats
+
+    def heartbeat(self, command: Heartbeat, token: Token, now_ms: int) -> Outcome:
+        out = Outcome()
+        error = self._heartbeat(command, now_ms)
+        is_refused = error not in (ErrorCode.none, ErrorCode.rebalance_in_progress)
+        (out.answers if is_refused else out.answers_when_committed).append((token, HeartbeatAnswer(error)))
+        return out
+
+    def _heartbeat(self, command: Heartbeat, now_ms: int) -> ErrorCode:
+        if not command.group_id:
+            return ErrorCode.invalid_group_id
+        group = self._groups.classic(command.group_id)
+        if group is None:
+            return ErrorCode.unknown_member_id
+        if group.state is State.DEAD:
+            return ErrorCode.coordinator_not_available
+        error = group.check_member(command.member_id, command.instance_id)
+        if error is not ErrorCode.none:
+            return error
+        if command.generation_id != group.generation_id:
+            return ErrorCode.illegal_generation
+        self._rebalance.keep_alive(group, group.members[command.member_id], now_ms)
+        if group.state is State.PREPARING_REBALANCE:
+            return ErrorCode.rebalance_in_progress
+        return ErrorCode.none
+
+    def heard_of(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
+        """A commit of offsets is a sign of life too."""
+        member = group.members.get(member_id)
+        if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+            self._rebalance.keep_alive(group, member, now_ms)
+
+    # ---- leaving
+
+    def leave(self, command: LeaveGroup, token: Token, now_ms: int) -> Outcome:
+        out = Outcome()
+        group = self._groups.classic(command.group_id)
+        if not command.group_id:
+            out.answers.append((token, LeaveAnswer(ErrorCode.invalid_group_id)))
+        elif group is None:
+            unknown = ErrorCode.unknown_member_id
+            left = tuple(LeftMember(member.member_id, member.instance_id, unknown) for member in command.members)
+            out.answers.append((token, LeaveAnswer(ErrorCode.none, left)))
+        elif group.state is State.DEAD:
+            out.answers.append((token, LeaveAnswer(ErrorCode.coordinator_not_available)))
+        else:
+            answer = LeaveAnswer(ErrorCode.none, self._leave(group, command, now_ms, out))
+            out.answers_when_committed.append((token, answer))
+        return out
+
+    def _leave(self, group: ClassicGroup, command: LeaveGroup, now_ms: int, out: Outcome) -> tuple[LeftMember, ...]:
+        left = tuple(
+            LeftMember(member.member_id, member.instance_id, self._leave_one(group, member, out))
+            for member in command.members
+        )
+        gone = [member.member_id for member in left if member.error is ErrorCode.none]
+        if gone and group.state is not State.EMPTY:
+            cause = f"explicit `LeaveGroup` request for ({', '.join(gone)}) members."
+            self._rebalance.prepare_or_complete(group, cause, now_ms, out)
+        return left
+
+    def _leave_one(self, group: ClassicGroup, leaving: LeavingMember, out: Outcome) -> ErrorCode:
+        member_id = leaving.member_id
+        if member_id == UNKNOWN_MEMBER_ID:
+            # Somebody else sends a static member away, who only knows its instance id.
+            if leaving.instance_id is None or leaving.instance_id not in group.static_members:
+                return ErrorCode.unknown_member_id
+            member_id = group.static_members[leaving.instance_id]
+        elif member_id in group.pending_join:
+            group.remove(member_id)
+            self._groups.deadlines.cancel((SESSION, group.group_id, member_id))
+            return ErrorCode.none
+        else:
+            error = group.check_member(member_id, leaving.instance_id)
+            if error is not ErrorCode.none:
+                return error
+        self._rebalance.remove(group, group.members[member_id], out)
+        return ErrorCode.none
+
+    # ---- what the host reports
+
+    def deadline(self, key: DeadlineKey, now_ms: int) -> Outcome:
+        out = Outcome()
+        kind, group_id, member_id = key
+        group = self._groups.classic(group_id)
+        if group is None or group.state is State.DEAD:
+            return out
+        if kind == SESSION:
+            self._rebalance.session_deadline(group, member_id, now_ms, out)
+        elif kind == JOIN:
+            self._rebalance.join_deadline(group, now_ms, out)
+        else:
+            self._rebalance.sync_deadline(group, now_ms, out)
+        return out
+
+    def written(self, written: AssignmentWritten | StaticMemberWritten, error: ErrorCode, now_ms: int) -> Outcome:
+        out = Outcome()
+        if isinstance(written, StaticMemberWritten):
+            self._joining.static_member_written(written, error, now_ms, out)
+        else:
+            self._assignment_written(written, error, now_ms, out)
+        return out
+
+    def _assignment_written(self, written: AssignmentWritten, error: ErrorCode, now_ms: int, out: Outcome) -> None:
+        group = self._groups.classic(written.group_id)
+        if (
+            group is None
+            or group.state is not State.COMPLETING_REBALANCE
+            or group.generation_id != written.generation_id
+        ):
+            return
+        if error is ErrorCode.none:
+            self._rebalance.settle(group, written.assignment, now_ms, out)
+            return
+        refusal = refusal_of_append(error)
+        self._rebalance.reset_assignment(group, refusal, now_ms, out)
+        cause = f"Error {refusal.name.upper()} when storing group assignment (member: {written.leader_id})."
+        self._rebalance.prepare(group, cause, now_ms, out)
+
+    def loaded(self, now_ms: int) -> list[Outcome]:
+        """Everybody gets a whole session to be heard of by the new coordinator."""
+        outcomes = []
+        for group in self._groups.all_classic():
+            for member in group.members.values():
+                self._rebalance.keep_alive(group, member, now_ms)
+            if len(group.members) > self._size_max:
+                out = Outcome()
+                cause = f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over capacity"
+                self._rebalance.prepare(group, cause, now_ms, out)
+                outcomes.append(out)
+        return outcomes
+
+    def unload(self, now_ms: int) -> Outcome:
+        """Who waits is told to look for the new coordinator."""
+        out = Outcome()
+        for group in self._groups.all_classic():
+            group.move_to(State.DEAD, now_ms)
+            for member in group.members.values():
+                refusal = JoinAnswer(ErrorCode.not_coordinator, member.member_id)
+                self._rebalance.answer_join(member, refusal, out)
+                self._rebalance.answer_sync(member, SyncAnswer(ErrorCode.not_coordinator), out)
+        return out
+
+
+def _check_sync(group: ClassicGroup | None, command: SyncGroup) -> ErrorCode:
+    if not command.group_id:
+        return ErrorCode.invalid_group_id
+    if group is None or group.state is State.EMPTY:
+        return ErrorCode.unknown_member_id
+    if group.state is State.DEAD:
+        return ErrorCode.coordinator_not_available
+    error = group.check_member(command.member_id, command.instance_id)
+    if error is not ErrorCode.none:
+        return error
+    if command.generation_id != group.generation_id:
+        return ErrorCode.illegal_generation
+    if _differ(command.protocol_type, group.protocol_type) or _differ(command.protocol_name, group.protocol_name):
+        return ErrorCode.inconsistent_group_protocol
+    if group.state is State.PREPARING_REBALANCE:
+        return ErrorCode.rebalance_in_progress
+    return ErrorCode.none
+
+
+def _differ(told: str | None, known: str | None) -> bool:
+    return told is not None and known is not None and told != known

@@ -1,0 +1,348 @@
+"""What can be asked of a group coordinator, and what it answers, free of the wire's encoding.
+
+Handlers translate requests into these and answers back; the coordinator knows nothing of either. Where a version of an
+API changes what is done, and not only how it is written, the command carries it as `version`.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+
+UNKNOWN_MEMBER_ID: Final = ""
+"""Of who joins and has not been given an id yet."""
+NO_GENERATION: Final = -1
+NO_OFFSET: Final = -1
+NO_LEADER_EPOCH: Final = -1
+NO_TIMESTAMP: Final = -1
+DEFAULT_RETENTION: Final = -1
+JOINING_EPOCH: Final = 0
+LEAVING_EPOCH: Final = -1
+LEAVING_FOR_A_WHILE_EPOCH: Final = -2
+"""Of a static member, that will be back under its instance id."""
+NO_MEMBER_EPOCH: Final = -1
+NO_TIMEOUT: Final = -1
+
+
+# ---- the classic protocol
+
+
+class MemberProtocol(NamedTuple):
+    """A way to assign partitions that a member knows, with what the assignor has to know of it."""
+
+    name: str
+    metadata: bytes
+
+
+class JoinGroup(NamedTuple):
+    version: int
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    """Version 0 has none: the session timeout stands for it."""
+    protocol_type: str
+    protocols: tuple[MemberProtocol, ...]
+    reason: str | None = None
+
+
+class JoinedMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class JoinAnswer(NamedTuple):
+    error: ErrorCode
+    member_id: str
+    generation_id: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = ""
+    """Where a version cannot say None, it says the empty string."""
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+class SyncGroup(NamedTuple):
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None
+    protocol_type: str | None
+    """None in versions before 5, as is the name."""
+    protocol_name: str | None
+    assignments: Sequence[tuple[str, bytes]]
+    """By member, from the leader; nothing from others."""
+
+
+class SyncAnswer(NamedTuple):
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+class Heartbeat(NamedTuple):
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None
+
+
+class HeartbeatAnswer(NamedTuple):
+    error: ErrorCode
+
+
+class LeavingMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    reason: str | None = None
+
+
+class LeaveGroup(NamedTuple):
+    group_id: str
+    members: Sequence[LeavingMember]
+
+
+class LeftMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    error: ErrorCode
+
+
+class LeaveAnswer(NamedTuple):
+    error: ErrorCode
+    members: tuple[LeftMember, ...] = ()
+
+    @property
+    def single_error(self) -> ErrorCode:
+        """What versions before 3 say, in which one member leaves."""
+        if self.error is not ErrorCode.none or not self.members:
+            return self.error
+        return self.members[0].error
+
+
+# ---- the consumer protocol (KIP-848)
+
+
+class TopicIdPartitions(NamedTuple):
+    topic_id: UUID
+    partitions: tuple[int, ...]
+
+
+class ConsumerGroupHeartbeat(NamedTuple):
+    """The one thing that members of a consumer group say. None, and -1, stand for what has not changed since."""
+
+    version: int
+    group_id: str
+    member_id: str
+    member_epoch: int
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = NO_TIMEOUT
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: tuple[TopicIdPartitions, ...] | None = None
+    """What the member holds at present."""
+
+
+class ConsumerGroupHeartbeatAnswer(NamedTuple):
+    error: ErrorCode
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: tuple[TopicIdPartitions, ...] | None = None
+    """What the member may hold; None if that is what it was told last."""
+
+
+class AssignedTopic(NamedTuple):
+    topic_id: UUID
+    topic: str
+    partitions: tuple[int, ...]
+
+
+class DescribedConsumer(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    topic_names: tuple[str, ...]
+    topic_regex: str | None
+    assignment: tuple[AssignedTopic, ...]
+    target_assignment: tuple[AssignedTopic, ...]
+    speaks_classic: bool
+    """It is a member by the classic protocol, of a group on its way from one to the other."""
+
+
+class DescribedConsumerGroup(NamedTuple):
+    group_id: str
+    error: ErrorCode
+    error_message: str | None = None
+    state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()
+
+
+# ---- offsets
+
+
+class PartitionOffset(NamedTuple):
+    partition: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str | None = None
+
+
+class TopicOffsets(NamedTuple):
+    topic: str
+    partitions: Sequence[PartitionOffset]
+    topic_id: UUID | None = None
+    """Known of requests that name topics by it."""
+
+
+class CommitOffsets(NamedTuple):
+    version: int
+    group_id: str
+    generation_id: int
+    """Or the member's epoch, in a consumer group."""
+    member_id: str
+    instance_id: str | None
+    topics: Sequence[TopicOffsets]
+    retention_ms: int = DEFAULT_RETENTION
+    """Versions 2 to 4 may set how long the offsets are kept."""
+
+
+class CommitOffsetsInTransaction(NamedTuple):
+    group_id: str
+    generation_id: int
+    member_id: str
+    instance_id: str | None
+    producer_id: int
+    producer_epoch: int
+    topics: Sequence[TopicOffsets]
+
+
+class PartitionError(NamedTuple):
+    partition: int
+    error: ErrorCode
+
+
+class TopicErrors(NamedTuple):
+    topic: str
+    partitions: tuple[PartitionError, ...]
+    topic_id: UUID | None = None
+
+
+class CommitAnswer(NamedTuple):
+    topics: tuple[TopicErrors, ...]
+
+
+class TopicPartitions(NamedTuple):
+    topic: str
+    partitions: Sequence[int]
+    topic_id: UUID | None = None
+
+
+class FetchOffsets(NamedTuple):
+    """Of one group; a request may ask for many."""
+
+    group_id: str
+    topics: Sequence[TopicPartitions] | None
+    """None asks for all."""
+    require_stable: bool = False
+    member_id: str | None = None
+    """With its epoch, of who fetches as a member of a consumer group."""
+    member_epoch: int = NO_MEMBER_EPOCH
+
+
+class FetchedPartition(NamedTuple):
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    error: ErrorCode
+
+
+class FetchedTopic(NamedTuple):
+    topic: str
+    partitions: tuple[FetchedPartition, ...]
+    topic_id: UUID | None = None
+
+
+class FetchAnswer(NamedTuple):
+    group_id: str
+    error: ErrorCode
+    topics: tuple[FetchedTopic, ...] = ()
+
+
+class DeleteOffsets(NamedTuple):
+    group_id: str
+    topics: Sequence[TopicPartitions]
+
+
+class DeleteOffsetsAnswer(NamedTuple):
+    error: ErrorCode
+    topics: tuple[TopicErrors, ...] = ()
+
+
+# ---- groups as such
+
+
+class DeleteGroups(NamedTuple):
+    group_ids: Sequence[str]
+
+
+class DeleteGroupsAnswer(NamedTuple):
+    results: tuple[tuple[str, ErrorCode], ...]
+
+
+class DescribedMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class DescribedGroup(NamedTuple):
+    group_id: str
+    error: ErrorCode
+    error_message: str | None
+    state: str
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+class ListedGroup(NamedTuple):
+    group_id: str
+    protocol_type: str
+    state: str
+    kind: str
+
+
+Answer = (
+    JoinAnswer
+    | SyncAnswer
+    | HeartbeatAnswer
+    | LeaveAnswer
+    | ConsumerGroupHeartbeatAnswer
+    | CommitAnswer
+    | FetchAnswer
+    | DeleteOffsetsAnswer
+    | DeleteGroupsAnswer
+)

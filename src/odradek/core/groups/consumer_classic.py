@@ -1,0 +1,287 @@
+"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+
+There is no leader among them and nothing is waited for: a join takes a member to the next assignment, and a sync gets
+it its part. A heartbeat tells it to join again when there is something to give up or to get.
+"""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.core.groups.classic_join import MEMBER_ID_REQUIRED_SINCE
+from odradek.core.groups.commands import (
+    NO_TIMEOUT,
+    UNKNOWN_MEMBER_ID,
+    Heartbeat,
+    HeartbeatAnswer,
+    JoinAnswer,
+    JoinGroup,
+    LeaveAnswer,
+    LeaveGroup,
+    LeavingMember,
+    LeftMember,
+    SyncAnswer,
+    SyncGroup,
+    TopicIdPartitions,
+)
+from odradek.core.groups.consumer_deadlines import ConsumerDeadlines
+from odradek.core.groups.consumer_fencing import LEFT, ConsumerFencing
+from odradek.core.groups.consumer_group import ConsumerGroup
+from odradek.core.groups.consumer_member import ConsumerMember, MemberState
+from odradek.core.groups.consumer_membership import (
+    check_instance,
+    check_room,
+    check_static,
+    new_member_id,
+    replace_static,
+)
+from odradek.core.groups.consumer_migration import Migration, classic_metadata, write_partitions
+from odradek.core.groups.consumer_progress import ConsumerProgress
+from odradek.core.groups.consumer_reconciliation import Wanted
+from odradek.core.groups.groups import Groups
+from odradek.core.groups.outcome import Outcome, Token
+from odradek.core.groups.settings import GroupSettings, MigrationPolicy
+from odradek.core.groups.subscription import (
+    CONSUMER_PROTOCOL_TYPE,
+    Subscription,
+    UnreadableSubscription,
+    read_subscription,
+    read_version,
+)
+from odradek.core.groups.topics import Topics
+
+
+class ClassicMembers:
+    def __init__(
+        self,
+        groups: Groups,
+        settings: GroupSettings,
+        topics: Topics,
+        progress: ConsumerProgress,
+        fencing: ConsumerFencing,
+        migration: Migration,
+        deadlines: ConsumerDeadlines,
+        new_uuid: Callable[[], UUID],
+    ) -> None:
+        self._groups = groups
+        self._settings = settings
+        self._topics = topics
+        self._progress = progress
+        self._fencing = fencing
+        self._migration = migration
+        self._deadlines = deadlines
+        self._new_uuid = new_uuid
+
+    # ---- join
+
+    def join(self, command: JoinGroup, token: Token, now_ms: int) -> Outcome:
+        out = Outcome()
+        group = self._group(command.group_id)
+        try:
+            answer = self._join(group, command, now_ms, out)
+        except KafkaError as refusal:
+            out.records.clear()
+            out.answers.append((token, JoinAnswer(refusal.code, UNKNOWN_MEMBER_ID)))
+            return out
+        (out.answers_when_committed if answer.error is ErrorCode.none else out.answers).append((token, answer))
+        return out
+
+    def _join(self, group: ConsumerGroup, command: JoinGroup, now_ms: int, out: Outcome) -> JoinAnswer:
+        if self._settings.consumer_migration_policy is MigrationPolicy.DISABLED:
+            raise KafkaError(ErrorCode.inconsistent_group_protocol)
+        is_unknown = command.member_id == UNKNOWN_MEMBER_ID
+        member_id = new_member_id(self._new_uuid) if is_unknown else command.member_id
+        check_room(group, member_id, self._settings.consumer_group_max_size)
+        names = [protocol.name for protocol in command.protocols]
+        if not group.supports_classic(command.protocol_type, names):
+            raise KafkaError(ErrorCode.inconsistent_group_protocol)
+        if is_unknown and command.instance_id is None and command.version >= MEMBER_ID_REQUIRED_SINCE:
+            return JoinAnswer(ErrorCode.member_id_required, member_id)
+        replaced = group.static_member(command.instance_id)
+        member = self._member(group, command, member_id, out)
+        subscription = _subscription(command)
+        updated = _told_by(command, member, subscription)
+        if replaced is not None and self._migration.may_downgrade_replacing(group, replaced):
+            reached = self._join_last(group, member, updated, subscription, now_ms, out)
+        else:
+            reached = self._progress.advance(group, member, updated, self._owned(subscription), now_ms, out)
+            self._deadlines.keep_alive(group.group_id, member_id, now_ms, command.session_timeout_ms)
+            self._deadlines.sync(group.group_id, member_id, now_ms, command.rebalance_timeout_ms)
+        self._deadlines.joined(group.group_id, member_id)
+        return JoinAnswer(
+            ErrorCode.none,
+            member_id,
+            reached.epoch,
+            CONSUMER_PROTOCOL_TYPE,
+            names[0],
+        )
+
+    def _join_last(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        subscription: Subscription,
+        now_ms: int,
+        out: Outcome,
+    ) -> ConsumerMember:
+        """In the place of the last member that spoke the consumer protocol: the group is a classic one from now on."""
+        subscribed = self._progress.subscribe(group, member, updated, now_ms, out)
+        reached, cause = updated, None
+        if group.assignment_epoch < subscribed.epoch:
+            cause = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
+        else:
+            wanted = Wanted(group.assignment_epoch, group.target_of(updated))
+            owned = self._owned(subscription)
+            reached = self._progress.reconcile(group, updated, wanted, owned, subscribed, now_ms, out)
+        self._migration.downgrade(group, now_ms, out, joining=reached, rebalance_cause=cause)
+        return reached
+
+    def _member(self, group: ConsumerGroup, command: JoinGroup, member_id: str, out: Outcome) -> ConsumerMember:
+        if command.instance_id is None:
+            return group.members.get(member_id) or ConsumerMember(member_id)
+        existing = group.static_member(command.instance_id)
+        if command.member_id != UNKNOWN_MEMBER_ID:
+            existing = check_static(existing, command.instance_id)
+            check_instance(existing, member_id, command.instance_id)
+            return existing
+        return ConsumerMember(member_id) if existing is None else replace_static(group, existing, member_id, out)
+
+    def _owned(self, subscription: Subscription) -> tuple[TopicIdPartitions, ...]:
+        found = ((self._topics.by_name(name), partitions) for name, partitions in subscription.owned.items())
+        return tuple(TopicIdPartitions(topic.id, partitions) for topic, partitions in found if topic is not None)
+
+    # ---- sync
+
+    def sync(self, command: SyncGroup, token: Token, now_ms: int) -> Outcome:
+        out = Outcome()
+        group = self._group(command.group_id)
+        try:
+            member = _checked(group, command.member_id, command.instance_id, command.generation_id)
+            assignment = self._sync(group, member, command, now_ms)
+        except KafkaError as refusal:
+            out.answers.append((token, SyncAnswer(refusal.code)))
+            return out
+        self._deadlines.synced(group.group_id, member.member_id)
+        self._keep_alive(group, member, now_ms)
+        answer = SyncAnswer(ErrorCode.none, command.protocol_type, command.protocol_name, assignment)
+        out.answers_when_committed.append((token, answer))
+        return out
+
+    def _sync(self, group: ConsumerGroup, member: ConsumerMember, command: SyncGroup, now_ms: int) -> bytes:
+        assert member.classic is not None
+        protocol = member.classic.supported_protocols[0]
+        if command.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or command.protocol_name not in (
+            None,
+            protocol.name,
+        ):
+            raise KafkaError(ErrorCode.inconsistent_group_protocol)
+        if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            self._deadlines.join(group.group_id, member, now_ms)
+            raise KafkaError(ErrorCode.rebalance_in_progress)
+        try:
+            version = read_version(protocol.metadata)
+        except UnreadableSubscription as error:
+            # Another of its protocols was read when the group became a consumer group.
+            raise KafkaError(ErrorCode.unknown_server_error) from error
+        return write_partitions(self._topics, member.assigned, version)
+
+    # ---- heartbeats
+
+    def heartbeat(self, command: Heartbeat, token: Token, now_ms: int) -> Outcome:
+        out = Outcome()
+        group = self._group(command.group_id)
+        try:
+            member = _checked(group, command.member_id, command.instance_id, command.generation_id)
+        except KafkaError as refusal:
+            out.answers.append((token, HeartbeatAnswer(refusal.code)))
+            return out
+        self._keep_alive(group, member, now_ms)
+        error = ErrorCode.none
+        if (
+            member.epoch < group.assignment_epoch
+            or member.state is MemberState.UNREVOKED_PARTITIONS
+            or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.is_waiting_for_others(member))
+        ):
+            error = ErrorCode.rebalance_in_progress
+            self._deadlines.join(group.group_id, member, now_ms)
+        out.answers_when_committed.append((token, HeartbeatAnswer(error)))
+        return out
+
+    def _keep_alive(self, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
+        self._deadlines.keep_alive(group.group_id, member.member_id, now_ms, member.session_timeout_ms)
+
+    # ---- leaving
+
+    def leave(self, command: LeaveGroup, token: Token, now_ms: int) -> Outcome:
+        """By who manages the group too: members of either protocol."""
+        out = Outcome()
+        group = self._group(command.group_id)
+        gone: dict[str, ConsumerMember] = {}
+        left = []
+        for one in command.members:
+            error = ErrorCode.none
+            try:
+                member = _leaving(group, one)
+                gone[member.member_id] = member
+            except KafkaError as refusal:
+                error = refusal.code
+            left.append(LeftMember(one.member_id, one.instance_id, error))
+        self._fencing.fence(group, list(gone.values()), LEFT, now_ms, out)
+        out.answers_when_committed.append((token, LeaveAnswer(ErrorCode.none, tuple(left))))
+        return out
+
+    def _group(self, group_id: str) -> ConsumerGroup:
+        group = self._groups.consumer(group_id)
+        assert group is not None
+        return group
+
+
+def _subscription(command: JoinGroup) -> Subscription:
+    try:
+        return read_subscription(command.protocols[0].metadata)
+    except UnreadableSubscription as error:
+        raise KafkaError(ErrorCode.unknown_server_error) from error
+
+
+def _told_by(command: JoinGroup, member: ConsumerMember, subscription: Subscription) -> ConsumerMember:
+    timeout_ms = command.rebalance_timeout_ms
+    return ConsumerMember(
+        member.member_id,
+        member.epoch,
+        member.previous_epoch,
+        member.state,
+        instance_id=member.instance_id if command.instance_id is None else command.instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == NO_TIMEOUT else timeout_ms,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        topic_names=frozenset(subscription.topics),
+        topic_regex="",
+        assignor=member.assignor,
+        assigned=member.assigned,
+        revoking=member.revoking,
+        classic=classic_metadata(command.session_timeout_ms, command.protocols),
+    )
+
+
+def _checked(group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int) -> ConsumerMember:
+    if instance_id is None:
+        member = group.member(member_id)
+    else:
+        member = check_static(group.static_member(instance_id), instance_id)
+        check_instance(member, member_id, instance_id)
+    if not member.speaks_classic:
+        raise KafkaError(ErrorCode.unknown_member_id, f"Member {member_id} does not use the classic protocol.")
+    if generation_id != member.epoch:
+        raise KafkaError(ErrorCode.illegal_generation)
+    return member
+
+
+def _leaving(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
+    if leaving.instance_id is None:
+        return group.member(leaving.member_id)
+    member = check_static(group.static_member(leaving.instance_id), leaving.instance_id)
+    if leaving.member_id != UNKNOWN_MEMBER_ID:
+        check_instance(member, leaving.member_id, leaving.instance_id)
+    return member

@@ -1,0 +1,48 @@
+"""Who may be a member of a consumer group, under which id and in whose place, by either protocol."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import uuid_to_text
+from odradek.core.groups.consumer_group import ConsumerGroup
+from odradek.core.groups.consumer_member import ConsumerMember
+from odradek.core.groups.consumer_records import current_record, member_tombstones, subscription_record, target_record
+from odradek.core.groups.outcome import Outcome
+
+
+def new_member_id(new_uuid: Callable[[], UUID]) -> str:
+    """For who has made up none."""
+    while (member_id := uuid_to_text(new_uuid())).startswith("-"):
+        # Tools would take it for an option.
+        continue
+    return member_id
+
+
+def check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
+    if len(group.members) >= size_max and member_id not in group.members:
+        message = f"The consumer group has reached its maximum capacity of {size_max} members."
+        raise KafkaError(ErrorCode.group_max_size_reached, message)
+
+
+def check_static(member: ConsumerMember | None, instance_id: str) -> ConsumerMember:
+    if member is None:
+        raise KafkaError(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
+    return member
+
+
+def check_instance(member: ConsumerMember, member_id: str, instance_id: str) -> None:
+    if member.member_id != member_id:
+        message = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
+        raise KafkaError(ErrorCode.fenced_instance_id, message)
+
+
+def replace_static(group: ConsumerGroup, former: ConsumerMember, member_id: str, out: Outcome) -> ConsumerMember:
+    """The same member under another id, with everything it had. Deadlines of the former id find nobody."""
+    member = replace(former, member_id=member_id, epoch=0, previous_epoch=0)
+    out.records += member_tombstones(group.group_id, former.member_id)
+    out.records.append(subscription_record(group.group_id, member))
+    out.records.append(target_record(group.group_id, member_id, group.target.get(former.member_id, {})))
+    out.records.append(current_record(group.group_id, member))
+    return member

@@ -1,0 +1,136 @@
+"""What becomes of a consumer group and of one of its members with every sign of life: epoch, assignment, member.
+
+Members by the classic protocol take the same steps with their joins.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from odradek.core.groups.commands import TopicIdPartitions
+from odradek.core.groups.consumer_deadlines import ConsumerDeadlines
+from odradek.core.groups.consumer_group import ConsumerGroup
+from odradek.core.groups.consumer_member import ConsumerMember, MemberState
+from odradek.core.groups.consumer_reconciliation import Reconciliation, Wanted
+from odradek.core.groups.consumer_records import (
+    current_record,
+    epoch_record,
+    partition_metadata_tombstone,
+    subscription_record,
+)
+from odradek.core.groups.consumer_regexes import ConsumerRegexes, RegexChange
+from odradek.core.groups.consumer_subscriptions import regex_of, topics_of
+from odradek.core.groups.consumer_target import ConsumerTarget
+from odradek.core.groups.outcome import Outcome
+from odradek.core.groups.rebalances import Rebalance
+from odradek.core.groups.settings import UNBOUNDED
+from odradek.core.groups.topics import TopicHashes
+
+
+class Subscribed(NamedTuple):
+    """Where the group stands after a member has told what it wants."""
+
+    epoch: int
+    has_changed: bool
+    """The member's topics have, by name or by expression."""
+
+
+class ConsumerProgress:
+    def __init__(
+        self,
+        regexes: ConsumerRegexes,
+        target: ConsumerTarget,
+        hashes: TopicHashes,
+        deadlines: ConsumerDeadlines,
+    ) -> None:
+        self._regexes = regexes
+        self._target = target
+        self._hashes = hashes
+        self._deadlines = deadlines
+
+    def advance(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        owned: Sequence[TopicIdPartitions] | None,
+        now_ms: int,
+        out: Outcome,
+    ) -> ConsumerMember:
+        subscribed = self.subscribe(group, member, updated, now_ms, out)
+        wanted = self._target.update(group, subscribed.epoch, member, updated, now_ms, out)
+        return self.reconcile(group, updated, wanted, owned, subscribed, now_ms, out)
+
+    # ---- what is wanted, and by whom
+
+    def subscribe(
+        self, group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember, now_ms: int, out: Outcome
+    ) -> Subscribed:
+        names_changed = False
+        if updated is not member and updated != member:
+            out.records.append(subscription_record(group.group_id, updated))
+            names_changed = updated.topic_names != member.topic_names
+        regex_change = self._regexes.change(group, member, updated, now_ms, out)
+        # Who speaks the classic protocol has no expression: nothing is to be resolved if it comes in the place of one.
+        calls_for_epoch = names_changed or (
+            regex_change is not RegexChange.NONE if updated.speaks_classic else regex_change is RegexChange.TO_RESOLVED
+        )
+        has_changed = names_changed or regex_change is not RegexChange.NONE
+        if not calls_for_epoch and not group.is_metadata_expired(now_ms):
+            return Subscribed(group.epoch, has_changed)
+        subscriptions = group.subscriptions.copy()
+        subscriptions.change(member, updated)
+        former = regex_of(member)
+        if former is not None and former != regex_of(updated) and group.regexes.get(former) == 1:
+            # It was the last one to have the expression.
+            subscriptions.unmatch(group.resolved[former].topics if former in group.resolved else ())
+        metadata_hash = self._hashes.of(subscriptions.topics())
+        epoch = group.epoch
+        if calls_for_epoch or metadata_hash != group.metadata_hash:
+            epoch += 1
+            out.records.append(epoch_record(group.group_id, epoch, metadata_hash))
+            group.rebalances.append(Rebalance(_cause(group, updated, member_changed=calls_for_epoch), now_ms))
+        group.metadata_refresh = (now_ms + UNBOUNDED, epoch)
+        if group.has_partition_metadata:
+            out.records.append(partition_metadata_tombstone(group.group_id))
+        return Subscribed(epoch, has_changed)
+
+    # ---- what the member may have by now
+
+    def reconcile(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        wanted: Wanted,
+        owned: Sequence[TopicIdPartitions] | None,
+        subscribed: Subscribed,
+        now_ms: int,
+        out: Outcome,
+    ) -> ConsumerMember:
+        if not subscribed.has_changed and member.is_reconciled_to(wanted.epoch):
+            return member
+        topics = topics_of(member, group.resolved)
+        reached = Reconciliation(
+            member,
+            wanted,
+            self._target.topic_ids(topics),
+            bool(topics),
+            subscribed.has_changed,
+            group.is_free,
+            owned,
+        ).next()
+        if reached != member:
+            out.records.append(current_record(group.group_id, reached))
+            if not reached.speaks_classic:
+                if reached.state is MemberState.UNREVOKED_PARTITIONS:
+                    self._deadlines.revocation(group.group_id, reached, now_ms)
+                else:
+                    self._deadlines.revoked(group.group_id, reached.member_id)
+            group.end_rebalances(reached, subscribed.epoch, now_ms)
+        return reached
+
+
+def _cause(group: ConsumerGroup, member: ConsumerMember, *, member_changed: bool) -> str:
+    if not member_changed:
+        return "topics that are read have changed"
+    deed = "wants other topics" if member.member_id in group.members else "has come"
+    return f"member {member.member_id} {deed}"

@@ -1,0 +1,258 @@
+"""The group coordinator of one partition of `__consumer_offsets`.
+
+A host feeds it: commands with a token each, records through `replay`, the high watermark, and the time when
+`next_deadline_ms` has come. What it has to do in return is an `Outcome`, one step at a time: the records of a step are
+appended and replayed before the next one is taken. Nothing here reads a clock, waits or fails half-way.
+
+When the partition's leadership comes, the host makes a new coordinator, calls `advance` with the high watermark,
+replays the log and calls `loaded`; when it goes, `unload` says who has to be told.
+
+Consumer groups depend on the cluster beside the log. The host gives `topics` and `configs`, one of each for all
+coordinators of a broker, which show the cluster as it is at present. It calls `topics_changed` of each coordinator when
+topics were created, got more partitions or other replicas, or were deleted; `topics_deleted` then takes their offsets
+away.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.core.groups.classic_protocol import ClassicProtocol
+from odradek.core.groups.classic_rebalance import ClassicRebalance
+from odradek.core.groups.classic_records import group_from, tombstone_of
+from odradek.core.groups.commands import (
+    CommitOffsets,
+    CommitOffsetsInTransaction,
+    ConsumerGroupHeartbeat,
+    DeleteGroups,
+    DeleteGroupsAnswer,
+    DeleteOffsets,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    FetchOffsets,
+    Heartbeat,
+    JoinAnswer,
+    JoinGroup,
+    LeaveGroup,
+    ListedGroup,
+    SyncGroup,
+)
+from odradek.core.groups.consumer_classic import ClassicMembers
+from odradek.core.groups.consumer_group import ConsumerGroup
+from odradek.core.groups.consumer_groups import ConsumerGroups
+from odradek.core.groups.consumer_records import group_tombstones
+from odradek.core.groups.consumer_replay import ConsumerKey, replay_consumer
+from odradek.core.groups.group_configs import GroupConfigs
+from odradek.core.groups.groups import JOIN, SESSION, SYNC, Group, Groups
+from odradek.core.groups.offset_store import OffsetStore, stored
+from odradek.core.groups.offsets import Offsets
+from odradek.core.groups.outcome import GroupConverted, Outcome, Token, Written
+from odradek.core.groups.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    GroupRecord,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from odradek.core.groups.settings import GroupSettings
+from odradek.core.groups.topics import NoTopics, Topics
+from odradek.core.groups.views import describe_consumer_groups, describe_groups, list_groups
+from odradek.records.batch import NO_PRODUCER_ID
+
+Command = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | ConsumerGroupHeartbeat
+    | CommitOffsets
+    | CommitOffsetsInTransaction
+    | FetchOffsets
+    | DeleteOffsets
+    | DeleteGroups
+)
+
+
+class GroupCoordinator:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        new_uuid: Callable[[], UUID],
+        topics: Topics | None = None,
+        configs: GroupConfigs | None = None,
+    ) -> None:
+        self._settings = settings
+        self._topics = topics or NoTopics()
+        self._groups = Groups()
+        self._store = OffsetStore()
+        rebalance = ClassicRebalance(self._groups, settings)
+        self._classic = ClassicProtocol(self._groups, settings, rebalance, new_uuid)
+        self._consumers = ConsumerGroups(
+            self._groups, settings, configs or GroupConfigs(settings), self._topics, rebalance, new_uuid
+        )
+        self._offsets = Offsets(self._groups, self._store, settings, self._topics, self._classic.heard_of)
+
+    # ---- commands
+
+    def handle(self, command: Command, token: Token, now_ms: int) -> Outcome:
+        match command:
+            case ConsumerGroupHeartbeat():
+                return self._consumers.protocol.heartbeat(command, token, now_ms)
+            case Heartbeat():
+                return self._protocol_of(command.group_id).heartbeat(command, token, now_ms)
+            case CommitOffsets():
+                return self._offsets.commit(command, token, now_ms)
+            case FetchOffsets():
+                return self._offsets.fetch(command, token)
+            case JoinGroup():
+                return self._join(command, token, now_ms)
+            case SyncGroup():
+                return self._protocol_of(command.group_id).sync(command, token, now_ms)
+            case LeaveGroup():
+                return self._protocol_of(command.group_id).leave(command, token, now_ms)
+            case CommitOffsetsInTransaction():
+                return self._offsets.commit_in_transaction(command, token, now_ms)
+            case DeleteOffsets():
+                return self._offsets.delete(command, token)
+            case DeleteGroups():
+                return self._delete_groups(command, token)
+
+    def _protocol_of(self, group_id: str) -> ClassicProtocol | ClassicMembers:
+        """For who speaks the classic protocol: a consumer group may have such members too."""
+        is_consumer = isinstance(self._groups.get(group_id), ConsumerGroup)
+        return self._consumers.classic_members if is_consumer else self._classic
+
+    def _join(self, command: JoinGroup, token: Token, now_ms: int) -> Outcome:
+        shortest, longest = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
+        if not command.group_id:
+            return Outcome(answers=[(token, JoinAnswer(ErrorCode.invalid_group_id, command.member_id))])
+        if not shortest <= command.session_timeout_ms <= longest:
+            return Outcome(answers=[(token, JoinAnswer(ErrorCode.invalid_session_timeout, command.member_id))])
+        group = self._groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup) and group.is_empty:
+            # A classic group comes in its place.
+            return self._classic.join(command, token, now_ms)
+        return self._protocol_of(command.group_id).join(command, token, now_ms)
+
+    def _delete_groups(self, command: DeleteGroups, token: Token) -> Outcome:
+        out = Outcome()
+        results = []
+        for group_id in command.group_ids:
+            group = self._groups.get(group_id)
+            try:
+                if group is None:
+                    raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+                group.check_delete()
+            except KafkaError as refusal:
+                results.append((group_id, refusal.code))
+                continue
+            self._offsets.delete_all(group_id, out)
+            out.records += _tombstones_of(group)
+            results.append((group_id, ErrorCode.none))
+        out.answers_when_committed.append((token, DeleteGroupsAnswer(tuple(results))))
+        return out
+
+    def describe_groups(self, group_ids: Sequence[str], version: int) -> tuple[DescribedGroup, ...]:
+        return describe_groups(self._groups, group_ids, version)
+
+    def describe_consumer_groups(self, group_ids: Sequence[str]) -> tuple[DescribedConsumerGroup, ...]:
+        """As everything that was appended has made them, committed or not."""
+        return describe_consumer_groups(self._groups, group_ids, self._topics, self._settings.consumer_assignors[0])
+
+    def list_groups(self, states: Collection[str] = (), kinds: Collection[str] = ()) -> tuple[ListedGroup, ...]:
+        return list_groups(self._groups, states, kinds)
+
+    def group(self, group_id: str) -> Group | None:
+        """For who wants to look, not to change: its last rebalances, for one."""
+        return self._groups.get(group_id)
+
+    # ---- time
+
+    def next_deadline_ms(self) -> int | None:
+        return self._groups.deadlines.next_at()
+
+    def pass_deadline(self, now_ms: int) -> Outcome | None:
+        """One that has come; None if there is none. To be called until it returns None."""
+        key = self._groups.deadlines.pop_due(now_ms)
+        if key is None:
+            return None
+        protocol = self._classic if key[0] in (SESSION, JOIN, SYNC) else self._consumers
+        return protocol.deadline(key, now_ms)
+
+    def expire_offsets(self, now_ms: int) -> Outcome:
+        """Every `offsets_retention_check_interval_ms`: offsets and groups that nobody has used for too long."""
+        out = Outcome(is_atomic=False)
+        for group in self._groups:
+            if self._offsets.expire(group, now_ms, out) and group.is_empty:
+                out.records += _tombstones_of(group)
+        return out
+
+    # ---- what happens in the log
+
+    def written(self, written: Written, error: ErrorCode, now_ms: int) -> Outcome:
+        """Of an outcome's `on_written`: committed, or the error with which it was not."""
+        if not isinstance(written, GroupConverted):
+            return self._classic.written(written, error, now_ms)
+        if error is not ErrorCode.none:
+            self._groups.put(written.former)
+        return Outcome()
+
+    def advance(self, high_watermark: int) -> None:
+        self._store.advance(high_watermark)
+
+    def replay(self, record: GroupRecord, offset: int, now_ms: int, producer_id: int = NO_PRODUCER_ID) -> None:
+        key, value = record.key, record.value
+        match key:
+            case OffsetCommitKey() | LegacyOffsetCommitKey():
+                partition = TopicPartition(key.topic, key.partition)
+                if isinstance(value, LegacyOffsetCommitValue):
+                    value = OffsetCommitValue(
+                        offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
+                    )
+                if not isinstance(value, OffsetCommitValue):
+                    self._store.delete(key.group, partition, offset)
+                    return
+                if key.group not in self._groups:
+                    self._groups.get_or_create(key.group, now_ms)
+                if producer_id == NO_PRODUCER_ID:
+                    self._store.commit(key.group, partition, stored(value, offset))
+                else:
+                    self._store.commit_pending(producer_id, key.group, partition, stored(value, offset))
+            case GroupMetadataKey():
+                if isinstance(value, GroupMetadataValue):
+                    self._groups.put(group_from(key.group, value, now_ms))
+                else:
+                    self._groups.remove(key.group)
+            case _:
+                assert isinstance(key, ConsumerKey)
+                replay_consumer(self._groups, key, record)
+
+    def replay_marker(self, producer_id: int, *, commits: bool, offset: int) -> None:
+        """The end of a transaction that has, or may have, committed offsets."""
+        self._store.end_transaction(producer_id, commits=commits, marker_offset=offset)
+
+    # ---- what happens in the cluster
+
+    def topics_changed(self, names: Collection[str], *, any_created: bool) -> Outcome:
+        """Those created, grown, moved or deleted; `topics` has them already as they are now."""
+        self._consumers.topics_changed(names, any_created=any_created)
+        return Outcome()
+
+    def topics_deleted(self, topics: Mapping[str, UUID]) -> Outcome:
+        return self._offsets.topics_deleted(topics)
+
+    # ---- leadership
+
+    def loaded(self, now_ms: int) -> list[Outcome]:
+        self._consumers.loaded(now_ms)
+        return self._classic.loaded(now_ms)
+
+    def unload(self, now_ms: int) -> Outcome:
+        return self._classic.unload(now_ms)
+
+
+def _tombstones_of(group: Group) -> list[GroupRecord]:
+    return group_tombstones(group) if isinstance(group, ConsumerGroup) else [tombstone_of(group.group_id)]

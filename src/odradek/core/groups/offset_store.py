@@ -1,0 +1,148 @@
+"""Committed offsets, as the records of the log tell them.
+
+It is asked in two ways. Commands are decided upon everything written so far, whether it is committed in the log or not.
+Clients that fetch are shown only what is: for every change above the high watermark the value before it is kept.
+Offsets of open transactions are kept apart until a marker ends the transaction.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.base.ids import TopicPartition
+from odradek.core.groups.records import OffsetCommitValue
+
+
+class StoredOffset(NamedTuple):
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int
+    """-1 for those that the coordinator's own retention holds for."""
+    topic_id: UUID | None
+    record_offset: int
+    """Where in the log it is written."""
+
+
+def stored(value: OffsetCommitValue, record_offset: int) -> StoredOffset:
+    return StoredOffset(
+        value.offset,
+        value.leader_epoch,
+        value.metadata,
+        value.commit_timestamp,
+        value.expire_timestamp,
+        value.topic_id,
+        record_offset,
+    )
+
+
+_Offsets = dict[TopicPartition, StoredOffset]
+_Before = deque[tuple[int, StoredOffset | None]]
+
+
+class OffsetStore:
+    def __init__(self) -> None:
+        self._latest: dict[str, _Offsets] = {}
+        self._before: dict[str, dict[TopicPartition, _Before]] = {}
+        """By group and partition: where each change above the high watermark is written, and what it replaced."""
+        self._changes: deque[tuple[int, str, TopicPartition]] = deque()
+        self._high_watermark = 0
+        self._pending: dict[int, dict[str, _Offsets]] = {}
+        """By producer id."""
+        self._open: dict[str, dict[TopicPartition, set[int]]] = {}
+        """By group: the producers whose transactions have offsets of a partition."""
+
+    # ---- replay
+
+    def commit(self, group_id: str, partition: TopicPartition, value: StoredOffset) -> None:
+        self._change(group_id, partition, value, value.record_offset)
+
+    def commit_pending(self, producer_id: int, group_id: str, partition: TopicPartition, value: StoredOffset) -> None:
+        self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = value
+        self._open.setdefault(group_id, {}).setdefault(partition, set()).add(producer_id)
+
+    def delete(self, group_id: str, partition: TopicPartition, record_offset: int) -> None:
+        """Of open transactions too."""
+        self._change(group_id, partition, None, record_offset)
+        for producer_id in self._open.get(group_id, {}).get(partition, set()).copy():
+            del self._pending[producer_id][group_id][partition]
+            self._close(producer_id, group_id, partition)
+
+    def end_transaction(self, producer_id: int, *, commits: bool, marker_offset: int) -> None:
+        for group_id, offsets in self._pending.pop(producer_id, {}).items():
+            for partition, value in offsets.items():
+                self._close(producer_id, group_id, partition)
+                if commits:
+                    current = self.latest(group_id, partition)
+                    # Who has committed later, outside of the transaction, keeps his offset.
+                    if current is None or value.record_offset > current.record_offset:
+                        self._change(group_id, partition, value, marker_offset)
+
+    def advance(self, high_watermark: int) -> None:
+        self._high_watermark = max(self._high_watermark, high_watermark)
+        while self._changes and self._changes[0][0] < self._high_watermark:
+            _, group_id, partition = self._changes.popleft()
+            of_group = self._before[group_id]
+            of_group[partition].popleft()
+            if not of_group[partition]:
+                del of_group[partition]
+                if not of_group:
+                    del self._before[group_id]
+
+    def _change(self, group_id: str, partition: TopicPartition, value: StoredOffset | None, record_offset: int) -> None:
+        offsets = self._latest.setdefault(group_id, {})
+        if record_offset >= self._high_watermark:
+            before = self._before.setdefault(group_id, {}).setdefault(partition, deque())
+            before.append((record_offset, offsets.get(partition)))
+            self._changes.append((record_offset, group_id, partition))
+        if value is not None:
+            offsets[partition] = value
+            return
+        offsets.pop(partition, None)
+        if not offsets:
+            del self._latest[group_id]
+
+    def _close(self, producer_id: int, group_id: str, partition: TopicPartition) -> None:
+        of_group = self._open[group_id]
+        of_group[partition].discard(producer_id)
+        if not of_group[partition]:
+            del of_group[partition]
+            if not of_group:
+                del self._open[group_id]
+
+    # ---- what is there
+
+    def latest(self, group_id: str, partition: TopicPartition) -> StoredOffset | None:
+        return self._latest.get(group_id, {}).get(partition)
+
+    def committed(self, group_id: str, partition: TopicPartition) -> StoredOffset | None:
+        before = self._before.get(group_id, {}).get(partition)
+        return self.latest(group_id, partition) if before is None else before[0][1]
+
+    def latest_of(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
+        return dict(self._latest.get(group_id, {}))
+
+    def committed_of(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
+        offsets = self.latest_of(group_id)
+        for partition, before in self._before.get(group_id, {}).items():
+            former = before[0][1]
+            if former is None:
+                offsets.pop(partition, None)
+            else:
+                offsets[partition] = former
+        return offsets
+
+    def is_pending(self, group_id: str, partition: TopicPartition) -> bool:
+        return partition in self._open.get(group_id, ())
+
+    def pending_of(self, group_id: str) -> list[TopicPartition]:
+        return list(self._open.get(group_id, ()))
+
+    def everything(self) -> Iterator[tuple[str, TopicPartition, StoredOffset]]:
+        """Group, partition and offset, those of open transactions too."""
+        for by_group in (self._latest, *self._pending.values()):
+            for group_id, offsets in by_group.items():
+                for partition, value in offsets.items():
+                    yield group_id, partition, value

@@ -1,0 +1,317 @@
+"""Commands about offsets: commit, in a transaction or not, fetch, delete, and expiry."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.core.groups.classic_group import ClassicGroup, State
+from odradek.core.groups.commands import (
+    DEFAULT_RETENTION,
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+    CommitAnswer,
+    CommitOffsets,
+    CommitOffsetsInTransaction,
+    DeleteOffsets,
+    DeleteOffsetsAnswer,
+    FetchAnswer,
+    FetchedPartition,
+    FetchedTopic,
+    FetchOffsets,
+    PartitionError,
+    TopicErrors,
+    TopicOffsets,
+)
+from odradek.core.groups.consumer_group import ConsumerGroup
+from odradek.core.groups.groups import Group, Groups
+from odradek.core.groups.offset_store import OffsetStore, StoredOffset
+from odradek.core.groups.outcome import Outcome, Producer, Token
+from odradek.core.groups.records import GroupRecord, OffsetCommitKey, OffsetCommitValue
+from odradek.core.groups.settings import GroupSettings
+from odradek.core.groups.topics import Topics
+
+GROUP_ID_NOT_FOUND_SINCE: Final = 9
+"""From this version on a client that commits hears if there is no such group; before, that its generation is over."""
+
+OFFSET_VALUE_VERSION: Final = 4
+EXPIRING_OFFSET_VALUE_VERSION: Final = 1
+"""The only version that says when an offset expires."""
+
+
+class Offsets:
+    def __init__(
+        self,
+        groups: Groups,
+        store: OffsetStore,
+        settings: GroupSettings,
+        topics: Topics,
+        heard_of: Callable[[ClassicGroup, str, int], None],
+    ) -> None:
+        self._groups = groups
+        self._store = store
+        self._settings = settings
+        self._topics = topics
+        self._heard_of = heard_of
+
+    # ---- commit
+
+    def commit(self, command: CommitOffsets, token: Token, now_ms: int) -> Outcome:
+        out = Outcome()
+        try:
+            group = self._group_to_commit(command.group_id, command.generation_id, command.version, now_ms)
+            self._check_commit(group, command, version=command.version)
+        except KafkaError as refusal:
+            out.answers.append((token, commit_refused(command.topics, refusal.code)))
+            return out
+        if isinstance(group, ClassicGroup):
+            self._heard_of(group, command.member_id, now_ms)
+        expires_ms = NO_TIMESTAMP if command.retention_ms == DEFAULT_RETENTION else now_ms + command.retention_ms
+        answer = self._commit(command.group_id, command.topics, now_ms, expires_ms, out)
+        out.answers_when_committed.append((token, answer))
+        return out
+
+    def commit_in_transaction(self, command: CommitOffsetsInTransaction, token: Token, now_ms: int) -> Outcome:
+        out = Outcome(producer=Producer(command.producer_id, command.producer_epoch))
+        try:
+            if not command.group_id:
+                raise KafkaError(ErrorCode.invalid_group_id)
+            group = self._group_to_commit(command.group_id, command.generation_id, 0, now_ms)
+            self._check_commit(group, command, version=0)
+        except KafkaError as refusal:
+            # Transactional producers know of generations only.
+            stale = refusal.code is ErrorCode.stale_member_epoch
+            code = ErrorCode.illegal_generation if stale else refusal.code
+            out.answers.append((token, commit_refused(command.topics, code)))
+            return out
+        answer = self._commit(command.group_id, command.topics, now_ms, NO_TIMESTAMP, out)
+        out.answers_when_committed.append((token, answer))
+        return out
+
+    def _check_commit(self, group: Group, command: CommitOffsets | CommitOffsetsInTransaction, *, version: int) -> None:
+        is_transactional = isinstance(command, CommitOffsetsInTransaction)
+        asked_by = command.member_id, command.instance_id, command.generation_id
+        if isinstance(group, ClassicGroup):
+            group.check_offset_commit(*asked_by, is_transactional=is_transactional)
+            return
+        check = group.check_offset_commit(*asked_by, is_transactional=is_transactional, version=version)
+        if check is None:
+            return
+        for topic in command.topics:
+            known = self._topics.by_name(topic.topic) if topic.topic_id is None else None
+            topic_id = topic.topic_id if known is None else known.id
+            if is_transactional and topic_id is None:
+                raise KafkaError(ErrorCode.illegal_generation)
+            for partition in topic.partitions:
+                if not self._is_too_large(partition.metadata or ""):
+                    check(topic_id, partition.partition)
+
+    def _group_to_commit(self, group_id: str, generation_id: int, version: int, now_ms: int) -> Group:
+        group = self._groups.get(group_id)
+        if group is not None:
+            return group
+        if generation_id < 0:
+            # Of somebody who assigns partitions to himself: the group comes to be with its first offset.
+            return ClassicGroup(group_id, now_ms)
+        if version >= GROUP_ID_NOT_FOUND_SINCE:
+            raise KafkaError(ErrorCode.group_id_not_found, f"Group {group_id} not found.")
+        raise KafkaError(ErrorCode.illegal_generation)
+
+    def _commit(
+        self, group_id: str, topics: Iterable[TopicOffsets], now_ms: int, expires_ms: int, out: Outcome
+    ) -> CommitAnswer:
+        answers = []
+        version = OFFSET_VALUE_VERSION if expires_ms == NO_TIMESTAMP else EXPIRING_OFFSET_VALUE_VERSION
+        for topic in topics:
+            errors = []
+            for partition in topic.partitions:
+                metadata = partition.metadata or ""
+                if self._is_too_large(metadata):
+                    errors.append(PartitionError(partition.partition, ErrorCode.offset_metadata_too_large))
+                    continue
+                errors.append(PartitionError(partition.partition, ErrorCode.none))
+                key = OffsetCommitKey(group=group_id, topic=topic.topic, partition=partition.partition)
+                value = OffsetCommitValue(
+                    offset=partition.offset,
+                    leader_epoch=partition.leader_epoch,
+                    metadata=metadata,
+                    commit_timestamp=now_ms,
+                    expire_timestamp=expires_ms,
+                    topic_id=topic.topic_id,
+                )
+                out.records.append(GroupRecord(key, value, version))
+            answers.append(TopicErrors(topic.topic, tuple(errors), topic.topic_id))
+        return CommitAnswer(tuple(answers))
+
+    def _is_too_large(self, metadata: str) -> bool:
+        most = self._settings.offset_metadata_max_bytes
+        return 2 * len(metadata) > most and len(metadata.encode("utf-16-le", "surrogatepass")) > 2 * most
+
+    # ---- fetch
+
+    def fetch(self, command: FetchOffsets, token: Token) -> Outcome:
+        """What is stable may be written and not committed yet, so its answer waits; otherwise nothing has to."""
+        out = Outcome()
+        try:
+            group = self._groups.get(command.group_id)
+            if isinstance(group, ConsumerGroup):
+                group.check_offset_fetch(command.member_id, command.member_epoch)
+        except KafkaError as refusal:
+            out.answers.append((token, FetchAnswer(command.group_id, refusal.code)))
+            return out
+        if command.topics is None:
+            answer = FetchAnswer(command.group_id, ErrorCode.none, self._fetch_all(command))
+        else:
+            answer = FetchAnswer(command.group_id, ErrorCode.none, self._fetch_some(command))
+        (out.answers_when_committed if command.require_stable else out.answers).append((token, answer))
+        return out
+
+    def _fetch_some(self, command: FetchOffsets) -> tuple[FetchedTopic, ...]:
+        assert command.topics is not None
+        find = self._store.latest if command.require_stable else self._store.committed
+        topics = []
+        for topic in command.topics:
+            partitions = []
+            for index in topic.partitions:
+                partition = TopicPartition(topic.topic, index)
+                found = find(command.group_id, partition)
+                if found is not None and _is_of_another_topic(found, topic.topic_id):
+                    found = None
+                partitions.append(self._fetched(command, partition, found))
+            topics.append(FetchedTopic(topic.topic, tuple(partitions), topic.topic_id))
+        return tuple(topics)
+
+    def _fetch_all(self, command: FetchOffsets) -> tuple[FetchedTopic, ...]:
+        find = self._store.latest_of if command.require_stable else self._store.committed_of
+        topics: dict[str, list[FetchedPartition]] = {}
+        for partition, found in find(command.group_id).items():
+            topics.setdefault(partition.topic, []).append(self._fetched(command, partition, found))
+        return tuple(FetchedTopic(topic, tuple(partitions)) for topic, partitions in topics.items())
+
+    def _fetched(
+        self, command: FetchOffsets, partition: TopicPartition, found: StoredOffset | None
+    ) -> FetchedPartition:
+        index = partition.partition
+        if command.require_stable and self._store.is_pending(command.group_id, partition):
+            return FetchedPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", ErrorCode.unstable_offset_commit)
+        if found is None:
+            return FetchedPartition(index, NO_OFFSET, NO_LEADER_EPOCH, "", ErrorCode.none)
+        return FetchedPartition(index, found.offset, found.leader_epoch, found.metadata, ErrorCode.none)
+
+    # ---- delete
+
+    def delete(self, command: DeleteOffsets, token: Token) -> Outcome:
+        out = Outcome()
+        answer = self._delete(command, out)
+        (out.answers if answer.error is not ErrorCode.none else out.answers_when_committed).append((token, answer))
+        return out
+
+    def _delete(self, command: DeleteOffsets, out: Outcome) -> DeleteOffsetsAnswer:
+        if not command.group_id:
+            return DeleteOffsetsAnswer(ErrorCode.invalid_group_id)
+        group = self._groups.get(command.group_id)
+        if group is None:
+            return DeleteOffsetsAnswer(ErrorCode.group_id_not_found)
+        try:
+            group.check_offset_delete()
+        except KafkaError as refusal:
+            return DeleteOffsetsAnswer(refusal.code)
+        topics = []
+        for topic in command.topics:
+            subscribed = group.is_subscribed_to(topic.topic)
+            error = ErrorCode.group_subscribed_to_topic if subscribed else ErrorCode.none
+            topics.append(TopicErrors(topic.topic, tuple(PartitionError(index, error) for index in topic.partitions)))
+            for index in () if subscribed else topic.partitions:
+                partition = TopicPartition(topic.topic, index)
+                if self._is_known(command.group_id, partition):
+                    out.records.append(_tombstone(command.group_id, partition))
+        return DeleteOffsetsAnswer(ErrorCode.none, tuple(topics))
+
+    def _is_known(self, group_id: str, partition: TopicPartition) -> bool:
+        return self._store.latest(group_id, partition) is not None or self._store.is_pending(group_id, partition)
+
+    def delete_all(self, group_id: str, out: Outcome) -> None:
+        """Of a group that is deleted, those of open transactions included."""
+        for partition in dict.fromkeys((*self._store.latest_of(group_id), *self._store.pending_of(group_id))):
+            out.records.append(_tombstone(group_id, partition))
+
+    def topics_deleted(self, topics: Mapping[str, UUID]) -> Outcome:
+        """By name, with the id each had: what is committed of a new topic of the same name stays."""
+        out = Outcome(is_atomic=False)
+        gone = {
+            (group_id, partition): None
+            for group_id, partition, value in self._store.everything()
+            if partition.topic in topics and value.topic_id in (None, topics[partition.topic])
+        }
+        out.records += [_tombstone(group_id, partition) for group_id, partition in gone]
+        return out
+
+    # ---- expiry
+
+    def expire(self, group: Group, now_ms: int, out: Outcome) -> bool:
+        """Whether nothing of the group is left, not even in an open transaction."""
+        offsets = self._store.latest_of(group.group_id)
+        if not offsets:
+            return not self._store.pending_of(group.group_id)
+        if not _may_expire(group):
+            return False
+        all_expired = True
+        for partition, offset in offsets.items():
+            if (
+                group.is_subscribed_to(partition.topic)
+                or not self._is_expired(group, offset, now_ms)
+                or self._store.is_pending(group.group_id, partition)
+            ):
+                all_expired = False
+            else:
+                out.records.append(_tombstone(group.group_id, partition))
+        return all_expired and not self._store.pending_of(group.group_id)
+
+    def _is_expired(self, group: Group, offset: StoredOffset, now_ms: int) -> bool:
+        if offset.expire_timestamp_ms != NO_TIMESTAMP:
+            return now_ms >= offset.expire_timestamp_ms
+        since_ms = offset.commit_timestamp_ms
+        if (
+            isinstance(group, ClassicGroup)
+            and group.protocol_type is not None
+            and group.state is State.EMPTY
+            and group.state_timestamp_ms is not None
+        ):
+            # As long as somebody was there, nothing was given up.
+            since_ms = group.state_timestamp_ms
+        return now_ms - since_ms >= self._settings.offsets_retention_ms
+
+
+def _may_expire(group: Group) -> bool:
+    """Of a group with members only if it is known, and settled, what they read."""
+    if isinstance(group, ConsumerGroup):
+        return True
+    if group.protocol_type is None or group.state is State.EMPTY:
+        return True
+    return group.uses_consumer_protocol and group.subscribed_topics is not None and group.state is State.STABLE
+
+
+def _is_of_another_topic(found: StoredOffset, topic_id: UUID | None) -> bool:
+    """Of the same name, deleted and made again since."""
+    return topic_id is not None and found.topic_id is not None and found.topic_id != topic_id
+
+
+def _tombstone(group_id: str, partition: TopicPartition) -> GroupRecord:
+    key = OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition)
+    return GroupRecord(key, None)
+
+
+def commit_refused(topics: Iterable[TopicOffsets], error: ErrorCode) -> CommitAnswer:
+    """The same error for every partition."""
+    return CommitAnswer(
+        tuple(
+            TopicErrors(
+                topic.topic,
+                tuple(PartitionError(partition.partition, error) for partition in topic.partitions),
+                topic.topic_id,
+            )
+            for topic in topics
+        )
+    )

@@ -1,0 +1,1 @@
+"""Rules that decide whether a process is dead."""

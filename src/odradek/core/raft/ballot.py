@@ -1,0 +1,40 @@
+"""Votes for one replica in one round, and what they amount to."""
+
+from collections.abc import Set as AbstractSet
+
+from odradek.core.raft.voter_set import ReplicaKey, VoterSet
+
+
+class Ballot:
+    """Opened with the own vote. Who is no voter is not counted, whatever it answers."""
+
+    def __init__(self, voters: VoterSet, own_id: int) -> None:
+        self._keys = {key.node_id: key for key in voters.keys}
+        self._majority = voters.majority
+        self._votes: dict[int, bool] = {own_id: True} if own_id in self._keys else {}
+
+    def record(self, node_id: int, granted: bool) -> None:
+        """A voter that has granted cannot take it back: the later answer is to an older question."""
+        if node_id in self._keys:
+            self._votes[node_id] = granted or self._votes.get(node_id, False)
+
+    @property
+    def granting(self) -> tuple[int, ...]:
+        return tuple(sorted(node_id for node_id, granted in self._votes.items() if granted))
+
+    @property
+    def unrecorded(self) -> tuple[ReplicaKey, ...]:
+        return tuple(key for node_id, key in self._keys.items() if node_id not in self._votes)
+
+    @property
+    def is_won(self) -> bool:
+        return len(self.granting) >= self._majority
+
+    @property
+    def is_lost(self) -> bool:
+        return self.is_lost_without(frozenset())
+
+    def is_lost_without(self, silent_ids: AbstractSet[int]) -> bool:
+        """Whether it cannot be won any more, if these voters will not answer."""
+        expected = [node_id for node_id in self._keys if node_id not in self._votes and node_id not in silent_ids]
+        return len(self.granting) + len(expected) < self._majority

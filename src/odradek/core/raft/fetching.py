@@ -1,0 +1,139 @@
+"""Following: one Fetch at a time, sent only once everything before it is synced, and what its answer does to the log.
+
+An observer fetches as a voter does; it only never stands for election.
+"""
+
+from odradek.core.raft import election, epochs, joining, snapshots, suspicion
+from odradek.core.raft.batch import Batch, OffsetAndEpoch
+from odradek.core.raft.effects import Append, Truncate
+from odradek.core.raft.epochs import Verdict
+from odradek.core.raft.errors import BrokenQuorum
+from odradek.core.raft.messages import FetchRequest, FetchResponse
+from odradek.core.raft.replica import Replica
+from odradek.core.raft.roles import Follower, Unattached
+
+
+def poll_unattached(replica: Replica, unattached: Unattached) -> None:
+    if unattached.election_deadline_ms is None and replica.is_eligible:
+        # It became a voter by a snapshot that it loaded after its leader was gone.
+        unattached.election_deadline_ms = replica.election_deadline_ms()
+    if unattached.election_deadline_ms is not None and replica.may_stand:
+        if replica.now_ms >= unattached.election_deadline_ms:
+            election.stand(replica)
+            return
+        replica.wake_at(unattached.election_deadline_ms)
+    _ask_anyone(replica)
+
+
+def poll_follower(replica: Replica, follower: Follower) -> None:
+    if replica.may_stand:
+        is_late = replica.now_ms >= follower.fetch_deadline_ms
+        if suspicion.suspects_leader(replica, follower) or is_late:
+            election.stand(replica)
+            return
+        replica.wake_at(follower.fetch_deadline_ms)
+    if not joining.send_if_due(replica, follower):
+        _ask_leader_or_anyone(replica, follower)
+
+
+def _ask_leader_or_anyone(replica: Replica, follower: Follower) -> None:
+    requests, now_ms = replica.requests, replica.now_ms
+    if requests.has_timed_out(follower.leader_id, now_ms) or requests.is_pausing(follower.leader_id, now_ms):
+        # There may be another leader by now: somebody else may know.
+        _ask_anyone(replica)
+    elif _may_fetch(replica):
+        max_wait_ms = replica.settings.fetch_max_wait_ms
+        request = snapshots.next_piece_request(replica, follower) or _fetch_request(replica, max_wait_ms)
+        replica.send_if_ready(follower.leader_id, follower.leader_endpoints, request)
+
+
+def _ask_anyone(replica: Replica) -> None:
+    if not _may_fetch(replica):
+        return
+    known_ids = dict.fromkeys((*replica.settings.bootstrap_ids, *replica.voters.ids))
+    node_ids = [node_id for node_id in known_ids if node_id != replica.identity.node_id]
+    if not node_ids:
+        return
+    first = replica.random.randrange(len(node_ids))
+    for node_id in (*node_ids[first:], *node_ids[:first]):
+        if replica.requests.is_ready(node_id, replica.now_ms):
+            # No long wait, neither there nor here: somebody silent must not keep it from a leader that answers.
+            timeout_ms = replica.settings.discovery_timeout_ms
+            replica.send_if_ready(node_id, replica.voters.endpoints(node_id), _fetch_request(replica, 0), timeout_ms)
+            return
+    replica.wake_at(min(replica.requests.ready_at_ms(node_id, replica.now_ms) for node_id in node_ids))
+
+
+def _may_fetch(replica: Replica) -> bool:
+    """Only one request is under way, and it acknowledges everything before its offset: that must be synced."""
+    busy_until_ms = replica.requests.busy_until_ms(replica.now_ms)
+    if busy_until_ms is not None:
+        replica.wake_at(busy_until_ms)
+        return False
+    return replica.log.is_synced
+
+
+def _fetch_request(replica: Replica, max_wait_ms: int) -> FetchRequest:
+    return FetchRequest(
+        cluster_id=replica.identity.cluster_id,
+        replica=replica.key,
+        current_leader_epoch=replica.epoch,
+        fetch_offset=replica.log.end_offset,
+        last_fetched_epoch=replica.log.last_epoch,
+        high_watermark=replica.high_watermark,
+        max_bytes=replica.settings.fetch_max_bytes,
+        max_wait_ms=max_wait_ms,
+    )
+
+
+def on_fetch_response(replica: Replica, source: int, response: FetchResponse) -> bool:
+    """False: the next one waits a little."""
+    verdict = epochs.judge(replica, response)
+    follower = replica.role
+    if verdict is not Verdict.GO_ON or not isinstance(follower, Follower):
+        return verdict is not Verdict.RETRY_LATER
+    if response.leader_id != follower.leader_id:
+        return False
+    follower.fetch_deadline_ms = replica.now_ms + replica.settings.fetch_timeout_ms
+    follower.has_fetched = True
+    if response.diverging_epoch is not None:
+        return _truncate(replica, response.diverging_epoch)
+    if response.snapshot_id is not None:
+        return snapshots.begin_download(replica, follower, response.snapshot_id)
+    is_whole = _append(replica, follower, response.batches)
+    replica.advance_high_watermark(min(response.high_watermark, replica.log.end_offset))
+    return is_whole
+
+
+def _append(replica: Replica, follower: Follower, batches: tuple[Batch, ...]) -> bool:
+    """What does not continue the log, or is of an epoch that has not begun, is left out with all that follows it."""
+    taken: list[Batch] = []
+    change = 0
+    for batch in batches:
+        is_next = batch.base_offset == replica.log.end_offset <= batch.last_offset
+        if not is_next or not replica.log.last_epoch <= batch.epoch <= follower.epoch:
+            break
+        change = replica.log.append(batch)
+        replica.quorum.note(batch.control, batch.base_offset)
+        taken.append(batch)
+    if taken:
+        replica.emit(Append(change, tuple(taken)))
+    return len(taken) == len(batches)
+
+
+def _truncate(replica: Replica, leader_end: OffsetAndEpoch) -> bool:
+    end_offset = replica.log.truncation_point(leader_end)
+    check_truncation(replica, min(end_offset, leader_end.offset))
+    if end_offset == replica.log.end_offset:
+        return False
+    change = replica.log.truncate(end_offset)
+    replica.quorum.truncate(end_offset)
+    replica.emit(Truncate(change, end_offset))
+    return True
+
+
+def check_truncation(replica: Replica, end_offset: int) -> None:
+    if end_offset < replica.high_watermark:
+        raise BrokenQuorum(
+            f"the leader wants the log cut at {end_offset}, below the high watermark {replica.high_watermark}"
+        )

@@ -1,0 +1,164 @@
+"""What a replica knows of its log: where it begins and ends, its epochs, its snapshots, and how far it is synced.
+
+Bookkeeping only: the records themselves are the host's. Every change of the log has a number; the host tells up to
+which change everything is synced. What was truncated since then is not confused with what took its place.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from odradek.core.metadata.snapshot import SnapshotId
+from odradek.core.raft.batch import Batch, OffsetAndEpoch
+from odradek.core.raft.errors import BrokenQuorum
+
+BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
+"""What a directory is formatted with. It is never replicated: the first leader writes its content into the log."""
+
+
+class EpochStart(NamedTuple):
+    epoch: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Valid:
+    """The fetcher's log is a prefix of this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diverging:
+    end: OffsetAndEpoch
+    """The largest epoch here that is not larger than the fetcher's last one, and where it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class BehindSnapshot:
+    snapshot_id: SnapshotId
+
+
+class LogView:
+    """Epochs and snapshots ascend; `epochs[0]` is the epoch of the record before the start, 0 for an empty log."""
+
+    def __init__(self) -> None:
+        self.start_offset = 0
+        self.end_offset = 0
+        self.synced_end_offset = 0
+        self.epochs: list[EpochStart] = [EpochStart(0, 0)]
+        self.snapshots: dict[SnapshotId, int] = {}
+        """With their sizes in bytes."""
+        self.loading: SnapshotId | None = None
+        """A snapshot that the host is putting in place of the log."""
+        self._last_change = 0
+        self._unsynced: deque[tuple[int, int]] = deque()
+        """Changes that are not known to be synced, with the end offset that each one left."""
+
+    # Reading
+
+    @property
+    def last_epoch(self) -> int:
+        return self.epochs[-1].epoch
+
+    @property
+    def end(self) -> OffsetAndEpoch:
+        return OffsetAndEpoch(self.end_offset, self.last_epoch)
+
+    @property
+    def synced_end(self) -> OffsetAndEpoch:
+        """What would still be there after a power loss."""
+        return OffsetAndEpoch(self.synced_end_offset, self.epoch_before(self.synced_end_offset))
+
+    @property
+    def is_synced(self) -> bool:
+        return self.synced_end_offset == self.end_offset and self.loading is None
+
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        return max(self.snapshots, default=None)
+
+    def epoch_before(self, offset: int) -> int:
+        """Of the record at `offset - 1`, or of the record before the log's start."""
+        index = bisect_right(self.epochs, offset - 1, lo=1, key=lambda start: start.offset)
+        return self.epochs[index - 1].epoch
+
+    def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
+        """Of the largest epoch that is not larger than this one."""
+        index = max(1, bisect_right(self.epochs, epoch, key=lambda start: start.epoch))
+        end_offset = self.epochs[index].offset if index < len(self.epochs) else self.end_offset
+        return OffsetAndEpoch(end_offset, self.epochs[index - 1].epoch)
+
+    def compare(self, offset: int, epoch: int) -> Valid | Diverging | BehindSnapshot:
+        """Of a fetcher whose log ends at `offset` with a record of `epoch`."""
+        latest = self.latest_snapshot
+        if offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT:
+            # An empty log: a snapshot is quicker than all the records it stands for.
+            return BehindSnapshot(latest)
+        if self.start_offset == 0 and offset == 0:
+            return Valid()
+        base = self.epochs[0]
+        is_before_start = offset < self.start_offset or epoch < base.epoch
+        is_other_start = offset == self.start_offset and epoch != base.epoch
+        if self.start_offset > 0 and (is_before_start or is_other_start):
+            if latest is None:
+                raise BrokenQuorum(f"the log starts at {self.start_offset}, and there is no snapshot before it")
+            return BehindSnapshot(latest)
+        end = self.end_of_epoch(epoch)
+        return Valid() if end.epoch == epoch and offset <= end.offset else Diverging(end)
+
+    def truncation_point(self, leader_end: OffsetAndEpoch) -> int:
+        """Up to where this log may agree with a leader's that says this of its diverging epoch."""
+        own = self.end_of_epoch(leader_end.epoch)
+        return min(own.offset, leader_end.offset) if own.epoch == leader_end.epoch else own.offset
+
+    # Changing: each change gets a number
+
+    def append(self, batch: Batch) -> int:
+        if batch.base_offset != self.end_offset or batch.epoch < self.last_epoch:
+            raise BrokenQuorum(f"a batch at {batch.base_offset} of epoch {batch.epoch} does not follow {self.end}")
+        if batch.epoch > self.last_epoch:
+            self.epochs.append(EpochStart(batch.epoch, batch.base_offset))
+        self.end_offset = batch.last_offset + 1
+        return self._changed()
+
+    def truncate(self, end_offset: int) -> int:
+        if not self.start_offset <= end_offset <= self.end_offset:
+            raise BrokenQuorum(f"the log has {self.start_offset} to {self.end_offset}, and cannot end at {end_offset}")
+        while len(self.epochs) > 1 and self.epochs[-1].offset >= end_offset:
+            self.epochs.pop()
+        self.end_offset = end_offset
+        self.synced_end_offset = min(self.synced_end_offset, end_offset)
+        self._unsynced = deque((change, min(end, end_offset)) for change, end in self._unsynced)
+        return self._changed()
+
+    def begin_loading(self, snapshot_id: SnapshotId) -> int:
+        self.loading = snapshot_id
+        self._last_change += 1
+        return self._last_change
+
+    def loaded(self, snapshot_id: SnapshotId, size_bytes: int) -> None:
+        """The log is empty now, and begins where the snapshot ends; all of it synced."""
+        self.loading = None
+        self.start_offset = self.end_offset = self.synced_end_offset = snapshot_id.end_offset
+        self.epochs = [EpochStart(snapshot_id.epoch, snapshot_id.end_offset)]
+        self.snapshots[snapshot_id] = size_bytes
+        self._unsynced.clear()
+
+    def synced(self, change: int) -> None:
+        while self._unsynced and self._unsynced[0][0] <= change:
+            self.synced_end_offset = max(self.start_offset, self._unsynced.popleft()[1])
+
+    def advance_start(self, snapshot_id: SnapshotId) -> None:
+        """Records before the end of the snapshot are gone, and older snapshots too. The snapshot is durable."""
+        if snapshot_id not in self.snapshots or self.epoch_before(snapshot_id.end_offset) != snapshot_id.epoch:
+            raise BrokenQuorum(f"the log cannot begin at the end of {snapshot_id}, which it does not have")
+        self.start_offset = snapshot_id.end_offset
+        self.synced_end_offset = max(self.synced_end_offset, snapshot_id.end_offset)
+        later = [start for start in self.epochs[1:] if start.offset >= snapshot_id.end_offset]
+        self.epochs = [EpochStart(snapshot_id.epoch, snapshot_id.end_offset), *later]
+        self.snapshots = {one: size for one, size in self.snapshots.items() if one >= snapshot_id}
+
+    def _changed(self) -> int:
+        self._last_change += 1
+        self._unsynced.append((self._last_change, self.end_offset))
+        return self._last_change

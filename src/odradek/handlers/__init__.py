@@ -1,1 +1,0 @@
-"""What a node answers: one module per API, without state of its own, against ports."""

@@ -1,0 +1,1 @@
+"""Nodes on this computer: topology, files, formatting and supervision."""

@@ -1,0 +1,93 @@
+"""Formatting the nodes of one machine together. Apart from their setup: most starts find everything formatted."""
+
+import shutil
+import time
+from pathlib import Path
+from random import SystemRandom
+from uuid import uuid4
+
+from odradek.base.ids import uuid_to_text
+from odradek.config.node_config import NodeConfig
+from odradek.core.metadata.snapshot import BOOTSTRAP_FILE
+from odradek.host.disk import HostDisk
+from odradek.local.node_setup import Configs, cluster_of, meta_of
+from odradek.quorum.format import (
+    FIRST_SNAPSHOT,
+    METADATA_DIRECTORY,
+    FormatError,
+    FormatRequest,
+    format_directories,
+    new_directory_id,
+)
+from odradek.quorum.initial_controllers import InitialController
+from odradek.storage.log.meta_properties import META_PROPERTIES
+from odradek.text.errors import UserError
+
+
+def format_node(config: NodeConfig, request: FormatRequest) -> list[str]:
+    """Formats on this machine's disk; a line for each directory."""
+    try:
+        return format_directories(
+            HostDisk(), config, request, random=SystemRandom(), now_ms=time.time_ns() // 1_000_000
+        )
+    except FormatError as error:
+        raise UserError(str(error)) from None
+
+
+def random_cluster_id() -> str:
+    """Never with a dash in front, which a command line would take for an option: Kafka leaves those out too."""
+    while (text := uuid_to_text(uuid4())).startswith("-"):
+        pass
+    return text
+
+
+def format_nodes(configs: Configs) -> None:
+    """All nodes belong to the cluster of those that have been there before, or to a new one."""
+    cluster_id = cluster_of(configs) or random_cluster_id()
+    voters = {
+        number: config
+        for number, config in configs.items()
+        if config.is_controller and not config.controller_quorum_voters
+    }
+    first_voters: tuple[InitialController, ...] = ()
+    if any(meta_of(config, config.metadata_log_dir) is None for config in voters.values()):
+        _undo_halfway(voters)
+        first_voters = tuple(_first_voter(config) for config in voters.values())
+    for number, config in configs.items():
+        format_node(
+            config,
+            FormatRequest(
+                cluster_id=cluster_id,
+                initial_controllers=first_voters if number in voters else (),
+                joins_later=not config.controller_quorum_voters and not (first_voters and number in voters),
+                ignore_formatted=True,
+            ),
+        )
+
+
+def _first_voter(config: NodeConfig) -> InitialController:
+    listener = config.advertised_controller_listeners[0]
+    return InitialController(
+        config.node_id, listener.host or "localhost", listener.port, new_directory_id(SystemRandom())
+    )
+
+
+def _undo_halfway(voters: Configs) -> None:
+    """The first voters are formatted all together, since each must know the others' directories. Where that was
+    interrupted it begins again; where one has lost its directory after it had voted, no new one can take its place.
+    """
+    formatted = [config for config in voters.values() if meta_of(config, config.metadata_log_dir) is not None]
+    if any(not _was_never_started(Path(config.metadata_log_dir)) for config in formatted):
+        lost = next(config for config in voters.values() if config not in formatted)
+        raise UserError(
+            f"node {lost.node_id} votes in the quorum, but {lost.metadata_log_dir!r} has lost its files: put them "
+            "back, or --fresh to delete everything and begin anew"
+        )
+    for config in formatted:
+        shutil.rmtree(config.metadata_log_dir)
+
+
+def _was_never_started(directory: Path) -> bool:
+    names = {path.name for path in directory.iterdir()} - {META_PROPERTIES, BOOTSTRAP_FILE, ".lock"}
+    inside = {path.name for path in directory.glob(f"{METADATA_DIRECTORY}/*")}
+    return names <= {METADATA_DIRECTORY} and inside <= {FIRST_SNAPSHOT.file_name}

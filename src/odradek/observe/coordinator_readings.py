@@ -1,0 +1,91 @@
+"""What the coordinators of this broker tell of their groups and transactions: how many there are in which state, and
+why members of groups were last called together.
+
+They are looked at partition by partition, so that others have their turn in between.
+"""
+
+import asyncio
+from collections import Counter
+from typing import Any, Final
+
+from odradek.broker.coordinators.coordination import Coordination
+from odradek.broker.coordinators.groups import GroupMachine, GroupService
+from odradek.broker.coordinators.transactions import TransactionMachine, TransactionService
+from odradek.observe.families import NO_LABELS, Family, Kind, attribute, gauge, own
+
+_DOMAIN: Final = "kafka.coordinator.group"
+_GROUPS: Final = "GroupMetadataManager"
+_OF_COORDINATORS: Final = "group-coordinator-metrics"
+_CLASSIC_STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead")
+_CONSUMER_STATES: Final = ("Assigning", "Reconciling", "Stable", "Empty", "Dead")
+
+
+async def coordination_families(coordination: Coordination) -> list[Family]:
+    """Nothing, as long as this broker never had to coordinate anything."""
+    groups, transactions = coordination.begun
+    return [
+        *([] if groups is None else await _group_families(groups)),
+        *([] if transactions is None else await _transaction_families(transactions)),
+    ]
+
+
+async def _group_families(groups: GroupService) -> list[Family]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for host in groups.coordinators.hosts():
+        if host.is_active and isinstance(host.machine, GroupMachine):
+            counts.update((one.kind, one.state) for one in host.machine.list_groups())
+            await asyncio.sleep(0)
+    classic, consumer = (
+        {state: number for (one, state), number in counts.items() if one == kind} for kind in ("classic", "consumer")
+    )
+    return [
+        gauge(_DOMAIN, _GROUPS, "NumGroups", [(NO_LABELS, sum(classic.values()))]),
+        *(
+            gauge(_DOMAIN, _GROUPS, f"NumGroups{state}", [(NO_LABELS, classic.get(state, 0))])
+            for state in _CLASSIC_STATES
+        ),
+        attribute(
+            _OF_COORDINATORS,
+            "group-count",
+            [({"protocol": "classic"}, sum(classic.values())), ({"protocol": "consumer"}, sum(consumer.values()))],
+        ),
+        attribute(
+            _OF_COORDINATORS,
+            "consumer-group-count",
+            [({"state": state}, consumer.get(state, 0)) for state in _CONSUMER_STATES],
+        ),
+    ]
+
+
+async def _transaction_families(transactions: TransactionService) -> list[Family]:
+    counts: Counter[str] = Counter()
+    for host in transactions.coordinators.hosts():
+        if host.is_active and isinstance(host.machine, TransactionMachine):
+            counts.update(one.standing.state.title for one in host.machine)
+            await asyncio.sleep(0)
+    return [
+        own(
+            "transactional_ids",
+            "Transactional ids that are coordinated here, by the state of their last transaction",
+            Kind.GAUGE,
+            (({"state": state}, number) for state, number in sorted(counts.items())),
+        )
+    ]
+
+
+async def last_rebalances(coordination: Coordination) -> list[dict[str, Any]]:
+    """Why, when, and until all members had come to the new assignment."""
+    groups, _ = coordination.begun
+    found: list[dict[str, Any]] = []
+    for host in () if groups is None else groups.coordinators.hosts():
+        if not host.is_active or not isinstance(host.machine, GroupMachine):
+            continue
+        for listed in host.machine.list_groups():
+            group = host.machine.group(listed.group_id)
+            if group is not None and group.rebalances:
+                rebalances = [
+                    {"cause": one.cause, "began_ms": one.began_ms, "ended_ms": one.ended_ms} for one in group.rebalances
+                ]
+                found.append({"group": group.group_id, "state": listed.state, "rebalances": rebalances})
+        await asyncio.sleep(0)
+    return found

@@ -1,0 +1,183 @@
+"""The node's HTTP address: who may connect, and which path is answered by whom."""
+
+import asyncio
+import base64
+import binascii
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from odradek.base.ports import Executor
+from odradek.config.listeners import Address
+from odradek.observe.scrape import Scrape, Source
+from odradek.observe.view import NodeView
+
+if TYPE_CHECKING:
+    from odradek.observe.http_exchange import Answer, HttpExchange, Request
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS_MAX: Final = 32
+BACKLOG: Final = 512
+"""Connections that the system holds until they are looked at. With fewer a crowd would keep others out for seconds."""
+JSON_PREFIX: Final = "/v1/"
+_STREAM_BYTES_MAX: Final = 16_384
+_JSON: Final = "application/json"
+_QUERY_FIELDS_MAX: Final = 32
+
+
+class Call(NamedTuple):
+    """A request to something that does more than tell."""
+
+    method: str
+    below: str
+    """What follows in the path, as the name of one of its things; empty: itself."""
+    query: Mapping[str, str]
+    basic: tuple[str, str] | None
+    """Name and secret, where some were given."""
+
+
+class Reply(NamedTuple):
+    status: int
+    told: Mapping[str, Any]
+
+
+Service = Callable[[Call], Awaitable[Reply]]
+
+
+class HttpEndpoint:
+    def __init__(self, node: NodeView, executor: Executor) -> None:
+        self._node: Final = node
+        self._executor: Final = executor
+        self._sources: Final[list[Source]] = []
+        self._json: Final[dict[str, Callable[[], Awaitable[Any]]]] = {}
+        self._services: Final[dict[str, Service]] = {}
+        self._scrape: Final = Scrape(node, executor, self._sources)
+        self._server: asyncio.Server | None = None
+        # In the order of their coming.
+        self._open: Final[dict[asyncio.Task[None], HttpExchange | None]] = {}
+        self._new_exchange: type[HttpExchange] | None = None
+        self.port = 0
+
+    def publish(self, name: str, source: Callable[[], Awaitable[Any]]) -> None:
+        """What `source` gives, asked on the event loop, is what GET /v1/<name> gives as JSON."""
+        self._json[JSON_PREFIX + name] = source
+
+    def serve(self, name: str, service: Service) -> None:
+        """Whatever is asked of /v1/<name>, and of what lies below it, is answered by `service` alone."""
+        self._services[JSON_PREFIX + name] = service
+
+    def add_metrics(self, source: Source) -> None:
+        """More for every scrape."""
+        self._sources.append(source)
+
+    async def start(self, address: Address) -> None:
+        """Raises OSError if the address cannot be had."""
+        self._server = await asyncio.start_server(
+            self._connected, address.host or None, address.port, limit=_STREAM_BYTES_MAX, backlog=BACKLOG
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+        logger.info("metrics at http://%s:%d/metrics", address.host or "*", self.port)
+
+    async def stop(self) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        tasks = list(self._open)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # Connections
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= CONNECTIONS_MAX:
+            self._make_room()
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._open[task] = None
+        task.add_done_callback(lambda done: self._open.pop(done, None))
+
+    def _make_room(self) -> None:
+        """Whoever came first and has asked for nothing yet, or not again, has to go."""
+        idle = (task for task, exchange in self._open.items() if exchange is None or not exchange.is_answering)
+        task = next(idle, None) or next(iter(self._open))
+        del self._open[task]
+        task.cancel()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Whatever was sent is taken before the next request is heard, and before the end.
+        writer.transport.set_write_buffer_limits(0)
+        task = asyncio.current_task()
+        try:
+            if self._new_exchange is None:
+                self._new_exchange = await self._executor.run(_load_http)
+            exchange = self._new_exchange(reader, writer, self.answer)
+            if task in self._open:
+                self._open[task] = exchange
+            await exchange.run()
+        except Exception:
+            # A fault of ours ends this connection alone.
+            logger.exception("an HTTP connection failed")
+        finally:
+            writer.transport.abort()
+
+    # Answers
+
+    async def answer(self, request: "Request") -> "Answer":
+        from odradek.observe.http_exchange import Answer, text_answer
+
+        path = request.path
+        prefix = "/".join(path.split("/", 3)[:3])
+        service = self._services.get(prefix)
+        if service is not None:
+            status, told = await service(_call(request, path[len(prefix) + 1 :]))
+            return Answer(status, _JSON, await self._executor.run(lambda: json.dumps(told).encode()))
+        if request.method not in ("GET", "HEAD"):
+            return text_answer(405, "only GET and HEAD are served here", ("Allow", "GET, HEAD"))
+        if path == "/metrics":
+            return Answer(200, _TEXT_FORMAT, await self._scrape.text())
+        if path == "/healthz":
+            failure = self._node.why_failed()
+            return text_answer(200, "ok") if failure is None else text_answer(503, failure)
+        if path == "/readyz":
+            missing = self._node.why_failed() or self._node.why_not_ready()
+            return text_answer(200, "ready") if missing is None else text_answer(503, missing)
+        source = self._json.get(path)
+        if source is not None:
+            found = await source()
+            # Of thousands of partitions: the loop has better to do.
+            return Answer(200, _JSON, await self._executor.run(lambda: json.dumps(found).encode()))
+        return text_answer(
+            404, "\n".join(("there is", "/metrics", "/healthz", "/readyz", *self._json, *self._services))
+        )
+
+
+_TEXT_FORMAT: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def _call(request: "Request", below: str) -> Call:
+    from urllib.parse import parse_qsl
+
+    try:
+        query = dict(parse_qsl(request.query, max_num_fields=_QUERY_FIELDS_MAX))
+    except ValueError:
+        query = {}
+    return Call("GET" if request.method == "HEAD" else request.method, below, query, _basic(request.authorization))
+
+
+def _basic(authorization: str | None) -> tuple[str, str] | None:
+    scheme, _, text = (authorization or "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, colon, secret = base64.b64decode(text.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return None
+    return (name, secret) if colon else None
+
+
+def _load_http() -> "type[HttpExchange]":
+    from odradek.observe.http_exchange import HttpExchange
+
+    return HttpExchange

@@ -1,0 +1,261 @@
+"""Leases on closed segments, asked for over HTTP: names for their files are made, and removed when a lease ends.
+
+`log/leases.py` decides; here are the clock, the disk and the principals. See `docs/decisions/0030-leases-on-closed-segments.md`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Iterable
+from typing import Any, Final
+
+from odradek.base.ids import NO_EPOCH, TopicPartition, uuid_to_text
+from odradek.base.ports import Disk
+from odradek.broker.broker import Broker
+from odradek.observe.endpoint import Call, HttpEndpoint, Reply
+from odradek.observe.lease_credentials import (
+    FILE_BYTES_MAX,
+    Credentials,
+    Principal,
+    WrongCredentials,
+    parse_credentials,
+)
+from odradek.server.periodic import Periodic
+from odradek.storage.log.leases import (
+    DURATION_MS_MAX,
+    HeldSegment,
+    Lease,
+    LeaseRefused,
+    Leases,
+    is_link,
+    leasable,
+    link_path,
+    until,
+)
+from odradek.storage.log.transaction_index import AbortedTransaction
+from odradek.storage.partition.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+NAME: Final = "leases"
+CONFIG: Final = "segment.lease.credentials.file"
+EXPIRY_INTERVAL_MS: Final = 1_000
+ABORTED_MAX: Final = 200_000
+_ID_BYTES: Final = 12
+
+
+class _Refusal(Exception):
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status: Final = status
+
+
+class SegmentLeases:
+    def __init__(self, broker: Broker, disk: Disk, credentials_file: str) -> None:
+        self._broker: Final = broker
+        self._disk: Final = disk
+        self._file: Final = credentials_file
+        self._known: tuple[int, Credentials] | None = None
+        self._leases: Final = Leases()
+
+    async def begin(self, endpoint: HttpEndpoint, periodic: Periodic) -> None:
+        await self._broker.executor.run(self._remove_left_behind)
+        if not self._file:
+            return
+        try:
+            await self._credentials()
+        except _Refusal as wrong:
+            logger.warning("nobody gets a lease: %s", wrong)
+        endpoint.serve(NAME, self._answer)
+        periodic.every("expiry of leases", lambda: EXPIRY_INTERVAL_MS, self._expire)
+
+    async def end(self) -> None:
+        await self._remove(self._leases.end_all())
+
+    # ---- who asks, and for what
+
+    async def _answer(self, call: Call) -> Reply:
+        try:
+            if call.method == "GET" and not call.below:
+                return Reply(200, self._told({"leases": [self._shown(one) for one in self._leases]}))
+            principal = await self._principal(call)
+            if call.method == "POST" and not call.below:
+                # To its end even if nobody waits for it any more: names that were made belong to a lease.
+                granted = await asyncio.shield(asyncio.ensure_future(self._grant(call, principal)))
+                return Reply(200, self._told(granted))
+            if call.method == "POST":
+                duration_ms = _number(call, "duration_ms", DURATION_MS_MAX)
+                lease = self._leases.renew(call.below, principal.name, duration_ms, self._now_ms())
+                return Reply(200, self._told({"expires_in_ms": lease.expires_ms - self._now_ms()}))
+            if call.method == "DELETE" and call.below:
+                # To its end as well: nobody else knows of the names of a lease that is no more.
+                ended = self._leases.release(call.below, principal.name)
+                await asyncio.shield(asyncio.ensure_future(self._remove([ended])))
+                return Reply(200, self._told({}))
+        except _Refusal as refusal:
+            return Reply(refusal.status, {"error": str(refusal)})
+        except LeaseRefused as refused:
+            return Reply(404 if call.below else 429, {"error": str(refused)})
+        return Reply(405, {"error": "leases are seen by GET, taken and renewed by POST, given back by DELETE"})
+
+    async def _principal(self, call: Call) -> Principal:
+        credentials = await self._credentials()
+        found = None if call.basic is None else credentials.find(*call.basic)
+        if found is None:
+            raise _Refusal(401, f"no principal with this name and secret is in this broker's {CONFIG}")
+        return found
+
+    async def _credentials(self) -> Credentials:
+        def read() -> tuple[int, Credentials]:
+            changed_ms = self._disk.modified_ms(self._file)
+            if self._known is not None and self._known[0] == changed_ms:
+                return self._known
+            if self._disk.size(self._file) > FILE_BYTES_MAX:
+                raise WrongCredentials(f"it has more than {FILE_BYTES_MAX} bytes")
+            return changed_ms, parse_credentials(self._disk.read_bytes(self._file).decode())
+
+        try:
+            self._known = await self._broker.executor.run(read)
+        except OSError as error:
+            raise _Refusal(503, f"{CONFIG}: {self._file}: {error.strerror}") from None
+        except ValueError as error:
+            raise _Refusal(503, f"{CONFIG}: {self._file}: {error}") from None
+        return self._known[1]
+
+    # ---- granting
+
+    async def _grant(self, call: Call, principal: Principal) -> dict[str, Any]:
+        topic = call.query.get("topic", "")
+        if not principal.may_read(topic):
+            raise _Refusal(403, f"{principal.name} may not read topic {topic!r}: {CONFIG} says which")
+        partition = self._partition(topic, _number(call, "partition"), call.query.get("topic_id"))
+        committed_only = call.query.get("isolation") != "read_uncommitted"
+        start, end = _number(call, "start", 0), _number(call, "end", 2**63 - 1)
+        duration_ms = _number(call, "duration_ms", DURATION_MS_MAX)
+        # All below it is committed in this epoch, whatever happens next.
+        bound, epoch = partition.readable_end(committed_only=committed_only), partition.leader_epoch
+        lease_id = self._broker.random.randbytes(_ID_BYTES).hex()
+        self._leases.check_room(1)
+        try:
+            log_dir, segments, aborted = await partition.exclusively(
+                lambda: self._link(partition, lease_id, bound, start, end)
+            )
+        except OSError as error:
+            raise _Refusal(503, f"{partition.log_dir}: a second name cannot be made: {error.strerror}") from None
+        now_ms = self._now_ms()
+        lease = Lease(
+            id=lease_id,
+            principal=principal.name,
+            partition=partition.name,
+            log_dir=log_dir,
+            segments=segments,
+            granted_ms=now_ms,
+            expires_ms=until(duration_ms, now_ms, now_ms),
+        )
+        try:
+            self._check_still(partition, epoch, aborted if committed_only else [])
+            if segments:
+                self._leases.grant(lease)
+        except (_Refusal, LeaseRefused):
+            await self._remove([lease])
+            raise
+        return {
+            "lease": lease.id,
+            "expires_in_ms": lease.expires_ms - now_ms,
+            "topic_id": uuid_to_text(partition.topic_id),
+            "leader_epoch": epoch,
+            "log_start_offset": partition.log.log_start_offset,
+            "segments": [
+                {"file": os.path.abspath(path), **one._asdict()}
+                for path, one in zip(lease.link_paths(), segments, strict=True)
+            ],
+            "aborted": [one[:3] for one in aborted] if committed_only else [],
+        }
+
+    def _partition(self, topic: str, number: int, topic_id: str | None) -> Partition:
+        partition = self._broker.partition(topic, number)
+        if partition is None or partition.unavailable is not None or not partition.is_leader:
+            raise _Refusal(409, f"node {self._broker.node_id} does not lead {TopicPartition(topic, number)}")
+        if topic_id and topic_id != uuid_to_text(partition.topic_id):
+            raise _Refusal(409, f"topic {topic!r} was deleted and created again")
+        return partition
+
+    def _check_still(self, partition: Partition, epoch: int, aborted: list[AbortedTransaction]) -> None:
+        if partition.unavailable is not None or partition.leader_epoch != epoch or epoch == NO_EPOCH:
+            raise _Refusal(409, f"{partition.name} got another leader meanwhile: ask again")
+        if len(aborted) > ABORTED_MAX:
+            raise _Refusal(409, f"{partition.name} has {len(aborted)} aborted transactions there: they are not listed")
+
+    def _link(
+        self, partition: Partition, lease_id: str, bound: int, start: int, end: int
+    ) -> tuple[str, tuple[HeldSegment, ...], list[AbortedTransaction]]:
+        """In the partition's turn: nobody swaps, cuts or deletes meanwhile. All names are there, or none."""
+        log, log_dir = partition.log, partition.log_dir
+        if partition.unavailable is not None:
+            return log_dir, (), []
+        chosen = leasable(log.segments, bound, start=max(start, log.log_start_offset), end=end)
+        made: list[str] = []
+        try:
+            for segment, _ in chosen:
+                path = link_path(log_dir, lease_id, segment.base_offset)
+                self._disk.link(segment.log.path, path)
+                made.append(path)
+            held = tuple(one for _, one in chosen)
+            aborted = log.aborted_transactions(held[0].base_offset, held[-1].limit) if held else []
+        except BaseException:
+            self._unlink(made)
+            raise
+        return log_dir, held, aborted
+
+    # ---- ending
+
+    async def _expire(self) -> None:
+        await self._remove(self._leases.expire(self._now_ms()))
+
+    async def _remove(self, leases: Iterable[Lease]) -> None:
+        paths = [path for lease in leases for path in lease.link_paths()]
+        if paths:
+            await self._broker.executor.run(lambda: self._unlink(paths))
+
+    def _unlink(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            try:
+                with contextlib.suppress(FileNotFoundError):
+                    self._disk.remove(path)
+            except OSError as error:
+                # The next start tries again; a disk that fails is noticed by those who write to it.
+                logger.warning("%s stays for now: %s", path, error)
+
+    def _remove_left_behind(self) -> None:
+        """By a process that was killed."""
+        for directory in self._broker.log_dirs.online:
+            with contextlib.suppress(OSError):
+                self._unlink([f"{directory}/{name}" for name in self._disk.list_dir(directory) if is_link(name)])
+
+    # ---- telling
+
+    def _told(self, what: dict[str, Any]) -> dict[str, Any]:
+        return {"node": self._broker.node_id, "cluster": self._broker.cluster_id, **what}
+
+    def _shown(self, lease: Lease) -> dict[str, Any]:
+        return {
+            "principal": lease.principal,
+            "topic": lease.partition.topic,
+            "partition": lease.partition.partition,
+            "segments": len(lease.segments),
+            "bytes": sum(one.size for one in lease.segments),
+            "expires_in_ms": max(lease.expires_ms - self._now_ms(), 0),
+        }
+
+    def _now_ms(self) -> int:
+        return int(self._broker.clock.monotonic() * 1000)
+
+
+def _number(call: Call, name: str, default: int | None = None) -> int:
+    text = call.query.get(name)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise _Refusal(400, f"{name}: give a whole number")
+    return int(text)

@@ -1,0 +1,89 @@
+"""The node as its metrics see it. `node/observation.py` has the real one."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from odradek.broker.fetch_sessions import FetchSessions
+from odradek.core.metadata.image import ClusterImage
+from odradek.instruments.elections import ElectionCounts
+from odradek.instruments.loop_watch import LoopWatch
+from odradek.instruments.replication import IsrCounts
+from odradek.instruments.requests import RequestMeters
+from odradek.instruments.traffic import BrokerTraffic
+from odradek.storage.log.log_dirs import LogDirs
+from odradek.storage.partition.partition import Partition
+
+
+class BrokerView(Protocol):
+    @property
+    def traffic(self) -> BrokerTraffic: ...
+
+    @property
+    def isr_counts(self) -> IsrCounts: ...
+
+    @property
+    def fetch_sessions(self) -> FetchSessions: ...
+
+    @property
+    def log_dirs(self) -> LogDirs: ...
+
+    def partitions(self) -> Mapping[tuple[str, int], Partition]: ...
+
+    def offline_partitions(self) -> int: ...
+
+
+class QuorumView(Protocol):
+    @property
+    def leader_id(self) -> int: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+
+class NodeView(Protocol):
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def cluster_id(self) -> str | None:
+        """None: the node has not come so far yet."""
+
+    @property
+    def broker(self) -> BrokerView | None: ...
+
+    @property
+    def quorum(self) -> QuorumView | None: ...
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    @property
+    def is_controller(self) -> bool: ...
+
+    @property
+    def is_active_controller(self) -> bool: ...
+
+    @property
+    def meters(self) -> RequestMeters: ...
+
+    @property
+    def elections(self) -> ElectionCounts: ...
+
+    @property
+    def loop_watch(self) -> LoopWatch: ...
+
+    @property
+    def broker_state(self) -> int:
+        """In Kafka's numbers."""
+
+    def connections(self) -> Mapping[str, int]:
+        """How many there are, by listener."""
+
+    def why_failed(self) -> str | None:
+        """Why this process is of no use any more; None: it is."""
+
+    def why_not_ready(self) -> str | None:
+        """What keeps clients from being served here; None: nothing does."""

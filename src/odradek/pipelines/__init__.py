@@ -1,0 +1,1 @@
+"""Topics as tables: Arrow columns, schemas, the Spark data source and jobs."""

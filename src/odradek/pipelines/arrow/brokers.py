@@ -1,0 +1,186 @@
+"""A partition read from its leader, by Fetch: the next answer is on its way while the last one is decoded."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.address import Address
+from odradek.client.admin import raise_refusal
+from odradek.client.cluster import Cluster
+from odradek.client.connection import Connection
+from odradek.client.consume import AbortedFilter
+from odradek.client.errors import ClientError, ConnectionFailed, TimedOut
+from odradek.client.fetch_request import FETCH, fetch_request
+from odradek.client.layout import TopicLayout
+from odradek.pipelines.arrow.sources import Chunk
+from odradek.records.batch import parse_batches
+from odradek.wire.schemas import Message, Schema
+
+FETCH_BYTES: Final = 8 * 1024 * 1024
+_WAIT_MS: Final = 500
+
+
+OnLoss = Callable[[Exception, int], int]
+"""Takes the error and the offset at which it came."""
+
+
+class TopicRecreated(ClientError):
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"topic {topic!r} was deleted and created again: its offsets mean other records now")
+
+
+class _Asked(NamedTuple):
+    offset: int
+    address: Address
+    connection: Connection
+    schema: Schema
+
+
+class PartitionFetch:
+    """A PartitionSource. Uses the cluster's connections, and must be the only one that does while `chunks` runs."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        partition: TopicPartition,
+        *,
+        earliest_offset: int,
+        end_offset: int,
+        read_committed: bool,
+        topic_id: UUID | None = None,
+        on_loss: OnLoss | None = None,
+    ) -> None:
+        """`on_loss` is told when records are gone, and says where to go on; without it that is an error."""
+        self.partition: Final = partition
+        self.earliest_offset: Final = earliest_offset
+        self.end_offset: Final = end_offset
+        self.readable_offset: Final = end_offset
+        self._cluster: Final = cluster
+        self._read_committed: Final = read_committed
+        self.topic_id = topic_id
+        self._on_loss: Final = on_loss
+        self._layout: TopicLayout | None = None
+
+    def chunks(self, from_offset: int, to_offset: int) -> Iterator[Chunk]:
+        position = from_offset
+        asked: _Asked | None = None
+        quiet_since = time.monotonic()
+        try:
+            while position < to_offset:
+                try:
+                    answer = self._answer(asked, position)
+                except (KafkaError, TopicRecreated) as error:
+                    position = self._after_loss(error, position)
+                    continue
+                finally:
+                    asked = None
+                data = memoryview(answer.records or b"")
+                headers = parse_batches(data, allow_partial_tail=True)
+                if headers and headers[-1].next_offset > position:
+                    # The position also moves over what compaction took away: only the header tells.
+                    position = headers[-1].next_offset
+                    quiet_since = time.monotonic()
+                elif time.monotonic() - quiet_since > self._cluster.timeout_s:
+                    raise TimedOut(f"reading {self.partition} at offset {position}", self._cluster.timeout_s, None)
+                if position < to_offset:
+                    asked = self._ask_ahead(position)
+                yield Chunk(data, headers, self._filter(answer))
+        finally:
+            if asked is not None:
+                # An answer that nobody waits for would be taken for the next one's.
+                self._cluster.forget(asked.address)
+
+    def _after_loss(self, error: KafkaError | TopicRecreated, position: int) -> int:
+        if isinstance(error, KafkaError) and error.code is not ErrorCode.offset_out_of_range:
+            raise error
+        if self._on_loss is None:
+            raise error
+        following = self._on_loss(error, position)
+        assert following > position, "whoever goes on after a loss goes forward"
+        return following
+
+    def _filter(self, answer: Message) -> AbortedFilter | None:
+        if not self._read_committed:
+            return None
+        return AbortedFilter(getattr(answer, "aborted_transactions", None) or ())
+
+    def _answer(self, asked: _Asked | None, position: int) -> Message:
+        if asked is not None and asked.offset == position:
+            try:
+                return self._finish(asked)
+            except (ConnectionFailed, KafkaError) as error:
+                self._layout = None
+                if isinstance(error, KafkaError) and not error.code.retriable:
+                    raise
+
+        def attempt() -> Message:
+            try:
+                return self._finish(self._begin(position))
+            except (ConnectionFailed, KafkaError):
+                self._layout = None
+                raise
+
+        return self._cluster.retry(f"reading {self.partition}", attempt)
+
+    def _ask_ahead(self, position: int) -> _Asked | None:
+        try:
+            return self._begin(position)
+        except (ConnectionFailed, KafkaError):
+            self._layout = None
+            return None
+
+    def _begin(self, position: int) -> _Asked:
+        leader = self._topic().partitions[self.partition.partition].leader
+        if leader < 0:
+            raise KafkaError(ErrorCode.leader_not_available, f"{self.partition} has no leader")
+        address = self._cluster.address_of(leader)
+        connection = self._cluster.connection(address)
+        chosen = connection.schema(FETCH)
+        try:
+            connection.begin(
+                chosen, self._request(chosen, position), timeout_s=self._cluster.timeout_s + _WAIT_MS / 1000
+            )
+        except BaseException:
+            self._cluster.forget(address)
+            raise
+        return _Asked(position, address, connection, chosen)
+
+    def _finish(self, asked: _Asked) -> Message:
+        try:
+            response = asked.connection.finish(asked.schema)
+        except BaseException:
+            self._cluster.forget(asked.address)
+            raise
+        if getattr(response, "error_code", ErrorCode.none) is not ErrorCode.none:
+            raise KafkaError(response.error_code)
+        [topic] = response.responses
+        [answer] = topic.partitions
+        raise_refusal(answer)
+        return answer
+
+    def _topic(self) -> TopicLayout:
+        """Raises TopicRecreated when the name belongs to another topic than before."""
+        if self._layout is None:
+            found = self._cluster.topics([self.partition.topic])[self.partition.topic]
+            if self.topic_id is None:
+                self.topic_id = found.id
+            elif found.id != self.topic_id:
+                raise TopicRecreated(self.partition.topic)
+            if self.partition.partition >= len(found.partitions):
+                raise KafkaError(ErrorCode.unknown_topic_or_partition, f"there is no {self.partition}")
+            self._layout = found
+        return self._layout
+
+    def _request(self, chosen: Schema, position: int) -> Message:
+        return fetch_request(
+            chosen,
+            {self.partition: position},
+            {self.partition.topic: self.topic_id},
+            wait_ms=_WAIT_MS,
+            bytes_max=FETCH_BYTES,
+            partition_bytes_max=FETCH_BYTES,
+            read_committed=self._read_committed,
+        )

@@ -1,0 +1,174 @@
+"""`read_topic`: a topic as a stream of Arrow record batches, for Polars, DuckDB, pandas and all who read Arrow."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from os import PathLike, fspath
+from typing import Any, Final
+
+import pyarrow as pa
+
+from odradek.base.ids import TopicPartition
+from odradek.client.address import parse_bootstrap
+from odradek.client.admin import EARLIEST, LATEST, Admin
+from odradek.client.cluster import Cluster
+from odradek.client.errors import UnknownPartition, UnknownTopic
+from odradek.client.leases import LeaseCredentials
+from odradek.pipelines.arrow.assembler import BATCH_BYTES, BATCH_ROWS, Assembler
+from odradek.pipelines.arrow.brokers import PartitionFetch
+from odradek.pipelines.arrow.leased import HeldWhileReading
+from odradek.pipelines.arrow.payloads import wanted_payloads
+from odradek.pipelines.arrow.schema import DEFAULT_COLUMNS, arrow_schema
+from odradek.pipelines.arrow.segments import ReadOnlyDisk, open_partitions
+from odradek.pipelines.arrow.sources import OffsetsNotThere, PartitionSource
+
+TIMEOUT_S: Final = 30.0
+
+Offsets = Mapping[int, int] | int | None
+Directory = str | PathLike[str]
+
+
+def read_topic(
+    topic: str,
+    *,
+    bootstrap_servers: str | None = None,
+    directory: Directory | Sequence[Directory] | None = None,
+    columns: Iterable[str] = DEFAULT_COLUMNS,
+    partitions: Iterable[int] | None = None,
+    start: Offsets = None,
+    end: Offsets = None,
+    read_committed: bool = True,
+    lease: tuple[str, str] | None = None,
+    batch_rows: int = BATCH_ROWS,
+    batch_bytes: int = BATCH_BYTES,
+    timeout_s: float = TIMEOUT_S,
+) -> Any:
+    """A pyarrow.RecordBatchReader over the topic as it is now, partition after partition, in the order of offsets.
+
+    Either from brokers (`bootstrap_servers`) or from the log directories of a node that does not run (`directory`).
+    `start` and `end` (exclusive) are offsets, for all partitions or by partition; without them all there is. Only the
+    columns named are made. With `read_committed` records of aborted transactions are left out, and reading ends where
+    one is still open; control records are never among the rows.
+
+    With a `lease`, the name and the secret of a principal that the brokers know, closed segments are read from the
+    leaders' log directories where these can be read from here, while the brokers run; all else is fetched.
+
+    Memory stays at a few batches, whatever the topic's size. What cannot be read raises; nothing is ever left out or
+    made up: CorruptBatch and InvalidRecords for damaged data, OffsetsNotThere for offsets that are gone or to come.
+    """
+    schema = arrow_schema(columns)
+    if (bootstrap_servers is None) == (directory is None):
+        raise ValueError("name either bootstrap_servers, to read from brokers, or the directory of a stopped node")
+    if lease is not None and bootstrap_servers is None:
+        raise ValueError("a lease is asked for at brokers: name bootstrap_servers")
+    wanted = None if partitions is None else tuple(dict.fromkeys(partitions))
+
+    def batches() -> Iterator[Any]:
+        with ExitStack() as held:
+            ranges: list[tuple[PartitionSource, int, int]] = []
+            if bootstrap_servers is not None:
+                addresses = parse_bootstrap(bootstrap_servers)
+                cluster = held.enter_context(Cluster(addresses, client_id="odradek-arrow", timeout_s=timeout_s))
+                leases = None
+                if lease is not None:
+                    leases = HeldWhileReading(cluster, LeaseCredentials(*lease), read_committed=read_committed)
+                    held.callback(leases.close)
+                for fetch in _fetches(cluster, topic, wanted, read_committed):
+                    first, last = _range(fetch, start, end)
+                    ranges.append((fetch if leases is None else leases.source(fetch, first, last), first, last))
+            else:
+                assert directory is not None
+                sources = _directories(directory, topic, wanted, read_committed)
+                ranges += [(source, *_range(source, start, end)) for source in sources]
+            yield None
+            for source, first, last in ranges:
+                yield from record_batches(source, schema, first, last, rows_max=batch_rows, bytes_max=batch_bytes)
+
+    reading = batches()
+    # What is wrong is said now, and what is held is given back although nobody may ever read.
+    next(reading)
+    return pa.RecordBatchReader.from_batches(schema, reading)
+
+
+def record_batches(
+    source: PartitionSource,
+    schema: Any,
+    from_offset: int,
+    to_offset: int,
+    *,
+    rows_max: int = BATCH_ROWS,
+    bytes_max: int = BATCH_BYTES,
+) -> Iterator[Any]:
+    """The records of one partition within the offsets, as batches of the schema."""
+    assembler = Assembler(
+        schema,
+        source.partition,
+        from_offset=from_offset,
+        to_offset=to_offset,
+        rows_max=rows_max,
+        bytes_max=bytes_max,
+    )
+    for chunk in source.chunks(from_offset, to_offset):
+        for payload in wanted_payloads(
+            chunk.data,
+            chunk.headers,
+            source.partition,
+            from_offset=from_offset,
+            to_offset=to_offset,
+            aborted=chunk.aborted,
+            is_checked=chunk.is_checked,
+        ):
+            yield from assembler.add(payload)
+    yield from assembler.finish()
+
+
+def _range(source: PartitionSource, start: Offsets, end: Offsets) -> tuple[int, int]:
+    number = source.partition.partition
+    first = start if isinstance(start, int) else (start or {}).get(number)
+    last = end if isinstance(end, int) else (end or {}).get(number)
+    if first is not None and first < source.earliest_offset:
+        raise OffsetsNotThere(f"{source.partition} begins at offset {source.earliest_offset}: {first} is gone")
+    if last is not None and last > source.readable_offset:
+        known = source.readable_offset
+        raise OffsetsNotThere(f"{source.partition} can be read up to offset {known}, and not to {last}")
+    return (
+        source.earliest_offset if first is None else first,
+        source.end_offset if last is None else last,
+    )
+
+
+def _directories(
+    directory: Directory | Sequence[Directory], topic: str, wanted: Sequence[int] | None, read_committed: bool
+) -> Sequence[PartitionSource]:
+    named = [directory] if isinstance(directory, str | PathLike) else directory
+    found = open_partitions(ReadOnlyDisk(), [fspath(one) for one in named], topic, read_committed=read_committed)
+    if not found:
+        raise UnknownTopic(topic)
+    for number in wanted or ():
+        if number not in found:
+            raise UnknownPartition(topic, number, len(found))
+    return [found[number] for number in (sorted(found) if wanted is None else wanted)]
+
+
+def _fetches(
+    cluster: Cluster, topic: str, wanted: Sequence[int] | None, read_committed: bool
+) -> Sequence[PartitionFetch]:
+    layout = cluster.retry("looking up the topic", lambda: cluster.topics([topic])[topic])
+    count = len(layout.partitions)
+    for number in wanted or ():
+        if not 0 <= number < count:
+            raise UnknownPartition(topic, number, count)
+    named = [TopicPartition(topic, number) for number in (range(count) if wanted is None else wanted)]
+    admin = Admin(cluster)
+    earliest = admin.offsets(dict.fromkeys(named, EARLIEST))
+    latest = admin.offsets(dict.fromkeys(named, LATEST), read_committed=read_committed)
+    return [
+        PartitionFetch(
+            cluster,
+            partition,
+            earliest_offset=earliest[partition],
+            end_offset=latest[partition],
+            read_committed=read_committed,
+            topic_id=layout.id,
+        )
+        for partition in named
+    ]

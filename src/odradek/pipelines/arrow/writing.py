@@ -1,0 +1,73 @@
+"""Arrow columns as records: which partition each row goes to, and the bytes of its batches, without a row in Python."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from odradek.pipelines.arrow.writing_kernels import RECORD_OVERHEAD_BYTES_MAX, partitions_of_keys, write_records
+
+NO_PARTITION = -1
+
+
+class Parts(NamedTuple):
+    """Keys or values: where each row's lies, and how long it is; -1 for null."""
+
+    data: Any
+    starts: Any
+    lengths: Any
+
+
+class EncodedRecords(NamedTuple):
+    partition: int
+    payload: memoryview
+    """What follows a batch's header. Valid until the next is asked for."""
+    record_count: int
+    base_timestamp: int
+    max_timestamp: int
+
+
+def parts_of(column: Any | None, rows: int) -> Parts:
+    """Of binary or text; without a column all are null."""
+    if column is None:
+        return Parts(_bytes_of(None), np.zeros(rows, np.int64), np.full(rows, -1, np.int64))
+    is_large = pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type)
+    _, offsets_buffer, data_buffer = column.buffers()
+    width = np.int64 if is_large else np.int32
+    offsets = np.frombuffer(offsets_buffer, width)[column.offset : column.offset + rows + 1].astype(np.int64)
+    lengths = np.diff(offsets)
+    if column.null_count:
+        lengths[column.is_null().to_numpy(zero_copy_only=False)] = -1
+    return Parts(_bytes_of(data_buffer), offsets[:-1], lengths)
+
+
+def _bytes_of(buffer: Any | None) -> Any:
+    """Never to be written to, as some of Arrow's are not: loops would be compiled once more for the others."""
+    found = np.frombuffer(buffer, np.uint8) if buffer else np.empty(0, np.uint8)
+    found.flags.writeable = False
+    return found
+
+
+def encoded_records(
+    keys: Parts, values: Parts, times: Any, partitions: Any, partition_count: int, unkeyed: int, *, bytes_max: int
+) -> Iterator[EncodedRecords]:
+    """Batches of about `bytes_max`, those of a partition in the order of their rows. `times`: in ms, one for each row.
+
+    `partitions`: one for each row, or NO_PARTITION: then the key chooses, and those without one go to `unkeyed`. It is
+    filled in.
+    """
+    partitions_of_keys(keys.data, keys.starts, keys.lengths, partition_count, partitions)
+    partitions[partitions < 0] = unkeyed
+    rows = np.argsort(partitions, kind="stable")
+    ends = np.cumsum(np.bincount(partitions, minlength=partition_count))
+    longest = int((np.maximum(keys.lengths, 0) + np.maximum(values.lengths, 0)).max(initial=0))
+    output = np.empty(bytes_max + longest + RECORD_OVERHEAD_BYTES_MAX, np.uint8)
+    first = 0
+    for partition, end in enumerate(ends.tolist()):
+        while first < end:
+            size, following = write_records(rows, first, end, bytes_max, *keys, *values, times, output)
+            written = times[rows[first:following]]
+            payload = memoryview(output.data)[:size]
+            yield EncodedRecords(partition, payload, following - first, int(written[0]), int(written.max()))
+            first = following

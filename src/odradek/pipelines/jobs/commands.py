@@ -1,0 +1,190 @@
+"""What the command line calls: a job from its settings to its exit code."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkstemp
+from typing import TYPE_CHECKING, Final, Protocol
+
+from odradek.client.cluster import Cluster
+from odradek.pipelines.jobs.audit import TableAudit, TableAuditSettings
+from odradek.pipelines.jobs.audit_report import report_table, report_topics
+from odradek.pipelines.jobs.audit_topics import TopicAudit
+from odradek.pipelines.jobs.display import finish, progress_display
+from odradek.pipelines.jobs.ingest import IngestJob, IngestSettings
+from odradek.pipelines.jobs.interruption import ended_by_terminate, stop_requests
+from odradek.pipelines.jobs.load import LoadJob, LoadSettings
+from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.progress import Progress
+from odradek.pipelines.jobs.run_status import RunWatch
+from odradek.pipelines.jobs.session import spark_session
+from odradek.pipelines.jobs.skew.job import SkewJob, SkewSettings
+from odradek.pipelines.jobs.skew.report import report_skew
+from odradek.pipelines.jobs.state import LOCK, JobState, jobs_of
+from odradek.pipelines.jobs.status_file import DONE, FAILED, STOPPED
+from odradek.pipelines.jobs.stopping import stop_holder
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat
+from odradek.text.terminal import say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOT_EXACT: Final = 1
+INTERRUPTED: Final = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    master: str
+    conf: Mapping[str, str]
+    remote: str | None = None
+    """A Connect server, instead of a driver here."""
+
+    def session(self, name: str, log_file: Path) -> "AbstractContextManager[SparkSession]":
+        return spark_session(name, master=self.master, log_file=log_file, conf=self.conf, remote=self.remote)
+
+
+def run_ingest(cluster: Cluster, settings: IngestSettings, spark: SparkSettings, format: OutputFormat) -> int:
+    state = JobState(settings.table, settings.name)
+    what = f"{settings.topic} → {settings.table}"
+    return run_batches(
+        f"ingest {settings.name}", what, state, lambda: IngestJob(cluster, settings, state), spark, format
+    )
+
+
+def run_load(cluster: Cluster, settings: LoadSettings, spark: SparkSettings, format: OutputFormat) -> int:
+    state = JobState(settings.state, settings.name)
+    what = f"{settings.source} → {settings.topic}"
+    return run_batches(f"load {settings.name}", what, state, lambda: LoadJob(cluster, settings, state), spark, format)
+
+
+class BatchJob(Protocol):
+    """Made while its state is held; what it could not do is said then."""
+
+    def has_work(self) -> bool: ...
+
+    def progress(self) -> Progress: ...
+
+    def run(
+        self,
+        spark: "SparkSession",
+        *,
+        on_progress: Callable[[Progress], None] = ...,
+        should_stop: Callable[[], bool] = ...,
+    ) -> Progress: ...
+
+
+def run_batches(
+    name: str,
+    what: str,
+    state: JobState,
+    make: Callable[[], BatchJob],
+    spark: SparkSettings,
+    format: OutputFormat,
+    *,
+    when_done: "Callable[[SparkSession], None]" = lambda session: None,
+) -> int:
+    """`when_done`: if nobody has stopped it."""
+    with state.held(), stop_requests() as should_stop, RunWatch(state.directory, what) as watch:
+        job = make()
+        progress = job.progress()
+        watch.take(progress)
+        if job.has_work():
+            log_file = state.directory / "spark.log"
+            with (
+                spark.session(name, log_file) as session,
+                progress_display(what, format) as show,
+            ):
+                if format is OutputFormat.TABLE:
+                    show(progress)
+
+                def tell(progress: Progress) -> None:
+                    watch.take(progress)
+                    show(progress)
+
+                def look_after() -> bool:
+                    # A job that waits asks this several times a second.
+                    watch.refresh(job.progress)
+                    return should_stop()
+
+                progress = job.run(session, on_progress=tell, should_stop=look_after)
+                if not should_stop():
+                    when_done(session)
+        interrupted = should_stop()
+        watch.end(STOPPED if interrupted else DONE, progress)
+    finish(what, progress, format, interrupted=interrupted)
+    return INTERRUPTED if interrupted else 0
+
+
+def stop(table: Path, name: str | None, timeout_s: float, *, is_audit: bool) -> None:
+    """Lets a run on this machine end: after its batch, or an audit at once."""
+    known = jobs_of(table)
+    if name is None:
+        if len(known) != 1:
+            told = f"there are {', '.join(known)}" if known else "there is none"
+            raise UserError(f"which job of {str(table)!r}? {told}; see --name")
+        (name,) = known
+    state = JobState(table, name)
+    told = f"the audit of {name}" if is_audit else name
+    if stop_holder(state.audits / LOCK if is_audit else state.lock, timeout_s):
+        say(f"{told}: stopped")
+    else:
+        say(f"{told} does not run")
+
+
+def audit_table(cluster: Cluster, settings: TableAuditSettings, spark: SparkSettings, format: OutputFormat) -> int:
+    audit = TableAudit(cluster, settings)
+    state, what = JobState(settings.table, settings.name), f"{settings.topic} = {settings.table}"
+    with ExitStack() as stack:
+        stack.enter_context(ended_by_terminate())
+        watch = stack.enter_context(RunWatch(_held_where_possible(stack, state.audits), what))
+        with passing_session(f"audit {settings.name}", spark) as session:
+            findings = audit.run(session)
+        watch.end(
+            DONE if findings.is_exact else FAILED,
+            findings.as_progress(),
+            None if findings.is_exact else f"not exact: {findings.faults_text()}",
+        )
+    report_table(findings, format)
+    return 0 if findings.is_exact else NOT_EXACT
+
+
+def _held_where_possible(stack: ExitStack, directory: Path) -> Path | None:
+    """None: an audit changes nothing, and needs no place. A table may be read-only, or be audited twice at a time."""
+    try:
+        directory.mkdir(exist_ok=True)
+        stack.enter_context(held(directory / LOCK, "another audit is under way"))
+    except (OSError, UserError):
+        return None
+    return directory
+
+
+def audit_topics(audit: TopicAudit, spark: SparkSettings, format: OutputFormat) -> int:
+    with passing_session("audit", spark) as session:
+        findings = audit.run(session)
+    report_topics(findings, format)
+    return 0 if findings.is_exact else NOT_EXACT
+
+
+def skew(
+    cluster: Cluster, settings: SkewSettings, spark: SparkSettings, format: OutputFormat, report: Path | None
+) -> None:
+    job = SkewJob(cluster, settings)
+    with ExitStack() as stack:
+        name = f"skew {settings.topic}"
+        findings = job.run(stack.enter_context(passing_session(name, spark)) if job.has_work else None)
+    report_skew(findings, format, report)
+
+
+@contextmanager
+def passing_session(name: str, spark: SparkSettings) -> "Iterator[SparkSession]":
+    """For jobs that leave nothing behind. Spark's log stays only if something failed."""
+    handle, path = mkstemp(prefix="odradek-spark-", suffix=".log")
+    os.close(handle)
+    log_file = Path(path)
+    with spark.session(name, log_file) as session:
+        yield session
+    log_file.unlink(missing_ok=True)

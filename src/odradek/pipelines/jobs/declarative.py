@@ -1,0 +1,124 @@
+"""`spark-pipeline.yml` of Spark Declarative Pipelines, as it is: one triggered update on a Connect server.
+
+What the pipeline is, and what it has done so far, is Spark's to know: it keeps checkpoints in the file's `storage`, and
+tables in the server's catalog. Without a server there is one for the run, whose catalog is kept beside the file.
+Imports PySpark's client, and is imported when needed.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from odradek.pipelines.jobs.commands import SparkSettings
+from odradek.pipelines.jobs.connect_server import connect_server
+from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.session import connect_missing, server_session, spark_line
+from odradek.pipelines.jobs.state import check_name
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat, print_json
+from odradek.text.terminal import say
+
+if TYPE_CHECKING:
+    from pyspark.pipelines.cli import PipelineSpec
+    from pyspark.sql import SparkSession
+
+# One of these, and pipelines of our own have none.
+_KEYS: Final = ("storage", "libraries")
+WAREHOUSE: Final = "spark-warehouse"
+"""What Spark calls it: the tables of pipelines that ran here, beside their files."""
+
+
+def is_declarative(file: Path) -> bool:
+    """Whether it is one of Spark's. What is no YAML is nobody's, and told by who reads pipelines of our own."""
+    try:
+        form = yaml.safe_load(file.read_text())
+    except (OSError, ValueError, yaml.YAMLError):
+        return False
+    return isinstance(form, dict) and any(key in form for key in _KEYS)
+
+
+def run(file: Path, spark: SparkSettings, format: OutputFormat, *, dry: bool) -> None:
+    """Returns when all flows have taken what there was, or with `dry` when the graph is found to be sound."""
+    spec = _spec(file)
+    state = file.absolute().parent / ".odradek" / check_name(spec.name)
+    state.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(held(state / "lock", f"pipeline {spec.name!r} runs already"))
+        session = stack.enter_context(_session(spec.name, spark, state))
+        for message in _update(session, spec, file, dry=dry):
+            if format is OutputFormat.JSON:
+                print_json({"event": "told", "message": message})
+            else:
+                say(message)
+    if format is OutputFormat.JSON:
+        print_json({"event": "valid" if dry else "done", "name": spec.name})
+    else:
+        say(f"{spec.name} works" if dry else f"{spec.name}: done")
+
+
+def _spec(file: Path) -> "PipelineSpec":
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.pipelines.cli import load_pipeline_spec
+    except ImportError as error:
+        raise connect_missing(error) from None
+
+    try:
+        return load_pipeline_spec(file)
+    except PySparkException as error:
+        raise UserError(f"{file}: {spark_line(error)}") from None
+
+
+@contextlib.contextmanager
+def _session(name: str, spark: SparkSettings, state: Path) -> "Iterator[SparkSession]":
+    log_file = state / "spark.log"
+    if spark.remote is not None:
+        with spark.session(name, log_file) as session:
+            yield session
+        return
+    server = connect_server(
+        name,
+        master=spark.master,
+        log_file=log_file,
+        conf=spark.conf,
+        metastore=state / "metastore",
+        warehouse=state.parent.parent / WAREHOUSE,
+    )
+    with server as url, server_session(url, {}, log=repr(str(log_file))) as session:
+        yield session
+
+
+def _update(session: "SparkSession", spec: "PipelineSpec", file: Path, *, dry: bool) -> Iterator[str]:
+    """What Spark tells of it."""
+    from pyspark.pipelines.cli import register_definitions
+    from pyspark.pipelines.spark_connect_graph_element_registry import SparkConnectGraphElementRegistry
+    from pyspark.pipelines.spark_connect_pipeline import create_dataflow_graph, start_run
+
+    for name, text in spec.configuration.items():
+        session.conf.set(name, text)
+    graph = create_dataflow_graph(session, spec.catalog, spec.database, spec.configuration)
+    registry = SparkConnectGraphElementRegistry(session, graph)
+    # PySpark prints which files it takes, and user's files may print too: our output is for what we tell.
+    with contextlib.redirect_stdout(sys.stderr), _users_code(file):
+        register_definitions(file, registry, spec, session, graph)
+    for told in start_run(session, graph, [], False, [], dry, spec.storage):
+        event: Any = told.get("pipeline_event_result")
+        if event is not None:
+            yield event.event.message
+
+
+@contextlib.contextmanager
+def _users_code(file: Path) -> Iterator[None]:
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException:
+        raise
+    # Whatever it raises is said in a line.
+    except Exception as error:
+        raise UserError(f"{file}: its libraries fail: {type(error).__name__}: {error}") from error

@@ -1,0 +1,146 @@
+"""What an audit has found: by partition in figures, and each offset that is not as it should be. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from odradek.base.ids import TopicPartition
+from odradek.pipelines.jobs.progress import Progress
+
+# More are counted, not named.
+OFFSETS_NAMED_MAX: Final = 10_000
+
+
+class Fault(StrEnum):
+    MISSING = "missing"
+    """In the topic, and neither a row nor a dead letter."""
+    DOUBLE = "double"
+    """More than one row."""
+    DIFFERENT = "different"
+    """A row that is not what the record says."""
+    STRANGE = "strange"
+    """A row of a record that is not in the topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionFindings:
+    """Offsets from `start` up to `end` and without it."""
+
+    partition: int
+    start: int
+    end: int
+    records: int
+    rows: int
+    dead_letters: int
+    checksum: int
+    """Of the records that should be rows."""
+    rows_checksum: int
+    faults: dict[Fault, int] = field(default_factory=dict)
+
+    @property
+    def is_exact(self) -> bool:
+        return not any(self.faults.values()) and self.checksum == self.rows_checksum
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "partition": self.partition,
+            "start": self.start,
+            "end": self.end,
+            "records": self.records,
+            "rows": self.rows,
+            "dead_letters": self.dead_letters,
+            "checksum": checksum_text(self.checksum),
+            "rows_checksum": checksum_text(self.rows_checksum),
+            **{fault: self.faults.get(fault, 0) for fault in Fault},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    partitions: tuple[PartitionFindings, ...]
+    named: dict[TopicPartition, dict[Fault, list[int]]]
+    """Offsets by fault; of very many only the first."""
+    removed_rows: int = 0
+    """Rows of records that retention has removed: there is nothing to compare them with."""
+
+    @property
+    def is_exact(self) -> bool:
+        return all(one.is_exact for one in self.partitions)
+
+    def count(self, fault: Fault) -> int:
+        return sum(one.faults.get(fault, 0) for one in self.partitions)
+
+    def sentences(self) -> Iterable[str]:
+        """Which records they are."""
+        for partition, faults in sorted(self.named.items()):
+            for fault, offsets in faults.items():
+                total = next(
+                    one.faults.get(fault, 0) for one in self.partitions if one.partition == partition.partition
+                )
+                more = f", and {total - len(offsets):,} more" if total > len(offsets) else ""
+                yield f"{fault} in {partition}: {ranges_text(offsets)}{more}"
+
+    def faults_text(self) -> str:
+        counts = {fault: self.count(fault) for fault in Fault}
+        return ", ".join(f"{count:,} {fault}" for fault, count in counts.items() if count) or "checksums differ"
+
+    def as_progress(self) -> Progress:
+        """As of any run: how many records were looked at, and how many of them are dead letters."""
+        return Progress(
+            batches=1,
+            rows=sum(one.records for one in self.partitions),
+            dead_letters=sum(one.dead_letters for one in self.partitions),
+            rows_per_second=None,
+            seconds_left=None,
+            partitions=(),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "exact": self.is_exact,
+            "removed_rows": self.removed_rows,
+            "partitions": [one.to_json() for one in self.partitions],
+            "faults": [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "fault": fault,
+                    "offsets": [list(one) for one in ranges(offsets)],
+                }
+                for partition, faults in sorted(self.named.items())
+                for fault, offsets in faults.items()
+            ],
+        }
+
+
+def fault_of(*, in_topic: bool, is_letter: bool, rows: int, is_same: bool) -> Fault | None:
+    """What is wrong with one offset, if anything."""
+    if rows and not in_topic:
+        return Fault.STRANGE
+    if rows > 1:
+        return Fault.DOUBLE
+    if rows and not is_same:
+        return Fault.DIFFERENT
+    if in_topic and not rows and not is_letter:
+        return Fault.MISSING
+    return None
+
+
+def ranges(offsets: Iterable[int]) -> list[tuple[int, int]]:
+    """First and last of each run of neighbours."""
+    found: list[tuple[int, int]] = []
+    for offset in sorted(set(offsets)):
+        if found and found[-1][1] == offset - 1:
+            found[-1] = (found[-1][0], offset)
+        else:
+            found.append((offset, offset))
+    return found
+
+
+def ranges_text(offsets: Sequence[int]) -> str:
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges(offsets))
+
+
+def checksum_text(checksum: int) -> str:
+    return f"{checksum & 0xFFFF_FFFF_FFFF_FFFF:016x}"

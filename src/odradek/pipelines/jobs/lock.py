@@ -1,0 +1,60 @@
+"""One run at a time, by a lock that the system takes back whatever becomes of its holder, whom the file names."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from odradek.text.errors import UserError
+
+_TRIES: Final = 3
+_PAUSE_S: Final = 0.05
+
+
+@contextmanager
+def held(file: Path, refusal: str) -> Iterator[None]:
+    """Raises UserError with the refusal if another process holds it."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        # Who only asks for the holder has it for a moment.
+        for _ in range(_TRIES):
+            if _lock(descriptor):
+                break
+            time.sleep(_PAUSE_S)
+        else:
+            raise UserError(refusal)
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def holder(file: Path) -> int | None:
+    """The process that holds it."""
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        for _ in range(_TRIES):
+            if _lock(descriptor):
+                return None
+            named = os.pread(descriptor, 20, 0)
+            if named:
+                return int(named)
+            time.sleep(_PAUSE_S)
+        raise UserError(f"the lock {str(file)!r} is held, and names nobody: try again")
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

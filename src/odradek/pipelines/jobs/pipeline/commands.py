@@ -1,0 +1,76 @@
+"""What the command line calls."""
+
+from pathlib import Path
+
+from odradek.client.cluster import Cluster
+from odradek.pipelines.jobs.commands import INTERRUPTED, SparkSettings, passing_session
+from odradek.pipelines.jobs.interruption import stop_requests
+from odradek.pipelines.jobs.lock import held, holder
+from odradek.pipelines.jobs.pipeline.definition import Pipeline
+from odradek.pipelines.jobs.pipeline.display import pipeline_display, show_status
+from odradek.pipelines.jobs.pipeline.example import example
+from odradek.pipelines.jobs.pipeline.functions import load_functions
+from odradek.pipelines.jobs.pipeline.queries import PipelineQueries
+from odradek.pipelines.jobs.pipeline.run import check_identity, check_topics, lock_file, run_pipeline
+from odradek.pipelines.jobs.pipeline.status import PipelineStatus
+from odradek.pipelines.jobs.status_file import DONE, STOPPED
+from odradek.pipelines.jobs.stopping import stop_holder
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat, print_json, print_table
+from odradek.text.terminal import say
+
+
+def init(file: Path, bootstrap: str) -> None:
+    try:
+        with file.open("x") as output:
+            output.write(example(file.stem, bootstrap, file.name))
+    except FileExistsError:
+        raise UserError(f"there is {str(file)!r} already: name another file") from None
+    say(f"wrote {file}: change it, then `odradek pipeline validate {file}`")
+
+
+def validate(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: OutputFormat) -> None:
+    check_topics(cluster, pipeline)
+    load_functions(pipeline.transformations)
+    with passing_session(f"validate {pipeline.name}", spark) as session:
+        columns = PipelineQueries(session, pipeline).check()
+    if format is OutputFormat.JSON:
+        print_json({"name": pipeline.name, "views": columns})
+        return
+    if columns:
+        print_table(("view", "columns"), columns.items())
+    say(f"{pipeline.name} works")
+
+
+def run(cluster: Cluster, pipeline: Pipeline, spark: SparkSettings, format: OutputFormat) -> int:
+    pipeline.state.mkdir(parents=True, exist_ok=True)
+    refusal = f"pipeline {pipeline.name!r} runs already: `odradek pipeline stop` ends that run"
+    log_file = pipeline.state / "spark.log"
+    with held(lock_file(pipeline), refusal), stop_requests() as should_stop:
+        check_identity(pipeline)
+        check_topics(cluster, pipeline)
+        load_functions(pipeline.transformations)
+        with (
+            spark.session(pipeline.name, log_file) as session,
+            pipeline_display(format) as show,
+        ):
+            status = run_pipeline(session, pipeline, security=cluster.security, on_status=show, should_stop=should_stop)
+    if format is OutputFormat.JSON:
+        print_json(status.to_json())
+    else:
+        show_status(pipeline.name, status, runs=False, format=format)
+    return INTERRUPTED if status.state == STOPPED else 0
+
+
+def status(pipeline: Pipeline, format: OutputFormat) -> int:
+    """0: it runs, or has done its work. 1: it does not run, and did not end well."""
+    found, runs = PipelineStatus.read(pipeline.state), holder(lock_file(pipeline)) is not None
+    show_status(pipeline.name, found, runs=runs, format=format)
+    return 0 if runs or (found is not None and found.state in (DONE, STOPPED)) else 1
+
+
+def stop(pipeline: Pipeline, timeout_s: float) -> None:
+    if stop_holder(lock_file(pipeline), timeout_s):
+        say(f"{pipeline.name}: stopped")
+    else:
+        say(f"{pipeline.name} does not run")

@@ -1,0 +1,153 @@
+"""Transformations in Python: a function in a file beside the pipeline's, from DataFrames to a DataFrame.
+
+A file is looked at before it is run: whoever only asks how a pipeline is doing runs none of its code. Nothing outside
+of the pipeline's directory is run.
+"""
+
+import ast
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from odradek.text.errors import UserError, nearest
+
+_NAMED: Final = re.compile(r"([^:]+):([^\W\d]\w*)")
+_MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_FILE_BYTES_MAX: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonFunction:
+    file: Path
+    name: str
+    views: tuple[str, ...]
+    """Its arguments, in this order."""
+
+
+def find_function(text: str, views: tuple[str, ...], directory: Path) -> PythonFunction:
+    """What `file.py:function` or `module:function` names. Raises ValueError with what is wrong; runs nothing."""
+    parts = _NAMED.fullmatch(text)
+    if parts is None:
+        raise ValueError(f"{text!r} is not as in file.py:function or module:function")
+    file = _file(parts[1], directory)
+    found = _definition(_parsed(file), parts[2], file)
+    _check_arguments(found, len(views), file)
+    return PythonFunction(file=file, name=parts[2], views=views)
+
+
+def load_function(function: PythonFunction) -> Callable[..., Any]:
+    """Runs its file. Raises UserError."""
+    try:
+        module = _module(function.file, function.file.stat().st_mtime_ns)
+    # Whatever a user's file raises is said in a line, also that it wants to exit.
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        raise UserError(told(error, [function.file])) from None
+    found = getattr(module, function.name, None)
+    if not callable(found):
+        raise UserError(f"{function.name!r} in {function.file.name} is no function any more when the file has run")
+    return found  # type: ignore[no-any-return]
+
+
+def load_functions(transformations: Mapping[str, str | PythonFunction]) -> dict[str, Callable[..., Any]]:
+    """Those of these that are functions. Also to be called before Spark is started: it takes longer than to find what
+    is wrong. Raises UserError.
+    """
+    loaded = {}
+    for name, one in transformations.items():
+        if isinstance(one, PythonFunction):
+            try:
+                loaded[name] = load_function(one)
+            except UserError as error:
+                raise UserError(f"transformations.{name}: {error}") from None
+    return loaded
+
+
+def told(error: BaseException, files: Iterable[Path]) -> str:
+    """In one line, with the last line of these files that it came through."""
+    known = {str(one) for one in files}
+    came = [one for one in traceback.extract_tb(error.__traceback__) if one.filename in known]
+    where = f"{Path(came[-1].filename).name}, line {came[-1].lineno}: " if came else ""
+    said = " ".join(str(error).split())
+    return f"{where}{type(error).__name__}" + (f": {said}" if said else "")
+
+
+def _file(named: str, directory: Path) -> Path:
+    if not named.endswith(".py"):
+        if not _MODULE.fullmatch(named):
+            raise ValueError(f"{named!r} is neither a file, as in functions.py, nor a module")
+        named = f"{named.replace('.', '/')}.py"
+    # Also where links lead.
+    file, home = (directory / named).resolve(), directory.resolve()
+    if not file.is_relative_to(home):
+        raise ValueError(f"{named!r} lies outside of the pipeline's directory")
+    if not file.is_file():
+        raise ValueError(f"there is no file {named!r} in the pipeline's directory")
+    return file
+
+
+def _parsed(file: Path) -> ast.Module:
+    try:
+        if file.stat().st_size > _FILE_BYTES_MAX:
+            raise ValueError(f"it is larger than {_FILE_BYTES_MAX:,} bytes")
+        return ast.parse(file.read_bytes(), file.name)
+    except SyntaxError as error:
+        raise ValueError(f"{file.name}, line {error.lineno}: {error.msg}") from None
+    except OSError as error:
+        raise ValueError(f"{file.name} cannot be read: {error.strerror}") from None
+    except (RecursionError, MemoryError):
+        raise ValueError(f"{file.name} is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"{file.name}: {error}") from None
+
+
+def _definition(module: ast.Module, name: str, file: Path) -> ast.FunctionDef:
+    functions = {one.name: one for one in module.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+    found = functions.get(name)
+    if found is None:
+        meant = nearest(name, tuple(functions))
+        perhaps = f"; did you mean {meant!r}?" if meant else ""
+        raise ValueError(f"there is no function {name!r} in {file.name}{perhaps}")
+    if isinstance(found, ast.AsyncFunctionDef):
+        raise ValueError(f"{name!r} in {file.name} is async")
+    return found
+
+
+def _check_arguments(function: ast.FunctionDef, given: int, file: Path) -> None:
+    arguments = function.args
+    most = len(arguments.posonlyargs) + len(arguments.args)
+    least = most - len(arguments.defaults)
+    if not least <= given <= most and not (arguments.vararg is not None and given >= least):
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise ValueError(
+            f"{function.name!r} in {file.name}, line {function.lineno}, takes {wanted} DataFrames, and `from` names "
+            f"{given}"
+        )
+    missing = [one.arg for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if not default]
+    if missing:
+        raise ValueError(f"{function.name!r} in {file.name} wants {missing[0]!r} by name, which nobody gives it")
+
+
+@lru_cache(maxsize=64)
+def _module(file: Path, modified_ns: int) -> ModuleType:
+    """Run once, until the file changes. Its functions travel to executors as they are, since there is no such file."""
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    name = f"odradek_pipeline_{file.stem}_{abs(hash(file)):x}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return module

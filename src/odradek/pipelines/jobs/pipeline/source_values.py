@@ -1,0 +1,88 @@
+"""How the records of a stream are read: as JSON, by one schema, or by those that a registry has.
+
+Tasks ask it themselves: a stream cannot wait for its driver to ask.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from odradek.pipelines.jobs.kept_schemas import WITHOUT_ID
+from odradek.pipelines.jobs.rows import ReadFields, read_json
+from odradek.pipelines.jobs.schema_supply import given_schemas, open_registry
+from odradek.pipelines.jobs.values import ValueKind, framed_reader, plain_reader
+from odradek.pipelines.schemas.registry import RegistryAway, RegistryClient
+from odradek.pipelines.schemas.schema import Schema, Undecodable
+from odradek.text.errors import UserError
+
+KEYS: Final = ("values", "schema_file", "message", "schema_registry")
+REGISTRY_VARIABLE: Final = "ODRADEK_SCHEMA_REGISTRY"
+_OPTION: Final = re.compile(r"--([a-z-]+)")
+_WITH_ID: Final = re.compile(r"(\d+=)?(.*)", re.DOTALL)
+
+
+class SchemaMissing(Exception):
+    """The stream stops for it: what a record says is not known, and may be known later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceValues:
+    """Travels to every task."""
+
+    kind: ValueKind = ValueKind.JSON
+    schemas: Mapping[int, Schema] = field(default_factory=dict)
+    registry: str | None = field(default=None, repr=False)
+    """Its address, in which there may be a password."""
+
+    def reader(self) -> ReadFields:
+        if self.kind is ValueKind.JSON:
+            return read_json
+        if self.kind is ValueKind.REGISTRY:
+            return framed_reader(self._finder())
+        return plain_reader(self.schemas[WITHOUT_ID])
+
+    def _finder(self) -> Callable[[int], Schema]:
+        registry = None if self.registry is None else RegistryClient(self.registry)
+
+        def find(schema_id: int) -> Schema:
+            known = self.schemas.get(schema_id)
+            if known is not None:
+                return known
+            if registry is None:
+                raise SchemaMissing(f"a record names schema {schema_id}: there is no schema_file for it")
+            try:
+                return registry.schema(schema_id)
+            except (RegistryAway, Undecodable) as error:
+                raise SchemaMissing(f"a record names schema {schema_id}: {error}") from None
+
+        return find
+
+
+def read_values(
+    kind: str, files: list[str], message: str | None, registry: str | None, directory: Path
+) -> SourceValues:
+    """From a pipeline's file in this directory. Raises UserError."""
+    if kind not in list(ValueKind):
+        raise UserError(f"values: {kind!r} is none of {', '.join(ValueKind)}")
+    of_kind = ValueKind(kind)
+    if of_kind is ValueKind.REGISTRY:
+        registry = registry or os.environ.get(REGISTRY_VARIABLE)
+    elif registry is not None:
+        raise UserError("schema_registry is for values: registry")
+    try:
+        schemas = given_schemas(of_kind, [_placed(one, directory) for one in files], message)
+        # Whether its address can be one.
+        open_registry(of_kind, registry, has_files=bool(files))
+    except UserError as error:
+        # What options are called on the command line.
+        raise UserError(_OPTION.sub(lambda found: found[1].replace("-", "_"), str(error))) from None
+    return SourceValues(kind=of_kind, schemas=schemas, registry=registry)
+
+
+def _placed(file: str, directory: Path) -> str:
+    parts = _WITH_ID.fullmatch(file)
+    assert parts is not None
+    return f"{parts[1] or ''}{directory / parts[2]}"

@@ -1,0 +1,67 @@
+"""A session on a Spark Connect server: no Java here. Imports PySpark's client, and is imported when needed."""
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+from pyspark.errors import PySparkException, PySparkValueError
+from pyspark.sql.connect.client import DefaultChannelBuilder
+from pyspark.sql.connect.session import SparkSession as RemoteSparkSession
+
+from odradek.pipelines.jobs.broker_options import HIDDEN_OPTIONS
+from odradek.pipelines.jobs.session import without_secrets
+from odradek.text.errors import UserError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# By this PySpark's functions know for which kind of session they make columns.
+_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+_CONNECT_TIMEOUT_S: Final = 10.0
+
+
+@contextlib.contextmanager
+def remote_session(url: str, conf: Mapping[str, str]) -> "Iterator[SparkSession]":
+    _check_reachable(url)
+    before = os.environ.get(_MODE)
+    os.environ[_MODE] = "1"
+    try:
+        session = RemoteSparkSession.builder.remote(url).create()
+        try:
+            for name, text in ({"spark.sql.session.timeZone": "UTC"} | HIDDEN_OPTIONS | dict(conf)).items():
+                _set(session, name, text)
+            yield cast("SparkSession", session)
+        finally:
+            session.stop()
+    finally:
+        if before is None:
+            del os.environ[_MODE]
+        else:
+            os.environ[_MODE] = before
+
+
+def _check_reachable(url: str) -> None:
+    """PySpark would try for ten minutes."""
+    try:
+        endpoint = DefaultChannelBuilder(url).endpoint
+    except PySparkValueError as error:
+        raise UserError(f"--remote {without_secrets(url)!r}: {error.getMessage() or error}") from None
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        raise UserError(
+            f"no Spark Connect server answers at {endpoint} ({error.strerror or error}): start it, or name another "
+            "with --remote"
+        ) from None
+
+
+def _set(session: RemoteSparkSession, name: str, text: str) -> None:
+    try:
+        session.conf.set(name, text)
+    except PySparkException as error:
+        if error.getCondition() not in ("CANNOT_MODIFY_STATIC_CONFIG", "CANNOT_MODIFY_CONFIG"):
+            raise
+        raise UserError(f"--conf {name}: it is the server's to set, when it starts") from None

@@ -1,0 +1,193 @@
+"""`odradek job audit --rewritten`: whether a target holds what its rewrite should have made, all of it and in order.
+
+The source's records are made anew by the job's rules, and looked for: by key, value, headers and partition, as often as
+they should be there. Of two records with one key and one origin, the later one must be later in the target too.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+import odradek
+from odradek.client.cluster import Cluster
+from odradek.pipelines.jobs.audit_topics import HASHED_COLUMNS, TopicFindings, compare_topics
+from odradek.pipelines.jobs.broker_options import broker_options
+from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
+from odradek.pipelines.jobs.rewrite.history import RewriteHistory
+from odradek.pipelines.jobs.rewrite.rows import RewrittenRows
+from odradek.pipelines.jobs.rewrite.rules import Rules
+from odradek.pipelines.jobs.rewrite.task import COUNT
+from odradek.pipelines.jobs.row_hashes import row_hashes
+from odradek.pipelines.jobs.state import JobState
+from odradek.pipelines.jobs.topic_range import TopicRange, limited, source_options
+from odradek.pipelines.spark.same_version import check_version
+from odradek.text.errors import UserError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PAIRS_NAMED_MAX: Final = 1000
+_NO_LIMIT: Final = 2**62
+_HASHED: Final = f"{HASHED_COLUMNS}, key_hash bigint"
+_HASHED_ARROW: Final = pa.schema(
+    [("partition", pa.int32()), ("offset", pa.int64()), ("hash", pa.int64()), ("key_hash", pa.int64())]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Disorder:
+    """Two records of one key, neighbours in a partition of the source, whose order is another in the target."""
+
+    source_partition: int
+    source_offset: int
+    """Of the later one."""
+    target_partition: int
+    target_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteFindings:
+    records: TopicFindings
+    """On the left what should be in the target."""
+    disordered: int
+    disorders: tuple[Disorder, ...]
+    removed_offsets: int
+    """Of the source, which retention has taken since: what was made of them cannot be compared."""
+
+    @property
+    def is_exact(self) -> bool:
+        surplus = 0 if self.removed_offsets else self.records.double
+        return not self.records.missing and not surplus and not self.disordered
+
+    def sentences(self) -> Iterator[str]:
+        yield from self.records.sentences()
+        left, right = self.records.left.topic, self.records.right.topic
+        for one in self.disorders:
+            yield (
+                f"{right}-{one.target_partition} offset {one.target_offset}, from {left}-{one.source_partition} offset "
+                f"{one.source_offset}, is before a record of its key that was there earlier"
+            )
+        if len(self.disorders) == PAIRS_NAMED_MAX:
+            yield "and more"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.records.to_json(),
+            "exact": self.is_exact,
+            "disordered": self.disordered,
+            "disorders": [
+                {
+                    "source": [one.source_partition, one.source_offset],
+                    "target": [one.target_partition, one.target_offset],
+                }
+                for one in self.disorders
+            ],
+            "removed_offsets": self.removed_offsets,
+        }
+
+
+class RewriteAudit:
+    """Whatever can be known before Spark starts is checked here."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        bootstrap: str,
+        source: str,
+        target: str,
+        state: JobState,
+        name: str,
+        erased: ErasedKeys | None,
+    ) -> None:
+        known = state.identity() if state.exists else {}
+        if (known.get("job"), known.get("topic"), known.get("target")) != ("rewrite", source, target):
+            raise UserError(
+                f"no job {name!r} has rewritten {source!r} into {target!r} by {str(state.directory)!r}: see --state "
+                "and --name"
+            )
+        self._brokers: Final = broker_options(bootstrap, cluster.security)
+        self._source: Final = source
+        self._target: Final = target
+        rules = Rules.from_identity(known, erased)
+        history = RewriteHistory(cluster, state, name)
+        self._rows: Final = RewrittenRows(cluster, bootstrap, source, rules, history.target.partitions, skip_lost=True)
+        read = TopicRange(cluster, source, skip_lost=True)
+        first, reached = state.first(), history.reached()[0]
+        assert first is not None
+        self._start: Final = read.next(first)
+        began = dict(first.partitions())
+        self._removed: Final = sum(
+            min(offset, reached.find(one) or 0) - began[one]
+            for one, offset in self._start.partitions()
+            if offset > began.get(one, offset)
+        )
+        self._end: Final = limited(self._start, dict(reached.partitions()), _NO_LIMIT)
+        written = TopicRange(cluster, target, skip_lost=True)
+        self._target_start: Final = written.first("beginning")
+        ends = history.ends() or written.latest(written.partitions())
+        self._target_end: Final = limited(self._target_start, ends, _NO_LIMIT)
+
+    def run(self, spark: "SparkSession") -> RewriteFindings:
+        expected, found = self._expected(spark).cache(), self._found(spark).cache()
+        try:
+            records = compare_topics((self._source, expected), (self._target, found))
+            count, disorders = _disorder(expected, found)
+        finally:
+            expected.unpersist()
+            found.unpersist()
+        return RewriteFindings(records=records, disordered=count, disorders=disorders, removed_offsets=self._removed)
+
+    def _expected(self, spark: "SparkSession") -> "DataFrame":
+        """Partition and offset are the source's."""
+        if self._end is None:
+            return spark.createDataFrame([], _HASHED)
+        made = self._rows.rewritten(self._rows.records(spark, self._start, self._end)).where(f"partition != {COUNT}")
+        task = _hash_task(odradek.__version__, "source_partition", "source_offset")
+        return made.mapInArrow(task, _HASHED)
+
+    def _found(self, spark: "SparkSession") -> "DataFrame":
+        if self._target_end is None:
+            return spark.createDataFrame([], _HASHED)
+        options = source_options(self._brokers, self._target_start, self._target_end)
+        columns = "key,value,headers,partition,offset"
+        records = spark.read.format("odradek").options(**options, columns=columns, failOnDataLoss="false").load()
+        return records.mapInArrow(_hash_task(odradek.__version__, "partition", "offset"), _HASHED)
+
+
+def _hash_task(version: str, partition: str, offset: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The target's partition is part of what a record is: its key must have led it there."""
+
+    def task(batches: Iterator[Any]) -> Iterator[Any]:
+        check_version(version)
+        for batch in batches:
+            hashes = row_hashes([batch.column(name) for name in ("key", "value", "headers", "partition")])
+            keys = row_hashes([batch.column("key")])
+            arrays = [batch.column(partition), batch.column(offset), pa.array(hashes, pa.int64()), pa.array(keys)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=_HASHED_ARROW)
+
+    return task
+
+
+def _disorder(expected: "DataFrame", found: "DataFrame") -> tuple[int, tuple[Disorder, ...]]:
+    """By records that are there once: of equal ones nobody can say which is which."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    def single(rows: "DataFrame", *names: str) -> "DataFrame":
+        firsts = [F.first(name).alias(f"{alias}") for name, alias in zip(rows.columns, names, strict=True)]
+        counted = rows.groupBy(F.col("hash").alias("one")).agg(F.count("*").alias("copies"), *firsts)
+        return counted.where("copies = 1").drop("copies")
+
+    both = single(expected, "source", "source_offset", "h1", "key_hash").join(
+        single(found, "target", "target_offset", "h2", "k2"), "one"
+    )
+    origin = Window.partitionBy("key_hash", "source").orderBy("source_offset")
+    wrong = both.withColumn("before", F.lag("target_offset").over(origin)).where("target_offset < before").cache()
+    try:
+        count = wrong.count()
+        named = wrong.orderBy("source", "source_offset").limit(PAIRS_NAMED_MAX).collect() if count else []
+    finally:
+        wrong.unpersist()
+    return count, tuple(Disorder(row.source, row.source_offset, row.target, row.target_offset) for row in named)

@@ -1,0 +1,97 @@
+"""What the command line calls for `rewrite`: from its settings to its exit code."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from odradek.client.cluster import Cluster
+from odradek.pipelines.jobs.commands import NOT_EXACT, SparkSettings, passing_session, run_batches
+from odradek.pipelines.jobs.lock import holder
+from odradek.pipelines.jobs.rewrite.audit import RewriteAudit
+from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
+from odradek.pipelines.jobs.rewrite.job import RewriteJob, RewriteSettings
+from odradek.pipelines.jobs.rewrite.places import ErasureSearch
+from odradek.pipelines.jobs.rewrite.report import report_places, report_rewritten
+from odradek.pipelines.jobs.rewrite.switch import Switch
+from odradek.pipelines.jobs.rewrite.tables import check_roots
+from odradek.pipelines.jobs.state import JobState
+from odradek.pipelines.jobs.stopping import wait_for_holder
+from odradek.text.errors import UserError
+from odradek.text.output import OutputFormat
+from odradek.text.terminal import say
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """Where erased keys are looked for at the end."""
+
+    tables: tuple[Path, ...] = ()
+    is_on: bool = True
+
+
+def run_rewrite(
+    cluster: Cluster, settings: RewriteSettings, search: SearchSettings, spark: SparkSettings, format: OutputFormat
+) -> int:
+    check_roots(search.tables)
+    state = JobState(settings.state, settings.name)
+    what = f"{settings.source} → {settings.target}"
+
+    def name_places(session: "SparkSession") -> None:
+        erased = settings.rules.erased
+        if erased is None or not search.is_on:
+            return
+        found = ErasureSearch(cluster, settings.bootstrap, settings.source, erased)
+        topics = len(found.topics())
+        if format is OutputFormat.TABLE:
+            say(f"looking for the erased keys in {topics} topics")
+        report_places(found.places(session, search.tables), topics, format)
+
+    return run_batches(
+        f"rewrite {settings.name}",
+        what,
+        state,
+        lambda: RewriteJob(cluster, settings, state),
+        spark,
+        format,
+        when_done=name_places,
+    )
+
+
+def switch(state: JobState, name: str, timeout_s: float) -> None:
+    """Lets a run that follows its source end for good: when it has everything, and nothing comes any more."""
+    if not state.exists or state.identity().get("job") != "rewrite":
+        raise UserError(f"there is no rewrite {name!r} in {str(state.directory.parent)!r}: see --state and --name")
+    running = holder(state.lock)
+    if running is None:
+        raise UserError(f"{name} does not run: the same command without --follow copies what is left, and ends")
+    asked = Switch(state)
+    asked.ask()
+    if not wait_for_holder(state.lock, running, timeout_s):
+        raise UserError(
+            f"{name} has not ended within {timeout_s:.0f} s: is somebody still writing to the source? It ends when "
+            "nothing comes any more"
+        )
+    if asked.is_asked:
+        raise UserError(f"{name} ended without having switched: its own terminal says why; start it again")
+    say(f"{name}: switched")
+
+
+def audit_rewritten(
+    cluster: Cluster,
+    bootstrap: str,
+    source: str,
+    target: str,
+    state: JobState,
+    name: str,
+    erased: ErasedKeys | None,
+    spark: SparkSettings,
+    format: OutputFormat,
+) -> int:
+    audit = RewriteAudit(cluster, bootstrap, source, target, state, name, erased)
+    with passing_session(f"audit {name}", spark) as session:
+        findings = audit.run(session)
+    report_rewritten(findings, format)
+    return 0 if findings.is_exact else NOT_EXACT

@@ -1,0 +1,43 @@
+"""What a rewrite says at its end, on paper."""
+
+from collections.abc import Sequence
+
+from odradek.pipelines.jobs.rewrite.audit import RewriteFindings
+from odradek.pipelines.jobs.rewrite.places import Place
+from odradek.text.output import OutputFormat, print_json
+from odradek.text.terminal import say
+
+
+def report_places(places: Sequence[Place], searched_topics: int, format: OutputFormat) -> None:
+    if format is OutputFormat.JSON:
+        form = [one.to_json() for one in places]
+        print_json({"event": "places", "searched_topics": searched_topics, "places": form})
+        return
+    if not any(one.records for one in places):
+        say(f"the erased keys are in none of {searched_topics} topics, by the keys of their records")
+    else:
+        say("the erased keys are still in:")
+    for one in places:
+        say(f"  {one}")
+
+
+def report_rewritten(findings: RewriteFindings, format: OutputFormat) -> None:
+    if format is OutputFormat.JSON:
+        print_json(findings.to_json())
+        return
+    records = findings.records
+    source, target = records.left.topic, records.right.topic
+    for sentence in findings.sentences():
+        say(sentence)
+    if findings.removed_offsets:
+        say(
+            f"{findings.removed_offsets:,} offsets of {source} were removed by retention since: what was made of them "
+            "cannot be compared"
+        )
+    if findings.is_exact:
+        say(f"exact: {records.right.records:,} records in {target}, each as {source} and the job's rules make it")
+    else:
+        say(
+            f"not exact: {records.missing:,} missing, {records.double:,} too many, {findings.disordered:,} out of "
+            f"order in {target}"
+        )

@@ -1,0 +1,89 @@
+"""What a rewrite does to records: another key, no duplicates within a window, not these keys. Kept with the job.
+
+Of one record always the same is made, whatever batch it is in: so an audit can make it again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
+from odradek.text.errors import UserError
+
+# Signs of a JSON path, of which only the dot is used.
+_NOT_FIELDS: Final = set("`$[]*'\"\\")
+
+
+class Keyless(StrEnum):
+    """What becomes of records for which the new key is null."""
+
+    REFUSE = "refuse"
+    KEEP = "keep"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    key: str | None = None
+    """Spark's SQL over the record, or None: keys stay."""
+    key_field: str | None = None
+    """Instead of it, a field of JSON values; dots lead into objects."""
+    keyless: Keyless = Keyless.REFUSE
+    window_ms: int | None = None
+    """A record is left out if the same one is at most so far before it, by their times, in its partition."""
+    same_by: str | None = None
+    """Spark's SQL: what makes two records the same; None: key and value."""
+    erased: ErasedKeys | None = None
+    """Keys of the source."""
+
+    @property
+    def changes_keys(self) -> bool:
+        return self.key is not None or self.key_field is not None
+
+    def check(self) -> "Rules":
+        """Raises UserError for what can be known without Spark."""
+        if self.key is not None and self.key_field is not None:
+            raise UserError("--key and --key-field exclude each other: choose one")
+        for name, text in (("--key", self.key), ("--key-field", self.key_field), ("--same-by", self.same_by)):
+            if text is not None and not text.strip():
+                raise UserError(f"{name} is empty: leave it away, or say what it is")
+        if self.key_field is not None and (_NOT_FIELDS & set(self.key_field) or not all(self.key_field.split("."))):
+            raise UserError(f"--key-field {self.key_field!r} is no name of a field: write name, or outer.inner")
+        if self.same_by is not None and self.window_ms is None:
+            raise UserError("--same-by is of use with --deduplicate only: say within which span, as in PT10M")
+        if self.window_ms is not None and self.window_ms <= 0:
+            raise UserError("--deduplicate wants a span of time above zero, as in PT10M")
+        if self.keyless is not Keyless.REFUSE and not self.changes_keys:
+            raise UserError("--keyless is of use with --key or --key-field only")
+        return self
+
+    def to_identity(self) -> dict[str, str]:
+        """As the job's file holds it. Of erased keys only a digest: they are not to be kept anywhere."""
+        return {
+            "key": self.key or "",
+            "key_field": self.key_field or "",
+            "keyless": str(self.keyless),
+            "window_ms": "" if self.window_ms is None else str(self.window_ms),
+            "same_by": self.same_by or "",
+            "erased": "" if self.erased is None else self.erased.digest,
+        }
+
+    @classmethod
+    def from_identity(cls, found: Mapping[str, str], erased: ErasedKeys | None) -> "Rules":
+        """Raises UserError if these are not the keys that the job leaves out."""
+        rules = cls(
+            key=found["key"] or None,
+            key_field=found["key_field"] or None,
+            keyless=Keyless(found["keyless"]),
+            window_ms=int(found["window_ms"]) if found["window_ms"] else None,
+            same_by=found["same_by"] or None,
+            erased=erased,
+        )
+        if rules.to_identity()["erased"] != found["erased"]:
+            raise UserError(
+                "the job leaves out other keys than these: give the same file with --without-keys"
+                if found["erased"]
+                else "the job leaves out no keys: do without --without-keys"
+            )
+        return rules

@@ -1,0 +1,90 @@
+"""Tables that hold erased keys: by the column in which jobs keep a record's key, in all files of the directory.
+
+Also in those that the table does not list any more: the bytes are there until somebody removes them.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from odradek.pipelines.jobs.rewrite.erased_keys import ErasedKeys
+from odradek.pipelines.jobs.state import DIRECTORY
+from odradek.pipelines.jobs.tables.table import TableFormat, open_table
+from odradek.text.errors import UserError
+
+# `ingest` keeps keys in the first, dead letters that are about to be sent in the second.
+_KEY_COLUMNS: Final = ("_key", "key")
+# A directory with one of these is a table.
+_MARKS: Final = ("_delta_log", "_spark_metadata", DIRECTORY)
+_BATCH_ROWS: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopies:
+    directory: Path
+    records: int
+    live_records: int
+    """Of those, in files that the table lists."""
+
+
+def table_copies(roots: Iterable[Path], erased: ErasedKeys) -> list[TableCopies]:
+    """Raises UserError if a root is no directory."""
+    found = []
+    for table in dict.fromkeys(one for root in roots for one in _tables(root)):
+        listed = _listed(table)
+        counts = {file: _count(file, erased) for file in sorted(table.rglob("*.parquet"))}
+        records = sum(counts.values())
+        if records:
+            live = sum(count for file, count in counts.items() if listed is None or str(file) in listed)
+            found.append(TableCopies(table, records, live))
+    return found
+
+
+def check_roots(roots: Iterable[Path]) -> None:
+    for root in roots:
+        if not root.is_dir():
+            raise UserError(f"--tables: there is no directory {str(root)!r}: name one below which tables lie")
+
+
+def _tables(root: Path) -> Iterator[Path]:
+    """At the root, and below it."""
+    for place, directories, _ in os.walk(root.absolute()):
+        if any(mark in directories for mark in _MARKS):
+            yield Path(place)
+            # What lies in a table is looked at with it.
+            directories.clear()
+        directories.sort()
+
+
+def _listed(table: Path) -> set[str] | None:
+    """None: files count as they lie there."""
+    if (table / "_delta_log").is_dir():
+        return set(open_table(TableFormat.DELTA, table).files())
+    if (table / "_spark_metadata").is_dir():
+        return set(open_table(TableFormat.PARQUET, table).files())
+    return None
+
+
+def _count(file: Path, erased: ErasedKeys) -> int:
+    try:
+        with pq.ParquetFile(file) as opened:
+            names = [name for name in _KEY_COLUMNS if name in opened.schema_arrow.names]
+            names = [name for name in names if _is_bytes(opened.schema_arrow.field(name).type)]
+            return sum(
+                sum(pc.sum(erased.among(column)).as_py() or 0 for column in batch.columns)
+                for batch in opened.iter_batches(_BATCH_ROWS, columns=names)
+                if names
+            )
+    except (pa.ArrowInvalid, FileNotFoundError):
+        # Half of a file, by a task that died; or gone meanwhile.
+        return 0
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_string(kind) or pa.types.is_large_binary(kind))

@@ -1,0 +1,106 @@
+"""The topic that a rewrite writes to: made like the source, or found empty and fitting."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client.admin import EARLIEST, LATEST, Admin, Resource, ResourceType
+from odradek.client.cluster import Cluster
+from odradek.client.errors import NotYet, UnknownTopic
+from odradek.client.layout import TopicLayout
+from odradek.pipelines.jobs.topic_range import TopicRange
+from odradek.pipelines.spark.topic_offsets import id_text
+from odradek.text.errors import UserError
+
+# What belongs to a topic's replicas as they lie, and not to what it is.
+_NOT_COPIED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_OWN_CONFIG: Final = "DYNAMIC_TOPIC_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTopic:
+    """As a job found or made it when it began."""
+
+    name: str
+    id: str
+    partitions: int
+
+
+class Target:
+    def __init__(self, cluster: Cluster, source: str, name: str) -> None:
+        self._cluster: Final = cluster
+        self._admin: Final = Admin(cluster)
+        self._source: Final = source
+        self._name: Final = name
+
+    def check_new(self, partitions: int | None) -> None:
+        """Raises UserError if the topic is there and does not fit, or holds records."""
+        if self._name == self._source:
+            raise UserError(f"{self._name!r} cannot be rewritten into itself: name another topic")
+        found = self._find()
+        if found is None:
+            return
+        if partitions is not None and len(found.partitions) != partitions:
+            raise UserError(
+                f"topic {self._name!r} is there with {len(found.partitions)} partitions, and not {partitions}: leave "
+                "--partitions away, or name a topic that is not there yet"
+            )
+        range_ = TopicRange(self._cluster, self._name, skip_lost=True)
+        both = range_.partitions()
+        first, last = (self._admin.offsets(dict.fromkeys(both, which)) for which in (EARLIEST, LATEST))
+        if first != last:
+            raise UserError(
+                f"topic {self._name!r} holds records that are not this job's: name an empty one, or one that is not "
+                "there yet; if a run of this job wrote them, give the --state of that run"
+            )
+
+    def make(self, partitions: int | None) -> TargetTopic:
+        """Like the source in all but its partitions, unless it is there."""
+        found = self._find()
+        if found is None:
+            source = self._cluster.retry("looking up the topic", lambda: self._cluster.topics([self._source]))
+            layout = source[self._source]
+            configs = self._admin.configs(Resource(ResourceType.TOPIC, self._source))
+            self._create(
+                partitions or len(layout.partitions),
+                len(layout.partitions[0].replicas),
+                {
+                    one.name: one.value
+                    for one in configs
+                    if one.source == _OWN_CONFIG and one.value is not None and one.name not in _NOT_COPIED
+                },
+            )
+            found = self._cluster.retry(f"looking up topic {self._name!r}", self._when_known)
+        return TargetTopic(self._name, id_text(found.id), len(found.partitions))
+
+    def check_same(self, begun: TargetTopic) -> None:
+        """Raises UserError if it is not any more what it was."""
+        found = self._find()
+        if found is None or id_text(found.id) != begun.id:
+            what = "is gone" if found is None else "was deleted and created again"
+            raise UserError(f"topic {self._name!r} {what} since the job began: begin a new job, with its own --name")
+        if len(found.partitions) != begun.partitions:
+            raise UserError(
+                f"topic {self._name!r} has {len(found.partitions)} partitions now, and the job began with "
+                f"{begun.partitions}: records of one key would lie in two; begin anew with another topic"
+            )
+
+    def _find(self) -> TopicLayout | None:
+        try:
+            return self._cluster.retry("looking up the topic", lambda: self._cluster.topics([self._name]))[self._name]
+        except UnknownTopic:
+            return None
+
+    def _when_known(self) -> TopicLayout:
+        found = self._find()
+        if found is None:
+            raise NotYet(f"topic {self._name!r} is not known yet")
+        return found
+
+    def _create(self, partitions: int, replicas: int, configs: dict[str, str]) -> None:
+        try:
+            self._admin.create_topic(self._name, partitions=partitions, replication_factor=replicas, configs=configs)
+        except KafkaError as error:
+            # By an attempt whose answer was lost.
+            if error.code is not ErrorCode.topic_already_exists:
+                raise

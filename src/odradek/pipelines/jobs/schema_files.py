@@ -1,0 +1,80 @@
+"""Schemas in files: Avro's JSON, and descriptors that protoc makes of Protobuf."""
+
+import base64
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from odradek.pipelines.jobs.values import fields_reader
+from odradek.pipelines.schemas.schema import AVRO, PROTOBUF, Reference, Schema, Undecodable
+from odradek.text.errors import UserError
+
+_FILE_BYTES_MAX: Final = 4 * 1024 * 1024
+_PROTO: Final = re.compile(rb"^\s*(syntax|edition|package|import|message|//|/\*)", re.MULTILINE)
+
+
+def read_schema_file(file: Path, *, message: str | None, is_framed: bool) -> Schema:
+    """Raises UserError. Without a frame, a file of Protobuf has to say which message records are."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UserError(f"the schema {str(file)!r} cannot be read: {error.strerror}") from None
+    if len(data) > _FILE_BYTES_MAX:
+        raise UserError(f"the schema {str(file)!r} has {len(data):,} bytes, and {_FILE_BYTES_MAX:,} at most are read")
+    schema = _avro(data) or _protobuf(file, data, message, is_framed)
+    try:
+        fields_reader(schema)
+    except Undecodable as error:
+        raise UserError(f"the schema {str(file)!r} cannot be used: {error}") from None
+    return schema
+
+
+def _avro(data: bytes) -> Schema | None:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return Schema(type=AVRO, text=data.decode())
+
+
+def _protobuf(file: Path, data: bytes, message: str | None, is_framed: bool) -> Schema:
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.message import DecodeError
+
+    if _PROTO.search(data[:4096]) and b"{" in data:
+        raise UserError(
+            f"{str(file)!r} is Protobuf's text: give what `protoc --include_imports --descriptor_set_out=FILE` makes "
+            "of it"
+        )
+    try:
+        files = list(FileDescriptorSet.FromString(data).file)
+    except DecodeError:
+        files = []
+    if not files:
+        raise UserError(f"{str(file)!r} is neither Avro's JSON nor a descriptor of Protobuf")
+    at = len(files) - 1
+    if not is_framed:
+        at, message = _find(file, files, message)
+    return Schema(
+        type=PROTOBUF,
+        text=_text(files[at]),
+        references=tuple(Reference(name=one.name, text=_text(one)) for one in files[:at]),
+        message=None if is_framed else message,
+    )
+
+
+def _find(file: Path, files: list[Any], message: str | None) -> tuple[int, str]:
+    """The place of the file with the message: those that it needs are before it, and it is the last unless told."""
+    names = [[f"{one.package}.{each.name}".lstrip(".") for each in one.message_type] for one in files]
+    if message is None and len(names[-1]) == 1:
+        return len(files) - 1, names[-1][0]
+    for at, among in enumerate(names):
+        if message in among:
+            return at, str(message)
+    told = f"{message!r} is not in {str(file)!r}" if message else f"{str(file)!r} has several messages"
+    raise UserError(f"--message: {told}, name one of {', '.join(names[-1][:20])}")
+
+
+def _text(file: Any) -> str:
+    return base64.b64encode(file.SerializeToString()).decode()

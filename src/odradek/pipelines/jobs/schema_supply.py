@@ -1,0 +1,147 @@
+"""Where a job's schemas come from: files that are given, a registry that is asked. Only the driver asks.
+
+A schema that is met is kept. So is, for the batch that it is about, that a registry does not have one, before records
+become dead letters by it: repeated, the batch has the same dead letters.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.ingest_task import WANTED_MAX
+from odradek.pipelines.jobs.kept_schemas import WITHOUT_ID, KeptSchemas
+from odradek.pipelines.jobs.schema_files import read_schema_file
+from odradek.pipelines.jobs.tables.table import NO_BATCH
+from odradek.pipelines.jobs.values import ValueKind, Values
+from odradek.pipelines.schemas.framing import ID_MAX
+from odradek.pipelines.schemas.registry import NoRegistry, RegistryAway, RegistryClient
+from odradek.pipelines.schemas.schema import Schema, Undecodable
+from odradek.text.errors import UserError
+
+_WITH_ID: Final = re.compile(r"(\d{1,10})=(.+)", re.DOTALL)
+
+
+class SchemaSupply:
+    """Raises UserError for what is given and does not work."""
+
+    def __init__(
+        self,
+        kind: ValueKind,
+        directory: Path,
+        *,
+        registry: str | None,
+        files: Collection[str],
+        message: str | None,
+        keeps_unknown: bool,
+    ) -> None:
+        """`keeps_unknown`: records whose schema there is not become dead letters; else they stop the job, and may be
+        rows the next time.
+        """
+        self._kind: Final = kind
+        self._kept: Final = KeptSchemas(directory)
+        self._keeps_unknown: Final = keeps_unknown
+        self._unknown: tuple[int, dict[int, str]] = (NO_BATCH, {})
+        self._given: Final = given_schemas(kind, files, message)
+        self._registry: Final = open_registry(kind, registry, has_files=bool(files))
+
+    def keep_given(self) -> None:
+        """A schema that is kept does not change: what was decoded by it would not be what it was."""
+        for schema_id, schema in self._given.items():
+            known = self._kept.find(schema_id)
+            if known is None:
+                self._kept.keep(schema_id, schema)
+            elif known != schema:
+                which = "the schema" if schema_id == WITHOUT_ID else f"schema {schema_id}"
+                raise UserError(f"--schema-file: {which} is another than the job began with: begin a new job")
+
+    def values(self, batch: int) -> Values:
+        return Values(kind=self._kind, schemas=str(self._kept.directory.absolute()), unknown=self._unknown_of(batch))
+
+    def ask(self, batch: int, wanted: Collection[int]) -> None:
+        """Raises UserError if the registry does not say: nothing is to become a dead letter by that."""
+        if len(wanted) > WANTED_MAX:
+            raise UserError(
+                f"batch {batch} names more than {WANTED_MAX:,} schemas that are not known: are these records framed by "
+                "a registry?"
+            )
+        unknown = dict(self._unknown_of(batch))
+        for schema_id in sorted(wanted):
+            try:
+                self._kept.keep(schema_id, self._ask(batch, schema_id))
+            except Undecodable as error:
+                unknown[schema_id] = str(error)
+        self._unknown = batch, unknown
+        if self._keeps_unknown and unknown:
+            self._kept.directory.mkdir(parents=True, exist_ok=True)
+            write_whole(self._file, json.dumps({"batch": batch, "unknown": unknown}) + "\n")
+
+    def _ask(self, batch: int, schema_id: int) -> Schema:
+        if self._registry is None:
+            raise Undecodable("there is no file for it")
+        try:
+            return self._registry.schema(schema_id)
+        except RegistryAway as error:
+            raise UserError(
+                f"schema {schema_id} is wanted for batch {batch}, and {error}: nothing of this batch was written; run "
+                "the job again when the registry answers"
+            ) from None
+
+    def _unknown_of(self, batch: int) -> dict[int, str]:
+        if self._unknown[0] != batch:
+            found = json.loads(self._file.read_text()) if self._file.is_file() else None
+            known = found["unknown"] if found is not None and found["batch"] == batch else {}
+            self._unknown = batch, {int(schema_id): why for schema_id, why in known.items()}
+        return self._unknown[1]
+
+    @property
+    def _file(self) -> Path:
+        return self._kept.directory / "unknown.json"
+
+
+def given_schemas(kind: ValueKind, files: Collection[str], message: str | None) -> Mapping[int, Schema]:
+    """By their ids. Raises UserError."""
+    if message is not None and kind is not ValueKind.PROTOBUF:
+        raise UserError("--message is for --values protobuf")
+    if kind is ValueKind.JSON:
+        if files:
+            raise UserError("--schema-file is for --values avro, protobuf or registry")
+        return {}
+    _check_installed()
+    if kind is ValueKind.REGISTRY:
+        found = {}
+        for one in files:
+            parts = _WITH_ID.fullmatch(one)
+            if parts is None or int(parts[1]) > ID_MAX:
+                raise UserError(f"--schema-file {one!r}: with --values registry write ID=FILE")
+            found[int(parts[1])] = read_schema_file(Path(parts[2]), message=None, is_framed=True)
+        return found
+    if len(files) != 1:
+        raise UserError(f"--values {kind} wants one --schema-file FILE")
+    schema = read_schema_file(Path(next(iter(files))), message=message, is_framed=False)
+    if schema.type != kind.upper():
+        raise UserError(f"--schema-file: it is a schema of {schema.type.lower()}, and not of {kind}")
+    return {WITHOUT_ID: schema}
+
+
+def _check_installed() -> None:
+    for name in ("fastavro", "google.protobuf"):
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            raise UserError(f"{error.name} is not installed here: pip install 'odradek[jobs]'") from None
+
+
+def open_registry(kind: ValueKind, address: str | None, *, has_files: bool) -> RegistryClient | None:
+    if kind is not ValueKind.REGISTRY or (address is None and has_files):
+        return None
+    if address is None:
+        raise UserError("--values registry wants --schema-registry URL, or --schema-file ID=FILE")
+    try:
+        return RegistryClient(address)
+    except NoRegistry as error:
+        # Without the address, in which there may be a password.
+        raise UserError(f"--schema-registry: {error}") from None

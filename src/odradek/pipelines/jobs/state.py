@@ -1,0 +1,159 @@
+"""What a job knows between runs, in `_odradek/<name>` of its table: who it is, its columns, its planned batches.
+
+A batch's offsets are written before it runs, and whether it counts says the table's marker alone: repeated, a batch has
+the same records.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+
+from odradek.pipelines.jobs.columns import columns_text, parse_columns
+from odradek.pipelines.jobs.durable import write_new, write_whole
+from odradek.pipelines.jobs.lock import held
+from odradek.pipelines.jobs.rows import NewFields
+from odradek.pipelines.spark.topic_offsets import Positions
+from odradek.text.errors import UserError
+
+DIRECTORY: Final = "_odradek"
+LOCK: Final = "lock"
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+# As s3://…, of which a path leaves one slash.
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+# Older plans are not looked at any more; some are kept for people.
+_PLANS_KEPT: Final = 100
+# What jobs were whose state does not say so.
+_BEFORE: Final = {"values": "json"}
+
+
+class Plan(NamedTuple):
+    batch: int
+    start: Positions
+    end: Positions
+    new_fields: NewFields = NewFields.ADD
+    """As they were, where there are rows: repeated, a batch has the same ones, and the same dead letters."""
+
+
+def check_name(name: str) -> str:
+    if not _NAME.fullmatch(name) or name in (".", ".."):
+        raise UserError(f"--name {name!r} does not work: use at most 200 of the characters a-z A-Z 0-9 . _ -")
+    return name
+
+
+def jobs_of(table: Path) -> list[str]:
+    """Names of the jobs that keep their state there."""
+    return sorted(one.parent.name for one in (table / DIRECTORY).glob("*/job.json"))
+
+
+class JobState:
+    def __init__(self, table: Path, name: str) -> None:
+        if _ADDRESS.match(str(table)):
+            raise UserError(f"{str(table)!r} is no directory: name one that this machine and all executors reach")
+        self.directory: Final = table / DIRECTORY / check_name(name)
+        self.letters: Final = self.directory / "letters"
+        self.schemas: Final = self.directory / "schemas"
+        self._plans: Final = self.directory / "batches"
+        self._name: Final = name
+
+    @property
+    def lock(self) -> Path:
+        return self.directory / LOCK
+
+    @property
+    def audits(self) -> Path:
+        """What audits of the job say of themselves."""
+        return self.directory / "audit"
+
+    @property
+    def exists(self) -> bool:
+        return (self.directory / "job.json").is_file()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One run at a time."""
+        self._plans.mkdir(parents=True, exist_ok=True)
+        self.letters.mkdir(exist_ok=True)
+        refusal = f"job {self._name!r} runs already on this table: stop that run first, or give this one a --name"
+        with held(self.lock, refusal):
+            yield
+
+    def identify(self, identity: Mapping[str, str]) -> None:
+        """Takes the identity down at the first run; later it must be the same, as far as it is given."""
+        file = self.directory / "job.json"
+        if not self.exists:
+            known = {"id": uuid4().hex, **identity}
+            write_whole(file, json.dumps(known, indent=2, sort_keys=True) + "\n")
+            return
+        known = self.identity()
+        for key, value in identity.items():
+            found = known.get(key, _BEFORE.get(key, ""))
+            if value and found != value:
+                raise UserError(
+                    f"{str(self.directory)!r} is another job's: its {key} is {found!r}, and not {value!r}; "
+                    "give this one a --name of its own"
+                )
+
+    def identity(self) -> dict[str, str]:
+        found: dict[str, str] = json.loads((self.directory / "job.json").read_text())
+        return found
+
+    def columns(self) -> Any | None:
+        """None: not known yet. There may be none: of records that are all refused, or all null."""
+        file = self.directory / "schema"
+        text = file.read_text() if file.is_file() else None
+        return None if text is None else parse_columns(text) if text.strip() else pa.schema([])
+
+    def keep_columns(self, columns: Any) -> None:
+        write_whole(self.directory / "schema", columns_text(columns) + "\n")
+
+    def first(self) -> Positions | None:
+        """Where the job began, once that is known."""
+        file = self.directory / "start.json"
+        return Positions.from_json(json.loads(file.read_text())) if file.is_file() else None
+
+    def keep_first(self, start: Positions) -> None:
+        write_whole(self.directory / "start.json", json.dumps(start.to_json()) + "\n")
+
+    def last_plan(self) -> Plan | None:
+        numbers = self._numbers()
+        return self.plan(max(numbers)) if numbers else None
+
+    def plan(self, batch: int) -> Plan:
+        file = self._file(batch)
+        try:
+            found = json.loads(file.read_text())
+            return Plan(
+                batch,
+                Positions.from_json(found["start"]),
+                Positions.from_json(found["end"]),
+                NewFields(found["new_fields"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{str(file)!r} is no plan of a batch ({error}): restore it") from None
+
+    def keep_plan(self, plan: Plan) -> None:
+        form = {"start": plan.start.to_json(), "end": plan.end.to_json(), "new_fields": plan.new_fields}
+        try:
+            write_new(self._file(plan.batch), json.dumps(form) + "\n")
+        except FileExistsError:
+            raise UserError(
+                f"another run of job {self._name!r} has planned batch {plan.batch}: let one of them run; nothing was "
+                "written twice"
+            ) from None
+        for number in self._numbers():
+            if number <= plan.batch - _PLANS_KEPT:
+                self._file(number).unlink(missing_ok=True)
+
+    def _numbers(self) -> list[int]:
+        if not self._plans.is_dir():
+            return []
+        return [int(file.stem) for file in self._plans.glob("*.json") if file.stem.isdigit()]
+
+    def _file(self, batch: int) -> Path:
+        return self._plans / f"{batch:020d}.json"

@@ -1,0 +1,33 @@
+"""Asking a run of this machine to end, by the lock that it holds."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+from odradek.pipelines.jobs.lock import holder
+from odradek.text.errors import UserError
+
+_LOOK_S: Final = 0.05
+
+
+def stop_holder(lock: Path, timeout_s: float) -> bool:
+    """False: nobody runs. Raises UserError if it goes on running."""
+    running = holder(lock)
+    if running is None:
+        return False
+    os.kill(running, signal.SIGTERM)
+    if not wait_for_holder(lock, running, timeout_s):
+        raise UserError(f"process {running} still runs after {timeout_s:.0f} s: it may be in a long batch")
+    return True
+
+
+def wait_for_holder(lock: Path, running: int, timeout_s: float) -> bool:
+    """Whether that process has given up the lock within this time."""
+    until = time.monotonic() + timeout_s
+    while holder(lock) == running:
+        if time.monotonic() > until:
+            return False
+        time.sleep(_LOOK_S)
+    return True

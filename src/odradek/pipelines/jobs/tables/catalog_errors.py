@@ -1,0 +1,73 @@
+"""What goes wrong between a job and a catalog, in one line, and without the secrets that it was asked with."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    CommitStateUnknownException,
+    ForbiddenError,
+    OAuthError,
+    RESTError,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from requests import RequestException
+
+from odradek.pipelines.jobs.tables.table import one_line
+from odradek.text.errors import UserError
+
+UNANSWERED: Final = (
+    CommitStateUnknownException,
+    ServerError,
+    ServiceUnavailableError,
+    TooManyRequestsError,
+    RequestException,
+)
+"""Whether it was done is not known, or it could not be done just then: to be looked up, and asked again."""
+
+_UNTRUSTED: Final = (AuthorizationExpiredError, ForbiddenError, OAuthError, UnauthorizedError)
+_SECRET: Final = re.compile("token|credential|secret|password|header|key", re.IGNORECASE)
+# Shorter ones are parts of words, and no secrets.
+_SECRET_CHARACTERS_MIN: Final = 4
+# Whatever answers in the place of a catalog may answer with a page.
+_SAID_CHARACTERS_MAX: Final = 300
+
+
+@contextmanager
+def explained(catalog: str, secrets: Iterable[str]) -> Iterator[None]:
+    """Raises UserError for what a catalog, or the way to it, is the reason of."""
+    try:
+        yield
+    except UNANSWERED as error:
+        advice = "look whether it runs, check its address, and run the job again"
+        raise UserError(f"the catalog {catalog} does not answer ({_said(error, secrets)}): {advice}") from None
+    except _UNTRUSTED as error:
+        advice = "check the token or credential in PyIceberg's settings (PYICEBERG_CATALOG__ODRADEK__TOKEN)"
+        raise UserError(f"the catalog {catalog} refuses ({_said(error, secrets)}): {advice}") from None
+    except (RESTError, NotImplementedError) as error:
+        raise UserError(f"the catalog {catalog} cannot do it ({_said(error, secrets)}): check its address") from None
+
+
+def secrets_of(settings: Mapping[str, Any], *, is_secret: bool = False) -> list[str]:
+    """The values by which a catalog knows who asks; those of a credential also by their parts."""
+    found = []
+    for name, value in settings.items():
+        guarded = is_secret or _SECRET.search(name) is not None
+        if isinstance(value, Mapping):
+            found += secrets_of(value, is_secret=guarded)
+        elif guarded:
+            found += [str(value), *str(value).split(":")[1:]]
+    return sorted((one for one in found if len(one) >= _SECRET_CHARACTERS_MIN), key=len, reverse=True)
+
+
+def _said(error: Exception, secrets: Iterable[str]) -> str:
+    """A server may repeat what it was asked with."""
+    text = one_line(error)
+    for one in secrets:
+        text = text.replace(one, "***")
+    return text if len(text) <= _SAID_CHARACTERS_MAX else f"{text[:_SAID_CHARACTERS_MAX]}…"

@@ -1,0 +1,116 @@
+"""Where an Iceberg table is listed: a SQLite file beside it, another database, or a REST catalog."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from odradek.pipelines.jobs.durable import write_whole
+from odradek.pipelines.jobs.state import DIRECTORY
+from odradek.pipelines.jobs.tables.table import one_line
+from odradek.text.errors import UserError
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+# By which PyIceberg's own settings for a catalog that is given by its address are found, such as a token:
+# PYICEBERG_CATALOG__ODRADEK__TOKEN.
+_NAME: Final = "odradek"
+_NAMESPACE: Final = "odradek"
+_FILE: Final = "catalog.json"
+_DATABASE: Final = "catalog.db"
+_NOT_IN_NAMES: Final = re.compile(r"[^0-9A-Za-z_]")
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogPlace:
+    address: str | None = None
+    """sqlite:///FILE, http://…, or what PyIceberg's settings call it; None: a SQLite file in the table's directory."""
+    table: str | None = None
+    """NAMESPACE.NAME; None: by the directory."""
+
+    @classmethod
+    def of(cls, directory: Path, asked: "CatalogPlace | None") -> "CatalogPlace":
+        """As it was kept when the table was new. Raises UserError if something else is asked for."""
+        asked = asked or cls()
+        if asked.address is not None and _holds_secret(asked.address):
+            raise UserError(
+                "a catalog's address is kept beside the table, and is no place for a password: set "
+                f"PYICEBERG_CATALOG__{_NAME.upper()}__TOKEN or __CREDENTIAL instead"
+            )
+        if asked.table is not None and not all(asked.table.rpartition(".")):
+            raise UserError(f"--catalog-table {asked.table!r} names no namespace: write NAMESPACE.NAME")
+        file = directory / DIRECTORY / _FILE
+        if not file.is_file():
+            return cls(
+                asked.address, asked.table or f"{_NAMESPACE}.{_NOT_IN_NAMES.sub('_', directory.absolute().name)}"
+            )
+        known = cls(**json.loads(file.read_text()))
+        for name in ("address", "table"):
+            if (given := getattr(asked, name)) not in (None, getattr(known, name)):
+                raise UserError(f"the table is {known}, and not {given}: leave --catalog and --catalog-table away")
+        return known
+
+    def keep(self, directory: Path) -> None:
+        file = directory / DIRECTORY / _FILE
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps({"address": self.address, "table": self.table}) + "\n")
+
+    @property
+    def identifier(self) -> str:
+        assert self.table is not None
+        return self.table
+
+    @property
+    def namespace(self) -> str:
+        return self.identifier.rpartition(".")[0]
+
+    def __str__(self) -> str:
+        return f"{self.table} of {self.address or 'its own catalog'}"
+
+
+def open_catalog(place: CatalogPlace, directory: Path) -> "Catalog":
+    from pyiceberg.catalog import load_catalog
+
+    from odradek.pipelines.jobs.tables.catalog_errors import explained, secrets_of
+
+    address = place.address
+    if address is None:
+        file = (directory / DIRECTORY / _DATABASE).absolute()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        address = f"sqlite:///{file}"
+    name, settings = catalog_settings(address)
+    try:
+        with explained(address, secrets_of(settings)):
+            if settings.get("type") == "rest":
+                from odradek.pipelines.jobs.tables.rest_catalog import BoundedRestCatalog
+
+                return BoundedRestCatalog(name, **settings)
+            return load_catalog(name, **settings)
+    except (ValueError, ImportError) as error:
+        raise UserError(f"the catalog {address} cannot be opened: {one_line(error)}") from None
+
+
+def catalog_settings(address: str) -> tuple[str, dict[str, Any]]:
+    """The name by which PyIceberg's settings know a catalog, and what they say of it, secrets among it."""
+    from pyiceberg.utils.config import Config
+
+    name = _NAME if "://" in address else address
+    settings: dict[str, Any] = dict(Config().get_catalog_config(name) or {})
+    if "://" in address:
+        settings |= {"uri": address, "type": "rest" if _is_web(address) else "sql"}
+    elif _is_web(str(settings.get("uri"))) and "py-catalog-impl" not in settings:
+        settings.setdefault("type", "rest")
+    return name, settings
+
+
+def _holds_secret(address: str) -> bool:
+    """Of a REST catalog's address anything beside host and path, which mean nothing to it, may be one."""
+    parts = urlsplit(address)
+    return parts.password is not None or (_is_web(address) and bool(parts.username or parts.query))
+
+
+def _is_web(address: str) -> bool:
+    return address.startswith(("http://", "https://"))

@@ -1,0 +1,202 @@
+"""An Iceberg table, by PyIceberg. The marker is a property of the table, set in the commit that adds the files."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import Table as CatalogTable
+from pyiceberg.table import TableProperties
+
+from odradek.pipelines.jobs.tables.catalog_errors import UNANSWERED, explained, secrets_of
+from odradek.pipelines.jobs.tables.catalogs import CatalogPlace, catalog_settings, open_catalog
+from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, missing_columns, one_line, taken_by_another
+from odradek.text.errors import UserError
+
+# Others may commit to the table at the same time; each try begins with what they left.
+_CONFLICTS_MAX: Final = 50
+_PAUSE_S: Final = 0.1
+# A catalog that is started again does not answer for a while.
+_SILENCES_MAX: Final = 10
+_SILENCE_S: Final = 1.0
+_LOCAL: Final = "file://"
+
+
+class IcebergTable:
+    def __init__(self, directory: Path, place: CatalogPlace | None = None) -> None:
+        """`place`: where it is to be, or else what was said of it before."""
+        self._directory: Final = directory
+        self._place: Final = CatalogPlace.of(directory, place)
+        self._opened: Catalog | None = None
+
+    def check_new(self) -> None:
+        if self._look() is None and self._directory.is_dir() and any(self._directory.glob("*.parquet")):
+            raise UserError(
+                f"{str(self._directory)!r} holds Parquet files and is no Iceberg table of {self._place}: choose "
+                "another directory"
+            )
+        self._place.keep(self._directory)
+
+    def last_batch(self, job: str) -> int:
+        table = self._look()
+        return NO_BATCH if table is None else _marker(table, job)
+
+    def shape(self, columns: Any) -> None:
+        def attempt() -> None:
+            table = self._load()
+            if table is None:
+                self._create(columns)
+                return
+            missing = missing_columns(_arrow(table), columns, lambda found, field: found.type == _plain(field.type))
+            if missing:
+                with table.update_schema() as update:
+                    update.union_by_name(pa.schema(missing))
+
+        self._repeat(attempt, f"the table {self._place} cannot be changed")
+
+    def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
+        paths = [_uri(self._directory / one.name) for one in files]
+
+        def attempt() -> None:
+            table = self._load()
+            if table is None:
+                raise UserError(f"the table {self._place} is gone")
+            if _marker(table, job) >= batch:
+                if paths and paths[0].removeprefix(_LOCAL) not in _files(table):
+                    raise taken_by_another(job, batch)
+                return
+            # On the version that was looked at, or not at all: what others did meanwhile may be this very batch, and
+            # the library would put these files behind it. Said to what was loaded; the table keeps what it says.
+            table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
+            told = {"odradek.job": job, "odradek.batch": str(batch)}
+            with table.transaction() as change:
+                change.set_properties({_property(job): str(batch)})
+                if paths:
+                    change.add_files(paths, snapshot_properties=told, check_duplicate_files=False)
+                else:
+                    # A REST catalog compares the snapshot and not the version: without one, a marker that comes late
+                    # would be set in the place of a later batch's.
+                    with change.update_snapshot(snapshot_properties=told).fast_append():
+                        pass
+
+        self._repeat(attempt, f"batch {batch} cannot be committed")
+
+    def files(self) -> list[str]:
+        table = self._look()
+        if table is None:
+            raise UserError(f"there is no Iceberg table {self._place}")
+        return _files(table)
+
+    def columns(self) -> Any | None:
+        table = self._look()
+        return None if table is None else _arrow(table)
+
+    def _create(self, columns: Any) -> None:
+        catalog = self._catalog()
+        location = _uri(self._directory)
+        try:
+            catalog.create_table(self._place.identifier, schema=columns, location=location)
+        except NoSuchNamespaceError:
+            # Not before it is missed: who may create tables may not always create namespaces.
+            with suppress(NamespaceAlreadyExistsError):
+                catalog.create_namespace(self._place.namespace)
+            catalog.create_table(self._place.identifier, schema=columns, location=location)
+
+    def _repeat(self, attempt: Callable[[], None], problem: str) -> None:
+        """Each time on what is there then: others may have committed, and what was not answered may have been done."""
+        conflicts = silences = 0
+        with self._explained():
+            while True:
+                try:
+                    attempt()
+                    return
+                except (CommitFailedException, TableAlreadyExistsError) as error:
+                    conflicts += 1
+                    if conflicts == _CONFLICTS_MAX:
+                        raise UserError(f"{problem} ({one_line(error)}): run the job again") from None
+                    time.sleep(_PAUSE_S)
+                except UNANSWERED:
+                    silences += 1
+                    if silences == _SILENCES_MAX:
+                        raise
+                    time.sleep(_SILENCE_S)
+
+    def _look(self) -> CatalogTable | None:
+        with self._explained():
+            return self._load()
+
+    def _explained(self) -> AbstractContextManager[None]:
+        return explained(self._place.address or "beside the table", self._secrets)
+
+    @cached_property
+    def _secrets(self) -> list[str]:
+        address = self._place.address
+        return [] if address is None else secrets_of(catalog_settings(address)[1])
+
+    def _load(self) -> CatalogTable | None:
+        try:
+            return self._catalog().load_table(self._place.identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def _catalog(self) -> Catalog:
+        if self._opened is None:
+            self._opened = open_catalog(self._place, self._directory)
+        return self._opened
+
+
+def _files(table: CatalogTable) -> list[str]:
+    found = []
+    for task in table.scan().plan_files():
+        if task.delete_files:
+            raise UserError(
+                "the table has deleted rows in files of their own, which are not understood here: rewrite it"
+            )
+        found.append(task.file.file_path.removeprefix(_LOCAL))
+    return found
+
+
+def _marker(table: CatalogTable, job: str) -> int:
+    return int(table.properties.get(_property(job), NO_BATCH))
+
+
+def _property(job: str) -> str:
+    return f"odradek.batch.{job}"
+
+
+def _uri(path: Path) -> str:
+    """As Iceberg's libraries take it: nothing in it is escaped."""
+    return f"{_LOCAL}{path.absolute()}"
+
+
+def _arrow(table: CatalogTable) -> Any:
+    """Without the numbers by which Iceberg knows its fields."""
+    found = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    return pa.schema([pa.field(one.name, _plain(one.type)) for one in found])
+
+
+def _plain(kind: Any) -> Any:
+    """Iceberg knows strings, bytes and lists of one size only."""
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(one.name, _plain(one.type)) for one in kind])
+    return kind

@@ -1,0 +1,103 @@
+"""Plain Parquet with the log that Spark's file sink keeps, `_spark_metadata`: what it lists counts, once.
+
+Spark reads such a directory by its log, without being told; so each batch is there wholly or not at all. Other readers
+see the files of batches that failed, too. The marker is the log itself: one entry for each batch, of one job.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlparse
+
+from odradek.pipelines.jobs.durable import write_new
+from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, taken_by_another
+from odradek.text.errors import UserError
+
+_LOG: Final = "_spark_metadata"
+_VERSION: Final = "v1"
+_COMPACT: Final = ".compact"
+# Spark's default: each tenth entry holds all before it. Its readers expect it there.
+_COMPACT_INTERVAL: Final = 10
+
+
+class ParquetTable:
+    def __init__(self, directory: Path) -> None:
+        self._directory: Final = directory
+        self._log: Final = directory / _LOG
+
+    def last_batch(self, job: str) -> int:
+        return max(self._entries(), default=NO_BATCH)
+
+    def shape(self, columns: Any) -> None:
+        self._log.mkdir(parents=True, exist_ok=True)
+
+    def check_new(self) -> None:
+        if not self._log.is_dir() and self._directory.is_dir() and any(self._directory.glob("*.parquet")):
+            raise UserError(
+                f"{str(self._directory)!r} holds Parquet files without Spark's log of them: they would vanish from "
+                "Spark's view; choose another directory"
+            )
+        if self._entries():
+            raise UserError(
+                f"the table {str(self._directory)!r} is another job's, or the state of this one is gone: a Parquet "
+                "table belongs to one job; choose another directory"
+            )
+        if (self._directory / "_delta_log").is_dir():
+            raise UserError(f"{str(self._directory)!r} is a Delta table: choose --as delta, or another directory")
+
+    def commit(self, job: str, batch: int, files: Sequence[DataFile]) -> None:
+        last = self.last_batch(job)
+        if last >= batch:
+            if files and str((self._directory / files[0].name).absolute()) not in self.files():
+                raise taken_by_another(job, batch)
+            return
+        if last != batch - 1:
+            raise UserError(f"the table {str(self._directory)!r} ends with batch {last}, and this is batch {batch}")
+        lines = [self._line(one) for one in files]
+        name = str(batch)
+        if (batch + 1) % _COMPACT_INTERVAL == 0:
+            lines = [*self._lines(), *lines]
+            name += _COMPACT
+        try:
+            write_new(self._log / name, "\n".join([_VERSION, *lines]))
+        except FileExistsError:
+            raise taken_by_another(job, batch) from None
+
+    def files(self) -> list[str]:
+        if not self._log.is_dir():
+            raise UserError(f"there is no table in {str(self._directory)!r}: it has no {_LOG}")
+        return [unquote(urlparse(json.loads(line)["path"]).path) for line in self._lines()]
+
+    def columns(self) -> Any | None:
+        return None
+
+    def _entries(self) -> dict[int, Path]:
+        if not self._log.is_dir():
+            return {}
+        named = ((file.name.removesuffix(_COMPACT), file) for file in self._log.iterdir())
+        return {int(number): file for number, file in named if number.isdigit()}
+
+    def _lines(self) -> Iterator[str]:
+        """Of all files, oldest first."""
+        entries = self._entries()
+        first = max((number for number, file in entries.items() if file.name.endswith(_COMPACT)), default=0)
+        for number in sorted(entries):
+            if number >= first:
+                version, *lines = entries[number].read_text().split("\n")
+                if version != _VERSION:
+                    raise UserError(f"{str(entries[number])!r} is of a version not known here: {version!r}")
+                yield from lines
+
+    def _line(self, file: DataFile) -> str:
+        return json.dumps(
+            {
+                "path": (self._directory / file.name).absolute().as_uri(),
+                "size": file.size_bytes,
+                "isDir": False,
+                "modificationTime": file.modified_ms,
+                "blockReplication": 1,
+                "blockSize": 32 * 1024 * 1024,
+                "action": "add",
+            }
+        )

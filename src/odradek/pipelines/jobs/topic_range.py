@@ -1,0 +1,131 @@
+"""Which offsets of a topic a job reads next: where it begins, how far it goes, and whether they are still there."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import EARLIEST, LATEST, Admin
+from odradek.client.cluster import Cluster
+from odradek.client.layout import TopicLayout
+from odradek.client.positions import start_positions
+from odradek.pipelines.spark.planning import limit_offsets
+from odradek.pipelines.spark.topic_offsets import Positions, id_text
+from odradek.text.errors import UserError
+from odradek.text.times import parse_time_ms
+
+Offsets = dict[TopicPartition, int]
+
+
+class TopicRange:
+    """The topic of one job. Offsets are those of `read_committed`."""
+
+    def __init__(self, cluster: Cluster, topic: str, *, skip_lost: bool) -> None:
+        self.topic: Final = topic
+        self._cluster: Final = cluster
+        self._admin: Final = Admin(cluster)
+        self._skip_lost: Final = skip_lost
+
+    def layout(self) -> TopicLayout:
+        """Raises UnknownTopic."""
+        return self._cluster.retry("looking up the topic", lambda: self._cluster.topics([self.topic]))[self.topic]
+
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, one.id) for one in self.layout().partitions]
+
+    def first(self, where: str) -> Positions:
+        """Where a job begins, for what `--from` says."""
+        layout = self.layout()
+        partitions = [TopicPartition(self.topic, one.id) for one in layout.partitions]
+        offsets = start_positions(self._admin, partitions, where, read_committed=True)
+        return self._positions(layout, self._still_there(offsets))
+
+    def next(self, reached: Positions) -> Positions:
+        """Where a job goes on: partitions that came since then begin at their beginning."""
+        layout = self.check_same(reached)
+        offsets = {
+            partition: found if (found := reached.find(partition)) is not None else 0
+            for partition in (TopicPartition(self.topic, one.id) for one in layout.partitions)
+        }
+        return self._positions(layout, self._still_there(offsets))
+
+    def check_same(self, reached: Positions) -> TopicLayout:
+        """Raises UserError if the offsets are those of another topic, which had the same name."""
+        layout = self.layout()
+        known = reached.get(self.topic)
+        if known is not None and known.id != id_text(layout.id):
+            raise UserError(
+                f"topic {self.topic!r} was deleted and created again since the job began: begin a new job, with its "
+                "own --name"
+            )
+        return layout
+
+    def last(self, where: str | None) -> Offsets:
+        """Where a job ends, for what `--to` says; without it, what there is now."""
+        partitions = self.partitions()
+        ends = self.latest(partitions)
+        if where is None or where == "end":
+            return ends
+        if re.fullmatch(r"\d{1,18}", where, re.ASCII):
+            return {one: min(int(where), ends[one]) for one in partitions}
+        if where.isalpha():
+            raise UserError(f"--to {where!r} is no place: write end, an offset, or 2026-01-31T12:00:00Z")
+        found = self._admin.offsets(dict.fromkeys(partitions, parse_time_ms(where, "--to")))
+        return {one: min(found[one], ends[one]) if found[one] >= 0 else ends[one] for one in partitions}
+
+    def latest(self, partitions: Sequence[TopicPartition]) -> Offsets:
+        return self._admin.offsets(dict.fromkeys(partitions, LATEST), read_committed=True)
+
+    def earliest(self, partitions: Sequence[TopicPartition]) -> Offsets:
+        return self._admin.offsets(dict.fromkeys(partitions, EARLIEST))
+
+    def _still_there(self, offsets: Mapping[TopicPartition, int]) -> Offsets:
+        partitions = list(offsets)
+        earliest, latest = self.earliest(partitions), self._admin.offsets(dict.fromkeys(partitions, LATEST))
+        kept: Offsets = {}
+        for one, offset in offsets.items():
+            if not self._skip_lost and offset < earliest[one]:
+                raise UserError(
+                    f"offset {offset} of {one} is gone, retention has removed all before {earliest[one]}: with "
+                    "--skip-lost the job goes on with what is there"
+                )
+            if not self._skip_lost and offset > latest[one]:
+                raise UserError(
+                    f"{one} ends at offset {latest[one]}, and the job stands at {offset}: records were lost there; "
+                    "with --skip-lost the job goes on with what is there"
+                )
+            kept[one] = min(max(offset, earliest[one]), latest[one])
+        return kept
+
+    def _positions(self, layout: TopicLayout, offsets: Offsets) -> Positions:
+        found = Positions()
+        for one, offset in offsets.items():
+            found.put(one, id_text(layout.id), offset)
+        return found
+
+
+def limited(start: Positions, target: Mapping[TopicPartition, int], records_max: int) -> Positions | None:
+    """Where the next batch ends; None if there is nothing between start and target. Pure."""
+    starts = dict(start.partitions())
+    ends = {one: max(offset, target.get(one, offset)) for one, offset in starts.items()}
+    if ends == starts:
+        return None
+    found = Positions()
+    for one, end in limit_offsets(starts, ends, records_max).items():
+        found.put(one, start[one.topic].id, end)
+    return found
+
+
+def source_options(brokers: Mapping[str, str], start: Positions, end: Positions) -> dict[str, str]:
+    """For `format("odradek")`: these offsets and no others, from there."""
+    topic = next(iter(end))
+    wanted = {one.partition: (start.find(one) or 0, offset) for one, offset in end.partitions()}
+    wanted = {number: (first, last) for number, (first, last) in wanted.items() if first < last}
+    return {
+        **brokers,
+        "kafka.isolation.level": "read_committed",
+        "assign": json.dumps({topic: sorted(wanted)}),
+        "startingOffsets": json.dumps({topic: {str(number): first for number, (first, _) in sorted(wanted.items())}}),
+        "endingOffsets": json.dumps({topic: {str(number): last for number, (_, last) in sorted(wanted.items())}}),
+    }

@@ -1,0 +1,118 @@
+"""How a record's value is read: as JSON, by one schema, or by the schema that its frame names."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from odradek.pipelines.jobs.avro_fields import avro_fields
+from odradek.pipelines.jobs.kept_schemas import WITHOUT_ID, KeptSchemas
+from odradek.pipelines.jobs.protobuf_fields import protobuf_fields
+from odradek.pipelines.jobs.rows import BadRecord, Fields, ReadFields, SchemaWanted, read_json
+from odradek.pipelines.schemas.framing import ID_MAX, payload_of, schema_id_of
+from odradek.pipelines.schemas.schema import AVRO, JSON, PROTOBUF, Schema, Undecodable
+
+# A task forgets them all when there are more.
+_READERS_MAX: Final = 500
+
+
+class ValueKind(StrEnum):
+    JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+    REGISTRY = "registry"
+    """Framed; of what kind, says the schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """Travels to every task."""
+
+    kind: ValueKind = ValueKind.JSON
+    schemas: str = ""
+    """The directory where they are kept."""
+    unknown: Mapping[int, str] = field(default_factory=dict)
+    """Schemas that there are not, and why."""
+
+    def reader(self) -> ReadFields:
+        if self.kind is ValueKind.JSON:
+            return read_json
+        kept = KeptSchemas(Path(self.schemas))
+        if self.kind is ValueKind.REGISTRY:
+            return framed_reader(kept.find, self.unknown)
+        schema = kept.find(WITHOUT_ID)
+        if schema is None:
+            raise FileNotFoundError(f"the schema of the job is not in {self.schemas!r}")
+        return plain_reader(schema)
+
+
+def plain_reader(schema: Schema) -> ReadFields:
+    """Of records without a frame."""
+    return _telling(fields_reader(schema), "")
+
+
+def framed_reader(find: Callable[[int], Schema | None], unknown: Mapping[int, str] | None = None) -> ReadFields:
+    """Raises SchemaWanted for a schema that is not found, and is not known not to exist."""
+    return _FramedReader(find, unknown or {})
+
+
+def fields_reader(schema: Schema) -> ReadFields:
+    """Raises Undecodable for a schema that cannot be used, and so does what it returns for a record."""
+    kinds: dict[str, Callable[[Schema], ReadFields]] = {
+        AVRO: avro_fields,
+        PROTOBUF: protobuf_fields,
+        JSON: lambda schema: read_json,
+    }
+    if schema.type not in kinds:
+        raise Undecodable(f"schemas of type {schema.type} are not known here")
+    return kinds[schema.type](schema)
+
+
+class _FramedReader:
+    def __init__(self, find: Callable[[int], Schema | None], unknown: Mapping[int, str]) -> None:
+        self._find: Final = find
+        self._unknown: Final = unknown
+        self._readers: Final[dict[int, ReadFields]] = {}
+
+    def __call__(self, value: bytes) -> Fields:
+        schema_id = schema_id_of(value)
+        if schema_id is None:
+            raise BadRecord("it does not begin with a schema's id")
+        read = self._readers.get(schema_id)
+        if read is None:
+            read = self._open(schema_id)
+            if len(self._readers) >= _READERS_MAX:
+                self._readers.clear()
+            self._readers[schema_id] = read
+        return read(payload_of(value))
+
+    def _open(self, schema_id: int) -> ReadFields:
+        if schema_id > ID_MAX:
+            return _refusing(f"{schema_id} is no schema's id")
+        if schema_id in self._unknown:
+            return _refusing(f"schema {schema_id}: {self._unknown[schema_id]}")
+        schema = self._find(schema_id)
+        if schema is None:
+            raise SchemaWanted(schema_id)
+        try:
+            return _telling(fields_reader(schema), f"schema {schema_id}: ")
+        except Undecodable as error:
+            return _refusing(f"schema {schema_id}: {error}")
+
+
+def _telling(read: ReadFields, which: str) -> ReadFields:
+    def told(payload: bytes) -> Fields:
+        try:
+            return read(payload)
+        except Undecodable as error:
+            raise BadRecord(f"{which}{error}") from None
+
+    return told
+
+
+def _refusing(why: str) -> ReadFields:
+    def refuse(payload: bytes) -> Fields:
+        raise BadRecord(why)
+
+    return refuse

@@ -1,0 +1,48 @@
+"""Values of Avro, by schemas of strangers. Pure."""
+
+import io
+import json
+from typing import Any, Final
+
+from odradek.pipelines.schemas.avro_bounds import AvroBounds
+from odradek.pipelines.schemas.schema import Schema, Undecodable
+
+
+class AvroReader:
+    """Raises Undecodable for a schema that cannot be used."""
+
+    def __init__(self, schema: Schema) -> None:
+        import fastavro
+
+        self.named: Final[dict[str, Any]] = {}
+        try:
+            for one in schema.references:
+                fastavro.parse_schema(_unparsed(one.text), named_schemas=self.named)
+            self.parsed: Final = fastavro.parse_schema(_unparsed(schema.text), named_schemas=self.named)
+            self._bytes_max: Final = AvroBounds(self.parsed, self.named).payload_bytes_max
+        except (ValueError, TypeError, KeyError, RecursionError, fastavro.schema.SchemaParseException) as error:
+            raise Undecodable(f"its Avro schema is not understood: {error}") from None
+        self._read: Final = fastavro.schemaless_reader
+
+    def read(self, payload: bytes) -> Any:
+        if self._bytes_max is not None and len(payload) > self._bytes_max:
+            raise Undecodable(f"its Avro schema names itself, and of such only {self._bytes_max:,} bytes are decoded")
+        data = io.BytesIO(payload)
+        try:
+            found = self._read(data, self.parsed, None)
+        # Whatever bytes make of a C library: it is said, and nothing else happens.
+        except Exception as error:  # noqa: BLE001
+            raise Undecodable(f"it does not fit its Avro schema: {type(error).__name__} {error}") from None
+        rest = len(payload) - data.tell()
+        if rest:
+            raise Undecodable(f"it does not fit its Avro schema: bytes are left, {rest:,} of {len(payload):,}")
+        return found
+
+
+def _unparsed(text: str) -> Any:
+    return json.loads(text, object_hook=_without_marks)
+
+
+def _without_marks(form: dict[str, Any]) -> dict[str, Any]:
+    """The library takes a schema that it has marked so for one that it has checked."""
+    return {name: value for name, value in form.items() if not name.startswith("__")}

@@ -1,0 +1,123 @@
+"""What an Avro schema of a stranger can make a reader do: how deep it recurses, how many values few bytes become. Pure.
+
+Readers recurse in C, without a limit, and make values that take no byte as often as a schema says: what could end the
+process is refused before it is read. Whatever the payload, it becomes no more values than _VALUES_PER_BYTE for each of
+its bytes, and _SURPLUS_MAX besides.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from odradek.pipelines.schemas.schema import Undecodable
+
+_DEPTH_MAX: Final = 2000
+_VALUES_PER_BYTE: Final = 16
+_SURPLUS_MAX: Final = 1000
+
+
+class _Cost(NamedTuple):
+    depth: int
+    surplus: int
+    """How many values there are at most beyond those that their bytes account for; below 0 where none are."""
+
+
+_WEIGHTLESS: Final = _Cost(0, 1)
+_OF_A_BYTE: Final = _Cost(0, 1 - _VALUES_PER_BYTE)
+
+
+class AvroBounds:
+    """Raises Undecodable for a schema that is refused."""
+
+    def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
+        self._named: Final = named
+        self._open: Final[set[str]] = set()
+        self._known: Final[dict[str, _Cost]] = {}
+        self._is_recursive = False
+        _refuse_endless(named)
+        self._depth, surplus = self._cost(schema)
+        if self._depth > _DEPTH_MAX:
+            raise Undecodable("its Avro schema is nested too deeply")
+        if surplus > _SURPLUS_MAX:
+            raise Undecodable(f"its Avro schema makes more than {_SURPLUS_MAX:,} values of no bytes")
+
+    @property
+    def payload_bytes_max(self) -> int | None:
+        """None: any number. Of a schema that names itself every byte may be a round of it."""
+        return _DEPTH_MAX // max(1, self._depth) if self._is_recursive else None
+
+    def _cost(self, schema: Any) -> _Cost:
+        match schema:
+            case "null" | {"type": "null"} | {"type": "fixed", "size": 0}:
+                return _WEIGHTLESS
+            case str() if schema in self._named:
+                return self._cost_of_name(schema)
+            case list():
+                return self._union([self._cost(one) for one in schema])
+            case {"type": "array", "items": items}:
+                return self._repeated(self._cost(items))
+            case {"type": "map", "values": values}:
+                found = self._cost(values)
+                # Its key takes a byte.
+                return self._repeated(_Cost(found.depth, found.surplus + _OF_A_BYTE.surplus))
+            case {"type": "record" | "error", "name": str(name)}:
+                return self._cost_of_name(name, schema)
+        return _OF_A_BYTE
+
+    def _cost_of_name(self, name: str, schema: Any = None) -> _Cost:
+        if name in self._open:
+            self._is_recursive = True
+            return _Cost(0, 0)
+        if name not in self._known:
+            self._open.add(name)
+            self._known[name] = self._cost_defined(self._named[name] if schema is None else schema)
+            self._open.discard(name)
+        return self._known[name]
+
+    def _cost_defined(self, schema: Any) -> _Cost:
+        match schema:
+            case {"type": "record" | "error", "fields": fields}:
+                costs = [self._cost(one["type"]) for one in fields]
+                depth = 1 + max((one.depth for one in costs), default=0)
+                return _Cost(depth, 1 + sum(one.surplus for one in costs))
+            case {"type": "fixed", "size": 0}:
+                return _WEIGHTLESS
+        return _OF_A_BYTE
+
+    def _union(self, costs: list[_Cost]) -> _Cost:
+        depth = 1 + max((one.depth for one in costs), default=0)
+        return _Cost(depth, max((one.surplus for one in costs), default=0) + _OF_A_BYTE.surplus)
+
+    def _repeated(self, item: _Cost) -> _Cost:
+        """How many there are tells a number, which takes a few bytes whatever it is."""
+        if item.surplus > 0:
+            raise Undecodable("its Avro schema has an array of nothing, or of almost nothing")
+        return _Cost(1 + item.depth, _OF_A_BYTE.surplus)
+
+
+def _refuse_endless(named: Mapping[str, Any]) -> None:
+    """Records that hold themselves, with no union or array between them, hold themselves without end."""
+    way: list[str] = []
+    done: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in way:
+            raise Undecodable(f"its Avro schema never ends: {name} holds itself")
+        if name in done:
+            return
+        way.append(name)
+        for held in _held(named[name]):
+            if held in named:
+                visit(held)
+        way.pop()
+        done.add(name)
+
+    for name in named:
+        visit(name)
+
+
+def _held(schema: Any) -> Iterator[str]:
+    """The names of what a record's fields are, without those of unions, arrays and maps."""
+    for one in schema.get("fields", ()) if isinstance(schema, dict) else ():
+        match one["type"]:
+            case str(name) | {"type": "record" | "error", "name": str(name)}:
+                yield name

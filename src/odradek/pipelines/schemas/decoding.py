@@ -1,0 +1,46 @@
+"""Records by their schemas, as what JSON can nearly hold: for people. Pure.
+
+Schemas and records come from strangers: what cannot be decoded is told, and nothing of it can make the process allocate
+much more than it was sent.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from odradek.pipelines.schemas.avro import AvroReader
+from odradek.pipelines.schemas.framing import payload_of, schema_id_of
+from odradek.pipelines.schemas.protobuf import ProtobufReader
+from odradek.pipelines.schemas.schema import AVRO, JSON, PROTOBUF, Schema, Undecodable
+
+Decode = Callable[[bytes], Any]
+
+
+def decode_framed(data: bytes, decoders: Mapping[int, Decode]) -> Any:
+    """Raises Undecodable."""
+    schema_id = schema_id_of(data)
+    if schema_id is None:
+        raise Undecodable("it does not begin with a schema's id")
+    decode = decoders.get(schema_id)
+    if decode is None:
+        raise Undecodable(f"schema {schema_id} is not known")
+    return decode(payload_of(data))
+
+
+def decoder_of(schema: Schema) -> Decode:
+    """Raises Undecodable for a schema that cannot be used."""
+    if schema.type == AVRO:
+        return AvroReader(schema).read
+    if schema.type == PROTOBUF:
+        reader = ProtobufReader(schema)
+        return lambda payload: reader.as_json(reader.read(payload))
+    if schema.type == JSON:
+        return _json
+    raise Undecodable(f"schemas of type {schema.type} are not known here")
+
+
+def _json(payload: bytes) -> Any:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise Undecodable(f"it is no JSON: {error}") from None

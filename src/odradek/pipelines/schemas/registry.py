@@ -1,0 +1,96 @@
+"""Schemas, asked of a registry over HTTP as Confluent's and others answer.
+
+Whether a registry knows a schema and whether it can be reached are different things: the first is about a record, the
+second about nothing but the moment. Blocks. Who asks is never in a message.
+"""
+
+import base64
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+from odradek.client.json_over_http import NoAnswer, address_of, ask_json
+from odradek.pipelines.schemas.schema import AVRO, PROTOBUF, Reference, Schema, Undecodable
+
+_REFERENCES_MAX: Final = 50
+# Of schemas, subjects and versions.
+_NOT_FOUND: Final = (40401, 40402, 40403)
+
+
+class NoRegistry(ValueError):
+    """The message says what is wrong with its address."""
+
+
+class RegistryAway(Exception):
+    """It did not answer, or not as registries do: nothing is known about the schema. The message says how."""
+
+
+class UnknownSchema(Undecodable):
+    """The registry says that there is none."""
+
+
+class RegistryClient:
+    """`address`: http or https, with `user:password@` where the registry wants it."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            parts = address_of(address)
+        except ValueError as error:
+            raise NoRegistry(str(error)) from None
+        host = f"[{parts.hostname}]" if ":" in str(parts.hostname) else parts.hostname
+        port = f":{parts.port}" if parts.port else ""
+        self._base: Final = f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
+        self._headers: Final = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+    def schema(self, schema_id: int) -> Schema:
+        """With all that it names. Raises RegistryAway, UnknownSchema, and Undecodable if it names too many, or such
+        that are not there.
+        """
+        where = f"/schemas/ids/{schema_id}"
+        try:
+            told = self._get(where)
+            kind = str(told.get("schemaType", AVRO))
+            if kind == PROTOBUF:
+                told = self._get(f"{where}?format=serialized")
+            references: dict[str, Reference] = {}
+            self._follow(told.get("references") or [], kind, references)
+            return Schema(type=kind, text=_text(told, kind), references=tuple(references.values()))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RegistryAway(f"the registry's answer is not understood ({error!r})") from None
+
+    def _follow(self, named: list[Any], kind: str, found: dict[str, Reference], depth: int = 0) -> None:
+        """Depth first: what a schema names has to be known before it."""
+        for one in named:
+            name = str(one["name"])
+            if name in found:
+                continue
+            if len(found) >= _REFERENCES_MAX or depth > _REFERENCES_MAX:
+                raise Undecodable(f"it names more than {_REFERENCES_MAX} other schemas")
+            form = "?format=serialized" if kind == PROTOBUF else ""
+            where = f"/subjects/{quote(str(one['subject']), safe='')}/versions/{int(one['version'])}{form}"
+            try:
+                told = self._get(where)
+            except UnknownSchema:
+                raise Undecodable(f"it names {name!r}, which the registry does not have") from None
+            self._follow(told.get("references") or [], kind, found, depth + 1)
+            found[name] = Reference(name=name, text=_text(told, kind))
+
+    def _get(self, path: str) -> dict[str, Any]:
+        try:
+            return ask_json(self._base + path, headers=self._headers)
+        except NoAnswer as error:
+            # Others answer 404 too, such as a server that is no registry.
+            if error.status == 404 and error.told.get("error_code") in _NOT_FOUND:
+                raise UnknownSchema("the registry does not have it") from None
+            raise RegistryAway(f"the registry: {error}") from None
+
+
+def _text(told: dict[str, Any], kind: str) -> str:
+    text = str(told["schema"])
+    if kind == PROTOBUF and "{" in text:
+        raise RegistryAway(
+            "the registry: it does not give Protobuf with format=serialized, without which it is not understood here"
+        )
+    return text

@@ -1,0 +1,61 @@
+"""`spark.read.format("odradek")`: the topics as they are when the query is planned, or the part that was asked for."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from odradek.client.leases import LeaseCredentials
+from odradek.pipelines.spark.errors import DataLoss
+from odradek.pipelines.spark.leasing import ask_for_leases, read_tasks
+from odradek.pipelines.spark.options import ReadOptions
+from odradek.pipelines.spark.planning import OffsetRange
+from odradek.pipelines.spark.pushdown import EVERYTHING, Wanted, wanted_by
+from odradek.pipelines.spark.tasks import read_task
+from odradek.pipelines.spark.topics import Topics
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: ReadOptions, schema: StructType, credentials: LeaseCredentials | None = None) -> None:
+        """`credentials`: as whom leases are asked for; without them everything comes from brokers."""
+        self._options = options
+        self._schema = schema
+        self._credentials = credentials
+        self._wanted: Wanted = EVERYTHING
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        with closing(Topics(options)) as topics:
+            partitions = topics.partitions()
+            starts = topics.resolve(options.start, partitions, name="startingOffsets")
+            ends = topics.resolve(options.end, partitions, name="endingOffsets")
+            earliest = topics.earliest(partitions)
+            later = topics.first_since(partitions, self._wanted.first_timestamp_ms)
+            ranges = []
+            for partition, topic_id in partitions.items():
+                start, end = starts.find(partition), ends.find(partition)
+                assert start is not None and end is not None
+                if start < earliest[partition]:
+                    if options.fail_on_data_loss:
+                        raise DataLoss(f"{partition} begins at offset {earliest[partition]}: {start} is gone")
+                    start = earliest[partition]
+                if not self._wanted.includes(partition.partition):
+                    continue
+                start, end = self._wanted.offsets(max(start, later.get(partition, end)), end)
+                ranges.append(OffsetRange(partition, topic_id, start, end))
+            held = ask_for_leases(topics.cluster, self._credentials, ranges, read_committed=options.read_committed)
+        # Nobody hears when the last task is done: the leases end by themselves.
+        return read_tasks(options, ranges, held)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_task(self._options, self._schema, partition, self._credentials)
+
+
+class FilteringReader(BatchReader):
+    """Spark refuses a reader that takes filters, unless `spark.sql.python.filterPushdown.enabled` is set."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._wanted = wanted_by(filters)
+        return filters

@@ -1,0 +1,94 @@
+"""Rows as Spark hands them over, in Arrow columns, sent as records without a row in Python. Imports numba."""
+
+import random
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from odradek.base.ids import TopicPartition
+from odradek.client.errors import UnknownPartition
+from odradek.client.produce import BATCH_BYTES, Producer
+from odradek.pipelines.arrow.writing import NO_PARTITION, encoded_records, parts_of
+
+# Spark's own are of ten thousand rows, which are little for each of many partitions.
+_GATHERED_BYTES: Final = 8 * 1024 * 1024
+
+
+def gathered_batches(batches: Iterable[Any]) -> Iterator[Any]:
+    """Put together to a few megabytes: so much is sent and acknowledged before more is taken."""
+    held: list[Any] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        if sum(one.nbytes for one in held) >= _GATHERED_BYTES:
+            yield _one_batch(held)
+            held = []
+    if held:
+        yield _one_batch(held)
+
+
+def _one_batch(batches: list[Any]) -> Any:
+    if len(batches) == 1:
+        return batches[0]
+    (whole,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return whole
+
+
+def times_ms(column: Any) -> Any:
+    """Whole numbers of ms, as records have them, of Spark's timestamps."""
+    return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+
+
+def has_headers(batch: Any) -> bool:
+    if "headers" not in batch.schema.names:
+        return False
+    column = batch.column("headers")
+    return bool(column.null_count < len(column))
+
+
+def send_columns(producer: Producer, batch: Any, topic: str | None) -> None:
+    """Encoded and added; the caller flushes. `topic` goes before the column."""
+    if topic is not None:
+        _send(producer, batch, topic)
+        return
+    column = batch.column("topic")
+    if column.null_count:
+        raise ValueError("a row has null for its topic: set the option topic, or fill the column")
+    for name in column.unique().to_pylist():
+        _send(producer, batch.filter(pc.equal(column, name)), name)
+
+
+def _send(producer: Producer, batch: Any, topic: str) -> None:
+    names, count = batch.schema.names, producer.partition_count(topic)
+    keys = parts_of(batch.column("key") if "key" in names else None, batch.num_rows)
+    values = parts_of(batch.column("value"), batch.num_rows)
+    partitions = _partitions(batch, topic, count)
+    unkeyed = random.randrange(count)
+    for one in encoded_records(keys, values, _times(batch), partitions, count, unkeyed, bytes_max=BATCH_BYTES):
+        target = TopicPartition(topic, one.partition)
+        producer.add_encoded(target, one.payload, one.record_count, one.base_timestamp, one.max_timestamp)
+
+
+def _times(batch: Any) -> Any:
+    """In ms; now, where rows do not say it."""
+    now_ms = time.time_ns() // 1_000_000
+    if "timestamp" not in batch.schema.names:
+        return np.full(batch.num_rows, now_ms, np.int64)
+    return times_ms(batch.column("timestamp")).fill_null(now_ms).to_numpy()
+
+
+def _partitions(batch: Any, topic: str, count: int) -> Any:
+    """As the rows say. Raises UnknownPartition."""
+    if "partition" not in batch.schema.names:
+        return np.full(batch.num_rows, NO_PARTITION, np.int64)
+    column = batch.column("partition")
+    bounds = pc.min_max(column).as_py()
+    for bound in (bounds["min"], bounds["max"]):
+        if bound is not None and not 0 <= bound < count:
+            raise UnknownPartition(topic, bound, count)
+    return column.fill_null(NO_PARTITION).to_numpy().astype(np.int64)

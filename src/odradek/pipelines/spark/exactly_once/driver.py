@@ -1,0 +1,182 @@
+"""The driver's part: beginning, committing and aborting batches. Keeps nothing but what `Generation` carries."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from odradek.pipelines.spark.exactly_once.names import names_of, number_of
+from odradek.pipelines.spark.exactly_once.requests import (
+    BatchLost,
+    EndedOtherwise,
+    EndTransaction,
+    Fenced,
+    FindOpen,
+    InitProducer,
+    ListOpen,
+    NextTicket,
+    NotDecided,
+    NotMyTurn,
+    ReadState,
+    Steps,
+    WriteState,
+    until_known,
+)
+from odradek.pipelines.spark.exactly_once.states import (
+    Begun,
+    Decided,
+    Finished,
+    Prepared,
+    Producer,
+    State,
+    Transactions,
+    last_finished,
+)
+
+
+class Report(NamedTuple):
+    """What a task tells the driver. Nothing prepared: it had no rows, or its batch is done."""
+
+    prepared: Prepared | None
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A driver that has begun a batch. Travels to tasks, and to the process that commits."""
+
+    sink: str
+    number: int
+    producer: Producer
+    pool: Transactions
+    after: int
+    first_ticket: int
+
+
+def begin(sink: str, *, reuse_ids: bool = True) -> Steps[Generation]:
+    """Steps 1 to 3. `reuse_ids`: EndTxn raises epochs here (transaction.version 2)."""
+    producer: Producer = yield from until_known(InitProducer(sink))
+    state: State | None = yield from until_known(ReadState(sink))
+    if isinstance(state, Decided):
+        producer, state = yield from _finish(sink, producer, state, reuse_ids=reuse_ids)
+    begun = Begun(
+        number=1 if state is None else state.number + 1,
+        query=None if state is None else state.query,
+        after=last_finished(state),
+        pool=state.pool if isinstance(state, Finished) else (),
+    )
+    # Before anything is aborted: only who could write this was not replaced, and what it read is still so.
+    producer = yield WriteState(sink, producer, begun)
+    yield from _abort_older(sink, begun)
+    first_ticket: int = yield from until_known(NextTicket(sink))
+    return Generation(sink, begun.number, producer, begun.pool, begun.after, first_ticket)
+
+
+def commit(generation: Generation, batch: int, reports: Sequence[Report], *, reuse_ids: bool = True) -> Steps[None]:
+    """Steps 7 to 9, with a report for each partition, in their order.
+
+    Raises Fenced, NotMyTurn, NotDecided or OutcomeUnknown: the next driver knows what was done. Raises BatchLost.
+    """
+    sink = generation.sink
+    state: State | None = yield from until_known(ReadState(sink))
+    if last_finished(state) >= batch:
+        return
+    if state is None or state.number != generation.number:
+        raise NotMyTurn(f"another driver of {sink} has taken over")
+    producer = generation.producer
+    if isinstance(state, Begun):
+        state = Decided(
+            number=generation.number,
+            query=reports[0].query if reports else state.query,
+            batch=batch,
+            winners=tuple(report.prepared for report in reports if report.prepared is not None),
+            pool=generation.pool,
+        )
+        yield from _check_open(state)
+        producer = yield WriteState(sink, producer, state)
+    assert isinstance(state, Decided)
+    yield from _finish(sink, producer, state, reuse_ids=reuse_ids)
+
+
+def abort(generation: Generation, batch: int, reports: Sequence[Report]) -> Steps[None]:
+    """Gives up the batch, unless it is decided. Spark calls it also after `commit` raised."""
+    sink = generation.sink
+    if not _is_begun((yield from until_known(ReadState(sink))), generation):
+        return
+    # A decision without an answer may still be on its way. From here on none can come.
+    yield from until_known(InitProducer(sink))
+    if not _is_begun((yield from until_known(ReadState(sink))), generation):
+        return
+    for report in reports:
+        if report.prepared is not None:
+            yield from _abort_one(report.prepared)
+
+
+def _check_open(decided: Decided) -> Steps[None]:
+    """Where transactions have timeouts this is the last moment at which one that has passed does no harm."""
+    names = tuple(winner.transactional_id for winner in decided.winners)
+    found = yield from until_known(FindOpen(names))
+    for winner in decided.winners:
+        if winner not in found:
+            raise NotDecided(decided.batch, winner.transactional_id)
+
+
+def _is_begun(state: State | None, generation: Generation) -> bool:
+    return isinstance(state, Begun) and state.number == generation.number
+
+
+def _finish(sink: str, producer: Producer, decided: Decided, *, reuse_ids: bool) -> Steps[tuple[Producer, Finished]]:
+    """Steps 8 and 9; also those of a predecessor."""
+    pool: list[Prepared] = []
+    for winner in decided.winners:
+        pool.append((yield from _commit_one(sink, decided.batch, winner)))
+    yield from _abort_others(sink, decided)
+    finished = Finished(
+        number=decided.number,
+        query=decided.query,
+        batch=decided.batch,
+        pool=tuple(pool) if reuse_ids else (),
+    )
+    return (yield WriteState(sink, producer, finished)), finished
+
+
+def _commit_one(sink: str, batch: int, winner: Prepared) -> Steps[Prepared]:
+    try:
+        following = yield from until_known(EndTransaction(*winner, True))
+    except (EndedOtherwise, Fenced) as error:
+        # One that was replaced finds the id used again by its successor: the state tells.
+        if last_finished((yield from until_known(ReadState(sink)))) >= batch:
+            raise NotMyTurn(f"another driver of {sink} has taken over") from error
+        raise BatchLost(batch, winner.transactional_id) from error
+    return Prepared(winner.transactional_id, following)
+
+
+def _abort_others(sink: str, decided: Decided) -> Steps[None]:
+    """What a driver may abort after its decision, seen from a time at which it may have been replaced."""
+    given = set(decided.pool)
+    pooled = {one.transactional_id for one in decided.pool}
+    for one in (yield from until_known(ListOpen(names_of(sink)))):
+        number = number_of(sink, one.transactional_id)
+        if number == decided.number:
+            is_mine = one.producer.epoch == 0
+        elif one.transactional_id in pooled:
+            is_mine = one in given
+        else:
+            is_mine = number < decided.number
+        if is_mine and one not in decided.winners:
+            yield from _abort_one(one)
+
+
+def _abort_older(sink: str, begun: Begun) -> Steps[None]:
+    """What nobody is given any more, now that this driver has begun."""
+    kept = {one.transactional_id for one in begun.pool}
+    for one in (yield from until_known(ListOpen(names_of(sink)))):
+        if number_of(sink, one.transactional_id) < begun.number and one.transactional_id not in kept:
+            yield from _abort_one(one)
+
+
+def _abort_one(one: Prepared) -> Steps[None]:
+    try:
+        yield from until_known(EndTransaction(*one, False))
+    except (EndedOtherwise, Fenced):
+        # Somebody else has ended it meanwhile.
+        return

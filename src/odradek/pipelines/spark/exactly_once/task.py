@@ -1,0 +1,65 @@
+"""A task's part: to write its rows into a transaction that nobody else can have, unless the batch is done already."""
+
+from itertools import count
+
+from odradek.pipelines.spark.exactly_once.driver import Generation, Report
+from odradek.pipelines.spark.exactly_once.names import fresh_name
+from odradek.pipelines.spark.exactly_once.requests import (
+    InitProducer,
+    NotMyTurn,
+    OutcomeUnknown,
+    ReadState,
+    Steps,
+    TakeTicket,
+    WriteRows,
+    until_known,
+)
+from odradek.pipelines.spark.exactly_once.states import Begun, Decided, Prepared, Producer, State, last_finished
+
+
+def write_batch(generation: Generation, batch: int, query: str, attempt: int, *, has_rows: bool) -> Steps[Report]:
+    """Steps 4 to 6. `attempt`: a number that no other attempt has under this generation.
+
+    Raises Fenced if the batch went on without this attempt.
+    """
+    sink = generation.sink
+    state: State | None = yield from until_known(ReadState(sink))
+    if state is not None and state.query not in (None, query):
+        raise NotMyTurn(f"{sink} belongs to another query, {state.query}: choose another name, or keep the checkpoint")
+    if last_finished(state) >= batch or (isinstance(state, Decided) and state.batch == batch):
+        return Report(None, query)
+    if not isinstance(state, Begun) or state.number != generation.number:
+        raise NotMyTurn(f"another driver of {sink} has taken over")
+    if not has_rows:
+        return Report(None, query)
+    prepared = yield from _take_id(generation, attempt)
+    # Not repeated after an unknown outcome: the client below repeats with sequence numbers, or gives up.
+    yield WriteRows(*prepared)
+    return Report(prepared, query)
+
+
+def _take_id(generation: Generation, attempt: int) -> Steps[Prepared]:
+    listed = yield from _listed(generation)
+    if listed is not None:
+        return listed
+    for attempted in count():
+        name = fresh_name(generation.sink, generation.number, attempt, attempted)
+        try:
+            producer: Producer = yield InitProducer(name)
+        except OutcomeUnknown:
+            # It may still be on its way, and would abort what is written meanwhile: that name is spent.
+            continue
+        return Prepared(name, producer)
+    raise AssertionError("unreachable")
+
+
+def _listed(generation: Generation) -> Steps[Prepared | None]:
+    """The entry of the pool whose number was drawn. Of two attempts at the same rows each draws its own."""
+    if not generation.pool:
+        return None
+    try:
+        ticket: int = yield TakeTicket(generation.sink)
+    except OutcomeUnknown:
+        return None
+    place = ticket - generation.first_ticket
+    return generation.pool[place] if 0 <= place < len(generation.pool) else None

@@ -1,0 +1,16 @@
+"""As whom a query asks brokers to let its tasks read closed segments from their files. Pure."""
+
+from collections.abc import Mapping
+
+from odradek.client.leases import LeaseCredentials
+from odradek.pipelines.spark.errors import OptionError
+
+
+def lease_options(options: Mapping[str, str]) -> LeaseCredentials | None:
+    """None: everything comes from brokers. Takes options whose names are in lower case."""
+    principal, secret = options.get("leaseprincipal"), options.get("leasesecret")
+    if not principal and not secret:
+        return None
+    if not principal or not secret:
+        raise OptionError("give both leasePrincipal and leaseSecret, as in the brokers' segment.lease.credentials.file")
+    return LeaseCredentials(principal, secret)

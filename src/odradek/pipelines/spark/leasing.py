@@ -1,0 +1,57 @@
+"""Which of a query's ranges are read from files: leases asked for by the driver, and the tasks that are given them."""
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from odradek.base.ids import TopicPartition
+from odradek.client.cluster import Cluster
+from odradek.client.leases import HeldSegments, LeaseCredentials, LeaseDesk, NoLease
+from odradek.pipelines.spark.options import ReadOptions
+from odradek.pipelines.spark.planning import OffsetRange, split_ranges
+from odradek.pipelines.spark.tasks import ReadTask
+
+_log = logging.getLogger(__name__)
+
+# For fewer it is quicker to fetch them than to ask.
+LEASED_OFFSETS_MIN: Final = 10_000
+
+Held = Mapping[TopicPartition, HeldSegments]
+
+
+def ask_for_leases(
+    cluster: Cluster, credentials: LeaseCredentials | None, ranges: Sequence[OffsetRange], *, read_committed: bool
+) -> Held:
+    """Those that are to be had. Where there is none, brokers are asked for the records, which is told."""
+    found: dict[TopicPartition, HeldSegments] = {}
+    if credentials is None:
+        return found
+    desk = LeaseDesk(cluster, credentials)
+    for one in ranges:
+        if one.size < LEASED_OFFSETS_MIN:
+            continue
+        try:
+            held = desk.ask(
+                one.partition, start=one.start, end=one.end, read_committed=read_committed, topic_id=one.topic_id
+            )
+        except NoLease as error:
+            _log.warning("no segments are read from files: %s", error)
+            continue
+        if held is not None:
+            found[one.partition] = held
+    return found
+
+
+def read_tasks(options: ReadOptions, ranges: Sequence[OffsetRange], held: Held) -> list[ReadTask]:
+    pieces = split_ranges(
+        ranges,
+        tasks_min=options.tasks_min,
+        records_max=options.records_per_task_max,
+        cores=os.cpu_count() or 1,
+        edges={partition: one.edges for partition, one in held.items()},
+    )
+    return [
+        ReadTask(piece, None if piece.partition not in held else held[piece.partition].part(piece.start, piece.end))
+        for piece in pieces
+    ]

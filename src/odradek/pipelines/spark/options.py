@@ -1,0 +1,289 @@
+"""The options of Spark's Kafka connector, read and checked. Pure.
+
+What the connector knows and this source has no use for is passed over, so that a job moves by changing one word. What
+would change the meaning, and cannot be done here, is refused.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import odradek
+from odradek.base.ids import TopicPartition
+from odradek.client.security import NOTHING, Security
+from odradek.pipelines.spark.errors import OptionError
+from odradek.pipelines.spark.exactly_once.names import names_of
+from odradek.pipelines.spark.security_options import security_options
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+DEFAULT_DECISION_TOPIC: Final = "odradek-decisions"
+
+_SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribepattern")
+_DEFAULT_TIMEOUT_S: Final = 30.0
+_MAX_TRIGGER_DELAY_S: Final = 15 * 60.0
+
+# Set by the connector itself, and by this source, for whoever sets them: other values would break the query.
+_SET_BY_SPARK: Final = {
+    "kafka.auto.offset.reset": "use startingOffsets",
+    "kafka.key.deserializer": "keys are bytes; cast them in the query",
+    "kafka.value.deserializer": "values are bytes; cast them in the query",
+    "kafka.key.serializer": "keys are bytes or strings",
+    "kafka.value.serializer": "values are bytes or strings",
+    "kafka.enable.auto.commit": "the checkpoint holds the offsets; kafka.group.id shows them to others",
+    "kafka.interceptor.classes": "there is no Java here",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where to begin or to end: a default for all partitions, and single ones. Numbers are offsets or timestamps."""
+
+    default: int | None
+    by_partition: Mapping[TopicPartition, int]
+    is_timestamp: bool = False
+    missing_is_latest: bool = False
+    """There may be no record at or after a timestamp: then the end is meant, and it is no error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """What it takes to reach the brokers."""
+
+    bootstrap_servers: str
+    client_id: str = "odradek-spark"
+    timeout_s: float = _DEFAULT_TIMEOUT_S
+    security: Security = NOTHING
+    version: str = odradek.__version__
+    """Of who has read the options: the driver."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    client: ClientOptions
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: tuple[TopicPartition, ...] = ()
+    """One of the three is given."""
+    start: Bound
+    end: Bound
+    fail_on_data_loss: bool = True
+    read_committed: bool = False
+    tasks_min: int | None = None
+    records_per_task_max: int | None = None
+    offsets_per_trigger_max: int | None = None
+    offsets_per_trigger_min: int | None = None
+    trigger_delay_s_max: float = _MAX_TRIGGER_DELAY_S
+    group_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactlyOnceOptions:
+    """A sink that writes exactly once, under a name that it keeps."""
+
+    client: ClientOptions
+    sink: str
+    decision_topic: str = DEFAULT_DECISION_TOPIC
+    timeout_ms: int | None = None
+    """None: the longest that brokers allow."""
+    in_two_phases: bool = True
+    """Transactions have no timeout then, where brokers allow that."""
+    query: str | None = None
+    batch: int | None = None
+    """Whose batch a batch job writes, and which; None: tasks ask Spark."""
+
+
+def client_options(options: Mapping[str, str]) -> ClientOptions:
+    """Takes options whose names are in lower case, as do the others here."""
+    servers = options.get("kafka.bootstrap.servers")
+    if not servers:
+        raise OptionError("option kafka.bootstrap.servers is missing: set it to host:port of one or more brokers")
+    for name, instead in _SET_BY_SPARK.items():
+        if name in options:
+            raise OptionError(f"option {name} is not supported: {instead}")
+    timeout_ms = _whole(options, "kafka.request.timeout.ms")
+    return ClientOptions(
+        bootstrap_servers=servers,
+        client_id=options.get("kafka.client.id", "odradek-spark"),
+        timeout_s=_DEFAULT_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000,
+        security=security_options(options),
+    )
+
+
+def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    given = [name for name in _SUBSCRIPTIONS if options.get(name)]
+    if len(given) != 1:
+        raise OptionError("give one of the options subscribe, subscribePattern and assign")
+    isolation = options.get("kafka.isolation.level", "read_uncommitted")
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise OptionError(f"option kafka.isolation.level: {isolation!r} is neither read_committed nor read_uncommitted")
+    limits = {name: _whole(options, name) for name in ("maxoffsetspertrigger", "minoffsetspertrigger")}
+    most, least = limits["maxoffsetspertrigger"], limits["minoffsetspertrigger"]
+    if most is not None and least is not None and least > most:
+        raise OptionError(f"option minOffsetsPerTrigger ({least}) is greater than maxOffsetsPerTrigger ({most})")
+    return ReadOptions(
+        client=client_options(options),
+        topics=_topics(options) if given == ["subscribe"] else (),
+        pattern=_pattern(options) if given == ["subscribepattern"] else None,
+        assigned=_assigned(options) if given == ["assign"] else (),
+        start=_start(options, streaming),
+        end=Bound(LATEST, {}) if streaming else _end(options),
+        fail_on_data_loss=_flag(options, "failondataloss", True),
+        read_committed=isolation == "read_committed",
+        tasks_min=_whole(options, "minpartitions"),
+        records_per_task_max=_whole(options, "maxrecordsperpartition"),
+        offsets_per_trigger_max=most,
+        offsets_per_trigger_min=least,
+        trigger_delay_s_max=_duration_s(options, "maxtriggerdelay", _MAX_TRIGGER_DELAY_S),
+        group_id=options.get("kafka.group.id"),
+    )
+
+
+def takes_filters(options: Mapping[str, str]) -> bool:
+    return _flag(options, "pushdown", False)
+
+
+def exactly_once_options(options: Mapping[str, str], *, streaming: bool) -> ExactlyOnceOptions | None:
+    """None: at least once is enough."""
+    sink = options.get("kafka.transactional.id")
+    if sink is None:
+        return None
+    if not sink or names_of("") in sink:
+        # It could be taken for a task of another sink.
+        raise OptionError(f"option kafka.transactional.id: {sink!r} cannot be a sink's name: leave .task. away")
+    query, batch = options.get("queryid"), _whole(options, "batchid", least=0)
+    if streaming and batch is not None:
+        # Each batch would be taken for the same one.
+        raise OptionError("option batchId: Spark numbers the batches of a stream: leave it away")
+    if (query is None) != (batch is None):
+        # By its number alone a batch of a new checkpoint would be taken for one of the old one's, and left out.
+        raise OptionError(
+            "options queryId and batchId go together: whose batch it is, a new name with a new checkpoint"
+        )
+    return ExactlyOnceOptions(
+        client=client_options(options),
+        sink=sink,
+        decision_topic=options.get("decisiontopic", DEFAULT_DECISION_TOPIC),
+        timeout_ms=_whole(options, "kafka.transaction.timeout.ms"),
+        in_two_phases=_flag(options, "kafka.transaction.two.phase.commit.enable", True),
+        query=query,
+        batch=batch,
+    )
+
+
+def includes_headers(options: Mapping[str, str]) -> bool:
+    return _flag(options, "includeheaders", False)
+
+
+def _topics(options: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for part in options["subscribe"].split(",") if (name := part.strip())))
+
+
+def _pattern(options: Mapping[str, str]) -> str:
+    pattern = options["subscribepattern"]
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise OptionError(f"option subscribePattern: {pattern!r} is no regular expression ({error})") from None
+    return pattern
+
+
+def _assigned(options: Mapping[str, str]) -> tuple[TopicPartition, ...]:
+    form = _json(options, "assign")
+    try:
+        return tuple(sorted({TopicPartition(topic, int(one)) for topic, ones in form.items() for one in ones}))
+    except (TypeError, ValueError):
+        raise OptionError('option assign: write it as {"topic": [0, 1]}') from None
+
+
+def _start(options: Mapping[str, str], streaming: bool) -> Bound:
+    missing_is_latest = options.get("startingoffsetsbytimestampstrategy", "error").lower() == "latest"
+    by_time = _time_bound(options, "startingtimestamp", "startingoffsetsbytimestamp", missing_is_latest)
+    if by_time is not None:
+        return by_time
+    bound = _offset_bound(options, "startingoffsets", "latest" if streaming else "earliest")
+    if not streaming and (bound.default == LATEST or LATEST in bound.by_partition.values()):
+        raise OptionError("option startingOffsets: a batch query cannot start at latest, where there is nothing")
+    return bound
+
+
+def _end(options: Mapping[str, str]) -> Bound:
+    by_time = _time_bound(options, "endingtimestamp", "endingoffsetsbytimestamp", True)
+    if by_time is not None:
+        return by_time
+    bound = _offset_bound(options, "endingoffsets", "latest")
+    if bound.default == EARLIEST or EARLIEST in bound.by_partition.values():
+        raise OptionError("option endingOffsets: a query cannot end at earliest, where nothing was read")
+    return bound
+
+
+def _offset_bound(options: Mapping[str, str], name: str, default: str) -> Bound:
+    text = options.get(name, default).strip()
+    word = text.lower()
+    if word in ("earliest", "latest"):
+        return Bound(EARLIEST if word == "earliest" else LATEST, {})
+    return Bound(None, _by_partition(options, name))
+
+
+def _time_bound(options: Mapping[str, str], name: str, by_partition: str, missing_is_latest: bool) -> Bound | None:
+    """The time for all goes before those of single partitions, and both before offsets, as in the connector."""
+    timestamp_ms = _whole(options, name, least=0)
+    if timestamp_ms is not None:
+        return Bound(timestamp_ms, {}, is_timestamp=True, missing_is_latest=missing_is_latest)
+    if by_partition not in options:
+        return None
+    return Bound(None, _by_partition(options, by_partition), is_timestamp=True, missing_is_latest=missing_is_latest)
+
+
+def _by_partition(options: Mapping[str, str], name: str) -> dict[TopicPartition, int]:
+    form = _json(options, name)
+    try:
+        return {TopicPartition(topic, int(n)): int(value) for topic, ones in form.items() for n, value in ones.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise OptionError(f'option {name}: write it as {{"topic": {{"0": 23, "1": -2}}}}') from None
+
+
+def _json(options: Mapping[str, str], name: str) -> dict[str, Any]:
+    try:
+        form = json.loads(options[name])
+    except ValueError as error:
+        raise OptionError(f"option {name}: {options[name]!r} is no JSON ({error})") from None
+    if not isinstance(form, dict):
+        raise OptionError(f"option {name}: {options[name]!r} is no JSON object")
+    return form
+
+
+def _whole(options: Mapping[str, str], name: str, *, least: int = 1) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise OptionError(f"option {name}: {text!r} is no whole number from {least} on")
+    return number
+
+
+def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    text = options.get(name, str(default)).strip().lower()
+    if text not in ("true", "false"):
+        raise OptionError(f"option {name}: {text!r} is neither true nor false")
+    return text == "true"
+
+
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def _duration_s(options: Mapping[str, str], name: str, default: float) -> float:
+    text = options.get(name)
+    if text is None:
+        return default
+    found = re.fullmatch(r"\s*(\d+)\s*(ms|s|m|min|h|d)\s*", text.lower())
+    if found is None:
+        raise OptionError(f"option {name}: {text!r} is no time, as in 15m")
+    return int(found[1]) * _UNITS_S[found[2]]

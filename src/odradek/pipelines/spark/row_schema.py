@@ -1,0 +1,54 @@
+"""The rows of Spark's Kafka connector: its names and types, or of them those that the `columns` option names."""
+
+from collections.abc import Mapping
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from odradek.pipelines.spark.errors import OptionError
+from odradek.pipelines.spark.options import includes_headers
+
+HEADER_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+_TYPES: dict[str, DataType] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": HEADER_TYPE,
+}
+
+
+def row_schema(options: Mapping[str, str]) -> StructType:
+    named = [name for part in options.get("columns", "").split(",") if (name := part.strip())]
+    if not named:
+        named = [name for name in _TYPES if name != "headers" or includes_headers(options)]
+    for name in named:
+        if name not in _TYPES:
+            raise OptionError(f"option columns: there is no column {name!r}, but {', '.join(_TYPES)}")
+    if len(set(named)) < len(named):
+        raise OptionError("option columns: name each column once")
+    return StructType([StructField(name, _TYPES[name]) for name in named])
+
+
+def check_schema(schema: StructType) -> None:
+    """A schema that the user gave must be some of the columns as they are: nothing is converted."""
+    for field in schema.fields:
+        expected = _TYPES.get(field.name)
+        if expected is None or field.dataType != expected or not field.nullable:
+            raise OptionError(
+                f"column {field.name} of type {field.dataType.simpleString()} cannot be read from a topic: leave the "
+                "schema away, and name columns with the option columns"
+            )

@@ -1,0 +1,18 @@
+"""TLS and SASL by the names of Kafka's client configs, with `kafka.` before them, as the connector takes them. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.client.security import Security
+from odradek.client.security_configs import WrongConfig, security_of
+from odradek.pipelines.spark.errors import OptionError
+
+_PREFIX: Final = "kafka."
+
+
+def security_options(options: Mapping[str, str]) -> Security:
+    configs = {name.removeprefix(_PREFIX): text for name, text in options.items() if name.startswith(_PREFIX)}
+    try:
+        return security_of(configs)
+    except WrongConfig as error:
+        raise OptionError(f"option {_PREFIX}{error}") from None

@@ -1,0 +1,194 @@
+"""Does what the protocol asks for, on real brokers, and tells it what became of that."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.client.cluster import Cluster
+from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, Unreachable
+from odradek.client.producer_transactions import Membership, TransactionTerms, end_transaction, init_producer
+from odradek.client.transactions import TransactionDescription, Transactions
+from odradek.core.transactions.commands import ProducerIdentity
+from odradek.pipelines.spark.exactly_once.names import is_name
+from odradek.pipelines.spark.exactly_once.requests import (
+    EndedOtherwise,
+    EndTransaction,
+    Fenced,
+    FindOpen,
+    InitProducer,
+    ListOpen,
+    NextTicket,
+    OutcomeUnknown,
+    ReadState,
+    Request,
+    Steps,
+    TakeTicket,
+    WriteRows,
+    WriteState,
+)
+from odradek.pipelines.spark.exactly_once.states import Prepared, Producer
+from odradek.pipelines.spark.sink.decision_log import DecisionLog
+
+T = TypeVar("T")
+
+# Of a driver's own transactions, which hold one record: others may wait for their end.
+_DRIVER_TIMEOUT_MS: Final = 10_000
+_ONGOING: Final = "Ongoing"
+_REPLACED: Final = frozenset(
+    {
+        ErrorCode.producer_fenced,
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.transactional_id_not_found,
+    }
+)
+_ENDED: Final = frozenset({ErrorCode.invalid_txn_state, ErrorCode.transaction_abortable})
+# What a partition says to one whose transaction it knows nothing of any more.
+_FORGOTTEN: Final = frozenset({ErrorCode.out_of_order_sequence_number, ErrorCode.unknown_producer_id})
+
+# For so long no answer is no reason to give up.
+PATIENCE_S: Final = 120.0
+_FIRST_PAUSE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 1.0
+
+
+def drive(steps: Steps[T], handle: Callable[[Request], Any], *, patience_s: float = PATIENCE_S) -> T:
+    """Runs the steps to their end. Raises what they raise, and OutcomeUnknown if there is no answer for too long: then
+    it is as if this process had died, and the next driver goes on.
+    """
+    answer: Any = None
+    failure: Exception | None = None
+    pause_s, silent_since = _FIRST_PAUSE_S, time.monotonic()
+    while True:
+        try:
+            request = steps.send(answer) if failure is None else steps.throw(failure)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answer, failure = None, None
+        try:
+            answer = handle(request)
+        except (Fenced, EndedOtherwise) as error:
+            failure = error
+        except OutcomeUnknown as error:
+            if time.monotonic() - silent_since > patience_s:
+                raise
+            failure = error
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            continue
+        pause_s, silent_since = _FIRST_PAUSE_S, time.monotonic()
+
+
+class Brokers:
+    """Of one sink. `write_rows`: a task's own, all at once; answered when all are stored."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        sink: str,
+        terms: TransactionTerms,
+        log: DecisionLog,
+        *,
+        write_rows: Callable[[Membership], None] | None = None,
+    ) -> None:
+        self._cluster: Final = cluster
+        self._sink: Final = sink
+        self._terms: Final = terms
+        self._log: Final = log
+        self._write_rows: Final = write_rows
+
+    def handle(self, request: Request) -> Any:
+        """Raises Fenced, EndedOtherwise and OutcomeUnknown, which are part of the protocol; other failures are not."""
+        try:
+            return self._handle(request)
+        except (ConnectionFailed, Unreachable, NotYet, TimedOut) as error:
+            raise OutcomeUnknown(str(error)) from error
+
+    def _handle(self, request: Request) -> Any:
+        match request:
+            case InitProducer(name):
+                return self._init(name)
+            case ReadState():
+                return self._log.read()
+            case WriteState(sink, producer, state):
+                member = self._member(sink, producer)
+                with _fenced(_REPLACED | _ENDED | _FORGOTTEN):
+                    self._log.write(member, state)
+                    following = end_transaction(self._cluster, member, commits=True)
+                return Producer(*following, written=0 if self._terms.epochs_rise else producer.written + 1)
+            case ListOpen(prefix):
+                return self._find_open(self._listed(prefix))
+            case FindOpen(names):
+                return self._find_open(names)
+            case EndTransaction(name, producer, committed):
+                with _fenced(_REPLACED), _ended():
+                    return Producer(*end_transaction(self._cluster, self._member(name, producer), commits=committed))
+            case NextTicket():
+                return self._log.next_ticket()
+            case TakeTicket():
+                return self._log.take_ticket()
+            case WriteRows(name, producer):
+                assert self._write_rows is not None, "a driver has no rows"
+                with _fenced(_REPLACED | _ENDED | _FORGOTTEN):
+                    self._write_rows(self._member(name, producer))
+                return None
+
+    def _init(self, name: str) -> Producer:
+        is_driver = name == self._sink
+        timeout_ms = self._terms.timeout_ms_max
+        try:
+            found = init_producer(
+                self._cluster,
+                name,
+                timeout_ms=min(_DRIVER_TIMEOUT_MS, timeout_ms) if is_driver else timeout_ms,
+                in_two_phases=self._terms.in_two_phases and not is_driver,
+            )
+        except KafkaError as error:
+            if error.code.retriable:
+                raise OutcomeUnknown(str(error)) from error
+            raise
+        return Producer(*found)
+
+    def _listed(self, prefix: str) -> list[str]:
+        """Brokers that cannot match patterns list all there are."""
+        found = Transactions(self._cluster).listings(states=[_ONGOING], pattern=re.escape(prefix) + ".*")
+        return [one.transactional_id for one in found if is_name(prefix, one.transactional_id)]
+
+    def _find_open(self, names: Iterable[str]) -> list[Prepared]:
+        return [
+            Prepared(name, Producer(found.producer_id, found.producer_epoch))
+            for name, found in Transactions(self._cluster).describe(names).items()
+            if isinstance(found, TransactionDescription) and found.state == _ONGOING
+        ]
+
+    def _member(self, name: str, producer: Producer) -> Membership:
+        return Membership(
+            transactional_id=name,
+            producer=ProducerIdentity(producer.producer_id, producer.epoch),
+            epochs_rise=self._terms.epochs_rise,
+            first_sequence=producer.written,
+        )
+
+
+@contextmanager
+def _fenced(codes: frozenset[ErrorCode]) -> Iterator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        if error.code not in codes:
+            raise
+        raise Fenced(f"another writer has taken over ({error})") from error
+
+
+@contextmanager
+def _ended() -> Iterator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        if error.code not in _ENDED:
+            raise
+        raise EndedOtherwise(str(error)) from error

@@ -1,0 +1,136 @@
+"""The topic in which drivers keep what they have decided: read to its end, written in transactions.
+
+It also hands out tickets: records that mean nothing, whose offsets are numbers that nobody else gets.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.admin import EARLIEST, LATEST, Admin
+from odradek.client.cluster import Cluster
+from odradek.client.consume import Consumer
+from odradek.client.errors import NotYet, UnknownTopic
+from odradek.client.layout import TopicLayout
+from odradek.client.partitioner import partition_of_key
+from odradek.client.produce import Producer
+from odradek.client.producer_transactions import Membership
+from odradek.pipelines.spark.errors import OptionError
+from odradek.pipelines.spark.exactly_once.states import State, from_json, to_json
+from odradek.records.record import Record
+
+# A sink's partition must never change, whatever is added to the topic: its state would not be found any more.
+PARTITIONS: Final = 16
+_REPLICAS: Final = 3
+_CONFIGS: Final = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.1",
+    "segment.ms": str(6 * 60 * 60 * 1000),
+}
+# The state is one of the last records of its partition: who looks there first rarely has to read more.
+_FIRST_LOOK_OFFSETS: Final = 500
+_NEXT_LOOK_FACTOR: Final = 16
+_POLL_MS: Final = 500
+
+
+class DecisionLog:
+    def __init__(self, cluster: Cluster, topic: str, sink: str) -> None:
+        self._cluster: Final = cluster
+        self._admin: Final = Admin(cluster)
+        self._key: Final = sink.encode()
+        self._partition: Final = TopicPartition(topic, partition_of_key(self._key, PARTITIONS))
+
+    def ensure(self) -> None:
+        """Creates the topic if it is not there. Raises OptionError if it is not one for decisions."""
+        topic = self._partition.topic
+        try:
+            found = self._layout(self._cluster.topics)
+        except UnknownTopic:
+            self._create(topic)
+            found = self._layout(self._when_known)
+        if len(found.partitions) < PARTITIONS:
+            raise OptionError(
+                f"option decisionTopic: topic {topic!r} has {len(found.partitions)} partitions, not {PARTITIONS}: "
+                "name one that is not there yet, or create it compacted and with so many"
+            )
+
+    def read(self) -> State | None:
+        """The last committed state, of all that is there when this is called."""
+        end = self._settled_end()
+        earliest = self._offset(EARLIEST)
+        span = _FIRST_LOOK_OFFSETS
+        while True:
+            start = max(earliest, end - span)
+            found = self._last_between(start, end)
+            if found is not None or start == earliest:
+                return None if found is None else from_json(found)
+            span *= _NEXT_LOOK_FACTOR
+
+    def write(self, member: Membership, state: State) -> None:
+        """Into the member's transaction."""
+        self._append(Producer(self._cluster, transaction=member), Record(self._key, to_json(state), _now_ms()))
+
+    def next_ticket(self) -> int:
+        # The marker of a decision has a number too, and may come after the decision's answer.
+        self._settled_end()
+        return self._offset(LATEST)
+
+    def take_ticket(self) -> int:
+        # Should its answer get lost and the record be sent again, the first number is nobody's.
+        producer = Producer(self._cluster, is_idempotent=False)
+        return self._append(producer, Record(self._key + b".ticket", None, _now_ms()))
+
+    def _append(self, producer: Producer, record: Record) -> int:
+        producer.add(self._partition.topic, record, self._partition.partition)
+        (stored,) = producer.flush()
+        return stored.base_offset
+
+    def _offset(self, which: int, *, read_committed: bool = False) -> int:
+        return self._admin.offsets({self._partition: which}, read_committed=read_committed)[self._partition]
+
+    def _settled_end(self) -> int:
+        """The end of the log, once everything before it is decided."""
+        end = self._offset(LATEST)
+        self._cluster.retry(f"waiting for what is undecided in {self._partition}", lambda: self._until_stable(end))
+        return end
+
+    def _until_stable(self, end: int) -> None:
+        if self._offset(LATEST, read_committed=True) < end:
+            raise NotYet("a transaction is open there")
+
+    def _last_between(self, start: int, end: int) -> bytes | None:
+        consumer = Consumer(self._cluster, {self._partition: start}, read_committed=True)
+        last = None
+        while (position := consumer.positions[self._partition]) < end:
+            for consumed in consumer.poll(wait_ms=_POLL_MS):
+                if consumed.record.key == self._key:
+                    last = consumed.record.value
+            if consumer.positions[self._partition] == position:
+                # Compaction took what was there.
+                break
+        return last
+
+    def _layout(self, ask: Callable[[list[str]], dict[str, TopicLayout]]) -> TopicLayout:
+        topic = self._partition.topic
+        return self._cluster.retry(f"looking up topic {topic!r}", lambda: ask([topic])[topic])
+
+    def _when_known(self, names: list[str]) -> dict[str, TopicLayout]:
+        try:
+            return self._cluster.topics(names)
+        except UnknownTopic as error:
+            raise NotYet(str(error)) from None
+
+    def _create(self, topic: str) -> None:
+        replicas = min(_REPLICAS, len(self._cluster.layout().brokers))
+        configs = _CONFIGS | ({"min.insync.replicas": "2"} if replicas == _REPLICAS else {})
+        try:
+            self._admin.create_topic(topic, partitions=PARTITIONS, replication_factor=replicas, configs=configs)
+        except KafkaError as error:
+            if error.code is not ErrorCode.topic_already_exists:
+                raise
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,217 @@
+"""`spark.readStream.format("odradek")`: micro-batches of offsets, which Spark keeps in the query's checkpoint.
+
+Spark calls this on the driver, one call at a time, in a process that lives as long as the query. What must survive a
+restart is in the offsets alone.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.client.errors import ClientError
+from odradek.client.groups import Groups
+from odradek.client.leases import LeaseCredentials, LeaseKeeper
+from odradek.pipelines.spark.errors import DataLoss
+from odradek.pipelines.spark.leasing import Held, ask_for_leases, read_tasks
+from odradek.pipelines.spark.options import ReadOptions
+from odradek.pipelines.spark.planning import OffsetRange, limit_offsets
+from odradek.pipelines.spark.tasks import read_task
+from odradek.pipelines.spark.topic_offsets import Positions
+from odradek.pipelines.spark.topics import Topics
+
+_log = logging.getLogger(__name__)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: ReadOptions, schema: StructType, credentials: LeaseCredentials | None = None) -> None:
+        """`credentials`: as whom leases are asked for; without them everything comes from brokers."""
+        self._options = options
+        self._schema = schema
+        self._credentials = credentials
+        # Of the batch that was planned last.
+        self._held: Held = {}
+        self._opened: Topics | None = None
+        # Where a query with Trigger.AvailableNow ends: what there was when it began.
+        self._target: Positions | None = None
+        self._latest: Positions | None = None
+        self._mirrored: Positions | None = None
+        self._last_batch_at = time.monotonic()
+
+    # ---- called by Spark
+
+    def initialOffset(self) -> dict[str, Any]:
+        found = self._topics.resolve(self._options.start, self._topics.partitions(), name="startingOffsets")
+        return found.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Only one limit can be told; the other is applied with it."""
+        if self._options.offsets_per_trigger_max is not None:
+            return ReadMaxRows(self._options.offsets_per_trigger_max)
+        if self._options.offsets_per_trigger_min is not None:
+            return ReadMinRows(self._options.offsets_per_trigger_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._find_latest()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begun = Positions.from_json(start)
+        latest = self._target if self._target is not None else self._find_latest()
+        self._mirror(begun, latest)
+        starts = self._starts(begun, latest)
+        ends = self._limited(starts, latest, limit)
+        if ends is None:
+            return begun.to_json()
+        if ends != begun:
+            self._last_batch_at = time.monotonic()
+        return ends.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None if self._latest is None else self._latest.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        ends = Positions.from_json(end)
+        starts = self._starts(Positions.from_json(start), ends)
+        ranges = [
+            OffsetRange(partition, ends[partition.topic].id, starts[partition], offset)
+            for partition, offset in ends.partitions()
+        ]
+        self._release()
+        if self._credentials is not None:
+            self._held = ask_for_leases(
+                self._topics.cluster, self._credentials, ranges, read_committed=self._options.read_committed
+            )
+        return read_tasks(self._options, ranges, self._held)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return read_task(self._options, self._schema, partition, self._credentials)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._release()
+        done = Positions.from_json(end)
+        self._mirror(done, self._latest or done)
+
+    def stop(self) -> None:
+        self._release()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks get a copy, which only reads."""
+        return self.__dict__ | {"_opened": None, "_held": {}}
+
+    def _release(self) -> None:
+        """A batch is done once the next is planned, or the query hears of it; else its leases end by themselves."""
+        if self._held and self._credentials is not None:
+            LeaseKeeper(self._credentials).release(list(self._held.values()))
+        self._held = {}
+
+    # ---- positions
+
+    @property
+    def _topics(self) -> Topics:
+        if self._opened is None:
+            self._opened = Topics(self._options)
+        return self._opened
+
+    def _find_latest(self) -> Positions:
+        partitions = self._topics.partitions(missing_is_none=True)
+        self._latest = Positions()
+        for partition, offset in self._topics.latest(partitions).items():
+            self._latest.put(partition, partitions[partition], offset)
+        return self._latest
+
+    def _starts(self, begun: Positions, ends: Positions) -> dict[TopicPartition, int]:
+        """Where each partition of `ends` is read from. Raises DataLoss if that is not where the query stood."""
+        known = self._still_there(begun, ends)
+        starts: dict[TopicPartition, int] = {}
+        new: list[TopicPartition] = []
+        for partition, end in ends.partitions():
+            offset = known.find(partition)
+            if offset is None:
+                new.append(partition)
+                continue
+            if end < offset:
+                self._lost(f"{partition} ends at offset {end}, and the query stood at {offset}")
+            starts[partition] = min(offset, end)
+        for partition, earliest in self._topics.earliest(new).items():
+            if earliest > 0:
+                self._lost(f"{partition} is new to the query, and begins at offset {earliest} instead of 0")
+            starts[partition] = earliest
+        return starts
+
+    def _still_there(self, begun: Positions, ends: Positions) -> Positions:
+        """What of the query's positions still means something."""
+        kept = Positions()
+        for topic, position in begun.items():
+            if topic in ends and ends[topic].id != position.id:
+                self._lost(f"topic {topic!r} was deleted and created again")
+            else:
+                kept[topic] = position
+        gone = [str(partition) for partition, _ in kept.partitions() if ends.find(partition) is None]
+        if gone:
+            self._lost(f"{', '.join(gone)} are gone")
+        return kept
+
+    def _lost(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLoss(what)
+        _log.warning("%s: the query goes on with what is there", what)
+
+    def _limited(self, starts: Mapping[TopicPartition, int], latest: Positions, limit: ReadLimit) -> Positions | None:
+        """Where the next batch ends; None while it is worth waiting for more."""
+        ends = dict(latest.partitions())
+        available = sum(max(end - starts[partition], 0) for partition, end in ends.items())
+        if not isinstance(limit, ReadAllAvailable):
+            least, most = self._options.offsets_per_trigger_min, self._options.offsets_per_trigger_max
+            if isinstance(limit, ReadMaxRows):
+                most = limit.max_rows
+            waited_s = time.monotonic() - self._last_batch_at
+            if (
+                least is not None
+                and self._target is None
+                and available < least
+                and waited_s < self._options.trigger_delay_s_max
+            ):
+                return None
+            if most is not None:
+                ends = limit_offsets(starts, ends, most)
+        limited = Positions()
+        for partition, end in ends.items():
+            limited.put(partition, latest[partition.topic].id, end)
+        return limited
+
+    def _mirror(self, done: Positions, there: Positions) -> None:
+        """Shows other tools how far the query is in what is still there. It needs none of it: a failure is said, and
+        the query goes on.
+        """
+        group_id = self._options.group_id
+        if group_id is None or done == self._mirrored:
+            return
+        offsets = {
+            partition: offset
+            for partition, offset in done.partitions()
+            if there.find(partition) is not None and there[partition.topic].id == done[partition.topic].id
+        }
+        if not offsets:
+            return
+        try:
+            Groups(self._topics.cluster).show_progress(group_id, offsets)
+        except (ClientError, KafkaError) as error:
+            _log.warning("group %s does not show the progress of the query: %s", group_id, error)
+        else:
+            self._mirrored = done

@@ -1,0 +1,67 @@
+"""What a task does: it reads one range of offsets, from files that are leased or the leader, as Arrow batches."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from odradek.base.errors import KafkaError
+from odradek.base.ids import uuid_from_text
+from odradek.client.admin import EARLIEST, Admin
+from odradek.client.leases import HeldSegments, LeaseCredentials, LeaseKeeper
+from odradek.pipelines.spark.errors import DataLoss
+from odradek.pipelines.spark.options import ReadOptions
+from odradek.pipelines.spark.planning import OffsetRange
+from odradek.pipelines.spark.topics import open_cluster
+
+if TYPE_CHECKING:
+    from odradek.pipelines.arrow.sources import PartitionSource
+
+
+class ReadTask(InputPartition):
+    """Travels from the driver to a task."""
+
+    def __init__(self, offsets: OffsetRange, held: HeldSegments | None = None) -> None:
+        super().__init__(tuple(offsets))
+        self.offsets = offsets
+        self.held = held
+
+
+def read_task(
+    options: ReadOptions, schema: StructType, task: InputPartition, credentials: LeaseCredentials | None = None
+) -> Iterator[Any]:
+    if not isinstance(task, ReadTask):
+        # Spark's own for a query that has nothing to read.
+        return
+    # With numba behind them: planning on the driver does without.
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from odradek.pipelines.arrow.brokers import PartitionFetch
+    from odradek.pipelines.arrow.leased import LeasedSegments
+    from odradek.pipelines.arrow.reading import record_batches
+
+    offsets = task.offsets
+    with open_cluster(options.client, is_known=True) as cluster:
+
+        def on_loss(error: Exception, position: int) -> int:
+            if options.fail_on_data_loss:
+                raise DataLoss(f"offset {position} of {offsets.partition} is gone ({error})") from error
+            # What is left begins behind it; or, where the log was cut or is another one, there is nothing left.
+            earliest = Admin(cluster).offsets({offsets.partition: EARLIEST})[offsets.partition]
+            is_retention = isinstance(error, KafkaError) and earliest > position
+            return earliest if is_retention else offsets.end
+
+        source: PartitionSource = PartitionFetch(
+            cluster,
+            offsets.partition,
+            earliest_offset=offsets.start,
+            end_offset=offsets.end,
+            read_committed=options.read_committed,
+            topic_id=uuid_from_text(offsets.topic_id) if offsets.topic_id else None,
+            on_loss=on_loss,
+        )
+        if task.held is not None and credentials is not None:
+            keep = LeaseKeeper(credentials).keep
+            source = LeasedSegments(task.held, source, read_committed=options.read_committed, keep=keep)
+        yield from record_batches(source, to_arrow_schema(schema, timezone="UTC"), offsets.start, offsets.end)

@@ -1,0 +1,52 @@
+"""AssignReplicasToDirs, version 0."""
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.core.controller.commands import ControllerCommands, DirectoryAssignment
+from odradek.core.controller.decision import Decision
+from odradek.quorum.apis.commands.answers import NO_THROTTLE, code_of
+from odradek.wire.schemas import Message, Schema
+
+
+def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+    assignments = [
+        DirectoryAssignment(topic.topic_id, partition.partition_index, directory.id_)
+        for directory in request.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+    ]
+    decision = controller.assign_directories(request.broker_id, request.broker_epoch, assignments)
+    results = iter(decision.response)
+    directories = tuple(
+        messages.new(
+            "DirectoryData",
+            id_=directory.id_,
+            topics=tuple(
+                messages.new(
+                    "TopicData",
+                    topic_id=topic.topic_id,
+                    partitions=tuple(
+                        messages.new(
+                            "PartitionData",
+                            partition_index=partition.partition_index,
+                            error_code=code_of(next(results)),
+                        )
+                        for partition in topic.partitions
+                    ),
+                )
+                for topic in directory.topics
+            ),
+        )
+        for directory in request.directories
+    )
+    response = _response(messages, ErrorCode.none, directories)
+    return decision.answered(response)
+
+
+def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+    return _response(messages, error.code, ())
+
+
+def _response(messages: Schema, code: ErrorCode, directories: tuple[Message, ...]) -> Message:
+    return messages.new(
+        "AssignReplicasToDirsResponse", throttle_time=NO_THROTTLE, error_code=code, directories=directories
+    )

@@ -1,0 +1,90 @@
+"""CreateTopics, versions 2 to 7."""
+
+from collections import Counter
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import METADATA_TOPIC
+from odradek.core.controller.commands import ControllerCommands, NewTopic, TopicCreated
+from odradek.core.controller.decision import Decision
+from odradek.quorum.apis.commands.answers import NO_THROTTLE
+from odradek.wire.schemas import Message, Schema
+
+
+def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+    counts = Counter(topic.name for topic in request.topics)
+    creatable = [
+        _new_topic(topic) for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC
+    ]
+    decision = controller.create_topics(creatable, validate_only=request.validate_only)
+    results: dict[str, TopicCreated | KafkaError] = dict(decision.response)
+    for name, count in counts.items():
+        if count > 1:
+            results[name] = KafkaError(ErrorCode.invalid_request, "Duplicate topic name.")
+        elif name == METADATA_TOPIC:
+            results[name] = KafkaError(
+                ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+            )
+    told: dict[int, tuple[Message, ...]] = {}
+    topics = tuple(_result(messages, name, result, told) for name, result in results.items())
+    response = messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
+    return decision.answered(response)
+
+
+def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+    topics = tuple(_result(messages, topic.name, error, {}) for topic in request.topics)
+    return messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
+
+
+def _new_topic(topic: Message) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partition_count=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[(one.partition_index, tuple(one.broker_ids)) for one in topic.assignments],
+        configs=[(config.name, config.value) for config in topic.configs],
+    )
+
+
+def _result(
+    messages: Schema, name: str, result: TopicCreated | KafkaError, told: dict[int, tuple[Message, ...]]
+) -> Message:
+    """`told` has what was made of configs that several topics share: they are the longest part of an answer."""
+    if isinstance(result, KafkaError):
+        return messages.new(
+            "CreatableTopicResult",
+            name=name,
+            topic_id=None,
+            error_code=result.code,
+            error_message=result.message,
+            topic_config_error_code=0,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=(),
+        )
+    return messages.new(
+        "CreatableTopicResult",
+        name=name,
+        topic_id=result.topic_id,
+        error_code=ErrorCode.none,
+        error_message=None,
+        topic_config_error_code=0,
+        num_partitions=result.partition_count,
+        replication_factor=result.replication_factor,
+        configs=told.get(id(result.configs)) or told.setdefault(id(result.configs), _configs(messages, result)),
+    )
+
+
+def _configs(messages: Schema, result: TopicCreated) -> tuple[Message, ...]:
+    if not messages.knows("CreatableTopicConfigs"):
+        return ()
+    return tuple(
+        messages.new(
+            "CreatableTopicConfigs",
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.is_sensitive,
+        )
+        for entry in result.configs
+    )

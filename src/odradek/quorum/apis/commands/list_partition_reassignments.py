@@ -1,0 +1,65 @@
+"""ListPartitionReassignments, version 0. Without a list it means every partition that is on its way."""
+
+from collections.abc import Iterable
+
+from odradek.base.errors import KafkaError
+from odradek.core.controller.commands import ControllerCommands, TopicReassignments
+from odradek.core.controller.decision import Decision
+from odradek.quorum.apis.commands.answers import NO_THROTTLE, code_of, message_of
+from odradek.wire.schemas import Message, Schema
+
+
+def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+    topics = request.topics
+    ongoing = controller.list_reassignments(
+        None if topics is None else [(topic.name, tuple(topic.partition_indexes)) for topic in topics]
+    )
+    return Decision((), _response(messages, None, (_topic(messages, topic) for topic in ongoing)))
+
+
+def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+    topics = (
+        messages.new(
+            "OngoingTopicReassignment",
+            name=topic.name,
+            partitions=tuple(_partition(messages, index) for index in topic.partition_indexes),
+        )
+        for topic in request.topics or ()
+    )
+    return _response(messages, error, topics)
+
+
+def _topic(messages: Schema, topic: TopicReassignments) -> Message:
+    return messages.new(
+        "OngoingTopicReassignment",
+        name=topic.topic,
+        partitions=tuple(
+            _partition(messages, index, one.replicas, one.adding, one.removing) for index, one in topic.partitions
+        ),
+    )
+
+
+def _partition(
+    messages: Schema,
+    index: int,
+    replicas: tuple[int, ...] = (),
+    adding: tuple[int, ...] = (),
+    removing: tuple[int, ...] = (),
+) -> Message:
+    return messages.new(
+        "OngoingPartitionReassignment",
+        partition_index=index,
+        replicas=replicas,
+        adding_replicas=adding,
+        removing_replicas=removing,
+    )
+
+
+def _response(messages: Schema, error: KafkaError | None, topics: Iterable[Message]) -> Message:
+    return messages.new(
+        "ListPartitionReassignmentsResponse",
+        throttle_time=NO_THROTTLE,
+        error_code=code_of(error),
+        error_message=message_of(error),
+        topics=tuple(topics),
+    )

@@ -1,0 +1,26 @@
+"""DescribeCluster, versions 0 to 2: the controllers, as clients of this listener reach them."""
+
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.apis.described_cluster import CONTROLLERS, described_cluster, refusal_of
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
+    refusal = refusal_of(request, context, CONTROLLERS)
+    if refusal is not None:
+        return refusal
+    controllers = [
+        context.new(
+            "DescribeClusterBroker",
+            broker_id=one.id,
+            host=endpoint.host,
+            port=endpoint.port,
+            rack=None,
+            is_fenced=False,
+        )
+        for one in node.image.controllers.values()
+        for endpoint in one.endpoints
+        if endpoint.name == context.listener_name
+    ]
+    return described_cluster(request, context, CONTROLLERS, node.cluster_id, node.quorum.leader_id, controllers)

@@ -1,0 +1,172 @@
+"""The other replicas, as consensus reaches them: who is where, requests out, responses back as events.
+
+Also the watch on a leader that may be dead. A connection that breaks is made again at once, whether or not there is
+something to send: a refused connect is the proof that nobody listens there any more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from odradek.base.errors import ErrorCode
+from odradek.config.listeners import Address
+from odradek.core.metadata.features import KRAFT_VERSION
+from odradek.core.raft.effects import Send
+from odradek.core.raft.events import ConnectionRefused, ConnectionUp, Event, RequestFailed, ResponseReceived
+from odradek.core.raft.messages import ApiVersionsRequest, ApiVersionsResponse, FetchRequest
+from odradek.quorum import wire
+from odradek.quorum.misfits import Misfits
+from odradek.records.batch import CorruptBatch
+from odradek.records.control import KRaftVersionRange, VoterEndpoint
+from odradek.server.peer import NotServed, Peer, PeerError, Refused
+from odradek.wire.schemas import Schema
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS_MAX: Final = 1.0
+BOOTSTRAP_ID_MAX: Final = -2
+"""Nodes of which only an address is known are numbered from here downward."""
+
+
+def bootstrap_ids(addresses: Sequence[Address]) -> tuple[int, ...]:
+    return tuple(BOOTSTRAP_ID_MAX - index for index in range(len(addresses)))
+
+
+class Peers:
+    def __init__(
+        self,
+        misfits: Misfits,
+        *,
+        client_id: str,
+        listener_name: str,
+        bootstrap: Sequence[Address],
+        request_timeout_seconds: float,
+    ) -> None:
+        """`listener_name`: by which of its endpoints a node is reached."""
+        self._misfits: Final = misfits
+        self._client_id: Final = client_id
+        self._listener_name: Final = listener_name
+        self._bootstrap: Final = dict(zip(bootstrap_ids(bootstrap), bootstrap, strict=True))
+        self._request_timeout_seconds: Final = request_timeout_seconds
+        self._peers: Final[dict[int, Peer]] = {}
+        self._addresses: Final[dict[int, Address]] = {}
+        self._tasks: Final[dict[asyncio.Task[None], None]] = {}
+        # A fetch says how far this node's log reaches. One that has waited for its connection may not be true any more.
+        self._newest_fetch: Send | None = None
+        self._step: Callable[[Event], Any] = lambda event: None
+
+    def use(self, step: Callable[[Event], Any]) -> None:
+        """Where events go."""
+        self._step = step
+
+    def address_of(self, node_id: int, endpoints: Sequence[VoterEndpoint]) -> Address | None:
+        if node_id in self._bootstrap:
+            return self._bootstrap[node_id]
+        if not endpoints:
+            return None
+        chosen = next((one for one in endpoints if one.name == self._listener_name), endpoints[0])
+        return Address(chosen.host, chosen.port)
+
+    def not_reached(self) -> list[str]:
+        """Those that were tried, and to which there is no connection."""
+        return [
+            f"{f'{node_id} at ' if node_id >= 0 else ''}{self._addresses[node_id].host}:{self._addresses[node_id].port}"
+            for node_id, peer in sorted(self._peers.items())
+            if not peer.is_connected
+        ]
+
+    def send(self, effect: Send) -> None:
+        if isinstance(effect.message, FetchRequest):
+            self._newest_fetch = effect
+        address = self.address_of(effect.destination, effect.endpoints)
+        self._begin(self._exchange(effect, address))
+
+    async def close(self) -> None:
+        for peer in self._peers.values():
+            peer.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # One request
+
+    async def _exchange(self, effect: Send, address: Address | None) -> None:
+        destination, message = effect.destination, effect.message
+        failed = RequestFailed(destination, effect.correlation_id)
+        if address is None:
+            # Later than the step that wanted it sent: events come one after the other.
+            self._step(failed)
+            return
+        peer = self._peer(destination, address)
+        try:
+            await self._connect(destination, peer)
+            if isinstance(message, FetchRequest) and effect is not self._newest_fetch:
+                self._step(failed)
+                return
+            if isinstance(message, ApiVersionsRequest):
+                response: Any = _versions_of(peer)
+            else:
+                api_key = wire.API_OF[type(message)]
+
+                def build(messages: Schema) -> Any:
+                    return wire.write_request(messages, message)
+
+                answer = await peer.ask(
+                    api_key, build, timeout_seconds=self._request_timeout_seconds, highest=wire.HIGHEST[api_key]
+                )
+                response = wire.read_response(api_key, answer, listener_name=self._listener_name)
+        except (NotServed, wire.UnsupportedRequest):
+            response = wire.refused_by_peer(wire.API_OF[type(message)], ErrorCode.unsupported_version)
+        except (PeerError, CorruptBatch, ValueError) as error:
+            logger.debug("%s to node %d failed: %s", type(message).__name__, destination, error)
+            self._step(failed)
+            return
+        self._misfits.refused_by(destination, address, response.error)
+        self._step(ResponseReceived(destination, effect.correlation_id, response))
+
+    async def _connect(self, destination: int, peer: Peer) -> None:
+        if peer.is_connected:
+            return
+        try:
+            await peer.connect()
+        except Refused:
+            self._step(ConnectionRefused(destination))
+            raise
+        self._step(ConnectionUp(destination))
+
+    def _peer(self, destination: int, address: Address) -> Peer:
+        if self._addresses.get(destination) != address:
+            former = self._peers.pop(destination, None)
+            if former is not None:
+                former.close()
+            self._addresses[destination] = address
+            self._peers[destination] = Peer(
+                address.host,
+                address.port,
+                client_id=self._client_id,
+                connect_timeout_seconds=CONNECT_SECONDS_MAX,
+                on_lost=lambda: self._begin(self._reconnect(destination, address)),
+            )
+        return self._peers[destination]
+
+    async def _reconnect(self, destination: int, address: Address) -> None:
+        peer = self._peers.get(destination)
+        if peer is None or self._addresses.get(destination) != address:
+            return
+        try:
+            await self._connect(destination, peer)
+        except PeerError as error:
+            logger.info("node %d at %s:%d is lost: %s", destination, address.host, address.port, error)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+
+def _versions_of(peer: Peer) -> ApiVersionsResponse:
+    low, high = peer.supported_features.get(KRAFT_VERSION, (0, 0))
+    return ApiVersionsResponse(kraft_versions=KRaftVersionRange(min_supported_version=low, max_supported_version=high))

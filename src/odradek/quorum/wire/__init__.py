@@ -1,0 +1,189 @@
+"""Consensus on the wire: kio's messages to `raft.messages` and back, for every version that Kafka 4.3.1 serves.
+
+Pure functions. They check what a message is about, and that nothing in it is beyond reason; what it means to the
+quorum is for the replica to judge.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from odradek.base.errors import ErrorCode
+from odradek.core.raft import messages
+from odradek.core.raft.messages import (
+    AddRaftVoterResponse,
+    ApiVersionsResponse,
+    BeginQuorumEpochResponse,
+    DescribeQuorumResponse,
+    EndQuorumEpochResponse,
+    FetchResponse,
+    FetchSnapshotResponse,
+    LeaderNaming,
+    RemoveRaftVoterResponse,
+    Request,
+    Response,
+    UpdateRaftVoterResponse,
+    VoteResponse,
+)
+from odradek.quorum.wire import description, elections, refusals, replication, snapshots, voters
+from odradek.quorum.wire.batches import UnknownControl, read_batches
+from odradek.quorum.wire.refusals import RefusedRequest, UnsupportedRequest
+from odradek.wire.schemas import Message, Schema
+
+__all__ = [
+    "API_OF",
+    "HIGHEST",
+    "RefusedRequest",
+    "UnknownControl",
+    "UnsupportedRequest",
+    "read_batches",
+    "read_request",
+    "read_response",
+    "refuse",
+    "refused_by_peer",
+    "write_request",
+    "write_response",
+]
+
+FETCH: Final = 1
+API_VERSIONS: Final = 18
+VOTE: Final = 52
+BEGIN_QUORUM_EPOCH: Final = 53
+END_QUORUM_EPOCH: Final = 54
+DESCRIBE_QUORUM: Final = 55
+FETCH_SNAPSHOT: Final = 59
+ADD_RAFT_VOTER: Final = 80
+REMOVE_RAFT_VOTER: Final = 81
+UPDATE_RAFT_VOTER: Final = 82
+
+API_OF: Final[Mapping[type[Request], int]] = MappingProxyType(
+    {
+        messages.VoteRequest: VOTE,
+        messages.BeginQuorumEpochRequest: BEGIN_QUORUM_EPOCH,
+        messages.EndQuorumEpochRequest: END_QUORUM_EPOCH,
+        messages.FetchRequest: FETCH,
+        messages.FetchSnapshotRequest: FETCH_SNAPSHOT,
+        messages.AddRaftVoterRequest: ADD_RAFT_VOTER,
+        messages.RemoveRaftVoterRequest: REMOVE_RAFT_VOTER,
+        messages.UpdateRaftVoterRequest: UPDATE_RAFT_VOTER,
+        messages.ApiVersionsRequest: API_VERSIONS,
+    }
+)
+"""Of the requests that a replica sends. What ApiVersions has to tell is heard when a connection is made."""
+
+HIGHEST: Final[Mapping[int, int]] = MappingProxyType(
+    {
+        VOTE: 2,
+        BEGIN_QUORUM_EPOCH: 1,
+        END_QUORUM_EPOCH: 1,
+        FETCH: 18,
+        FETCH_SNAPSHOT: 1,
+        ADD_RAFT_VOTER: 1,
+        REMOVE_RAFT_VOTER: 0,
+        UPDATE_RAFT_VOTER: 0,
+    }
+)
+"""The versions that a replica sends, if its peer knows them."""
+
+
+class _ClientSide(NamedTuple):
+    write_request: Callable[[Schema, Any], Message]
+    read_response: Callable[[Message, str], Response]
+
+
+_CLIENT_SIDE: Final[Mapping[int, _ClientSide]] = {
+    VOTE: _ClientSide(elections.write_vote_request, elections.read_vote_response),
+    BEGIN_QUORUM_EPOCH: _ClientSide(elections.write_begin_request, elections.read_begin_response),
+    END_QUORUM_EPOCH: _ClientSide(elections.write_end_request, elections.read_end_response),
+    FETCH: _ClientSide(replication.write_fetch_request, replication.read_fetch_response),
+    FETCH_SNAPSHOT: _ClientSide(snapshots.write_snapshot_request, snapshots.read_snapshot_response),
+    ADD_RAFT_VOTER: _ClientSide(voters.write_add_request, voters.read_add_response),
+    REMOVE_RAFT_VOTER: _ClientSide(voters.write_remove_request, voters.read_remove_response),
+    UPDATE_RAFT_VOTER: _ClientSide(voters.write_update_request, voters.read_update_response),
+}
+
+_RESPONSE_TYPE: Final[Mapping[int, type[Response]]] = {
+    VOTE: VoteResponse,
+    BEGIN_QUORUM_EPOCH: BeginQuorumEpochResponse,
+    END_QUORUM_EPOCH: EndQuorumEpochResponse,
+    FETCH: FetchResponse,
+    FETCH_SNAPSHOT: FetchSnapshotResponse,
+    ADD_RAFT_VOTER: AddRaftVoterResponse,
+    REMOVE_RAFT_VOTER: RemoveRaftVoterResponse,
+    UPDATE_RAFT_VOTER: UpdateRaftVoterResponse,
+    API_VERSIONS: ApiVersionsResponse,
+}
+
+_READ_REQUEST: Final[Mapping[int, Callable[[Message, Schema], Request]]] = {
+    VOTE: elections.read_vote_request,
+    BEGIN_QUORUM_EPOCH: elections.read_begin_request,
+    END_QUORUM_EPOCH: elections.read_end_request,
+    FETCH: replication.read_fetch_request,
+    FETCH_SNAPSHOT: snapshots.read_snapshot_request,
+    DESCRIBE_QUORUM: description.read_describe_request,
+    ADD_RAFT_VOTER: voters.read_add_request,
+    REMOVE_RAFT_VOTER: voters.read_remove_request,
+    UPDATE_RAFT_VOTER: voters.read_update_request,
+}
+
+
+# As a server
+
+
+def read_request(api_key: int, request: Message, schema: Schema) -> Request:
+    """Raises RefusedRequest, which has the answer with it."""
+    return _READ_REQUEST[api_key](request, schema)
+
+
+def write_response(
+    api_key: int,
+    schema: Schema,
+    response: Response,
+    *,
+    listener_name: str,
+    wall_ms_of: Callable[[int], int],
+    records: bytes = b"",
+) -> Message:
+    """`listener_name` is that of the listener on which the request came in; `records` are a Fetch's whole batches."""
+    if isinstance(response, LeaderNaming) and response.leader_epoch < 0:
+        return refuse(api_key, schema, response.error)
+    match response:
+        case VoteResponse():
+            return elections.write_vote_response(schema, response, listener_name)
+        case BeginQuorumEpochResponse() | EndQuorumEpochResponse():
+            return elections.write_epoch_response(schema, response, listener_name)
+        case FetchResponse():
+            return replication.write_fetch_response(schema, response, listener_name, records)
+        case FetchSnapshotResponse():
+            return snapshots.write_snapshot_response(schema, response, listener_name)
+        case UpdateRaftVoterResponse():
+            return voters.write_update_response(schema, response, listener_name)
+        case AddRaftVoterResponse() | RemoveRaftVoterResponse():
+            return voters.write_change_response(schema, response)
+        case DescribeQuorumResponse():
+            return description.write_describe_response(schema, response, wall_ms_of)
+        case ApiVersionsResponse():
+            raise TypeError("ApiVersions is not answered by the quorum")
+
+
+def refuse(api_key: int, schema: Schema, error: ErrorCode) -> Message:
+    """As a whole, without a word of the quorum."""
+    return refusals.refuse(schema, error)
+
+
+# As a client
+
+
+def write_request(schema: Schema, request: Request) -> Message:
+    """Raises UnsupportedRequest."""
+    return _CLIENT_SIDE[schema.api_key].write_request(schema, request)
+
+
+def read_response(api_key: int, response: Message, *, listener_name: str) -> Response:
+    """`listener_name` is that of the listener by which this node reaches controllers. Raises CorruptBatch."""
+    return _CLIENT_SIDE[api_key].read_response(response, listener_name)
+
+
+def refused_by_peer(api_key: int, error: ErrorCode) -> Response:
+    """What the replica is told in the name of a peer that does not serve the request."""
+    return _RESPONSE_TYPE[api_key](error=error)

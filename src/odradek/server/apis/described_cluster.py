@@ -1,0 +1,67 @@
+"""The answer to DescribeCluster, which brokers give of brokers and controllers of controllers."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from odradek.base.errors import ErrorCode
+from odradek.server.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+_NAMES: Final = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
+_NOBODY: Final = -1
+
+
+def refusal_of(request: Message, context: RequestContext, own_type: int) -> Message | None:
+    """The answer to a question about nodes of another kind than this one, or None."""
+    wanted = getattr(request, "endpoint_type", BROKERS)
+    if wanted == own_type:
+        return None
+    if wanted in _NAMES:
+        error = ErrorCode.mismatched_endpoint_type
+        message = (
+            f"The request was sent to an endpoint of type {_NAMES[own_type]}, "
+            f"but we wanted an endpoint of type {_NAMES[wanted]}"
+        )
+    else:
+        error, message = ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {wanted}"
+    return context.new(
+        "DescribeClusterResponse",
+        throttle_time=timedelta(0),
+        # Version 0 has neither of them.
+        error_code=ErrorCode.invalid_request if context.version == 0 else error,
+        error_message=message,
+        endpoint_type=BROKERS,
+        cluster_id="",
+        controller_id=_NOBODY,
+        brokers=(),
+        cluster_authorized_operations=NOT_ASKED,
+    )
+
+
+def described_cluster(
+    request: Message,
+    context: RequestContext,
+    own_type: int,
+    cluster_id: str,
+    controller_id: int,
+    nodes: Sequence[Message],
+) -> Message:
+    # A controller that is not in the list would only confuse.
+    known = any(node.broker_id == controller_id for node in nodes)
+    return context.new(
+        "DescribeClusterResponse",
+        throttle_time=timedelta(0),
+        error_code=ErrorCode.none,
+        error_message=None,
+        endpoint_type=own_type,
+        cluster_id=cluster_id,
+        controller_id=controller_id if known else _NOBODY,
+        brokers=tuple(nodes),
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )

@@ -1,0 +1,556 @@
+"""One client's connection: frames in, handlers called one after the other, answers out in the same order.
+
+Kafka's rule holds: the next request of a connection is taken up only when the one before it was answered. There is one
+exception: what a producer sends is appended while its earlier requests still wait for replicas, so that these get much
+at once, and so is what a consumer commits. What else a client sends meanwhile waits here; past a bound the socket is no
+longer read, so a fast sender pays with its own time.
+Many requests at once are handled a few at a time, so that other connections have their turn between them.
+"""
+
+import asyncio
+import logging
+import struct
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
+from typing import Any, Final, Protocol
+
+from odradek.instruments.requests import RequestMeter
+from odradek.server.context import CLOSE_CONNECTION, RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.wire.error_codes import error_codes
+from odradek.wire.framing import FrameReader
+from odradek.wire.headers import RequestHeader, read_request_header, skip_tagged_fields
+from odradek.wire.schemas import Schema, SerialError
+
+logger = logging.getLogger(__name__)
+
+# Requests that arrived while one is being handled. Five in flight is what a pipelining producer uses.
+WAITING_FRAMES_MAX: Final = 16
+# And how many bytes of them, the begin of an unfinished one included.
+WAITING_BYTES_MAX: Final = 1 << 20
+# Requests that were done and wait for their answers.
+OWED_MAX: Final = 16
+HANDLED_IN_A_ROW_MAX: Final = 16
+# A client that has hung up may have sent requests that want no answer: they are handled, within this time.
+LAST_REQUESTS_SECONDS_MAX: Final = 10.0
+# Two answers of head and body; a third takes them along. With all of them the client would have nothing to do until the
+# last is made.
+HELD_BACK_PARTS_MAX: Final = 4
+# An answer from this size on is sent at once, and what was held back before it.
+HELD_BACK_BYTES_MAX: Final = 16_384
+# Below this, copying the parts together costs less than handing them over one by one.
+JOINED_BYTES_MAX: Final = 65_536
+_LENGTH: Final = struct.Struct(">i")
+# APIs and versions that one client is remembered to use. Most use three or four.
+KNOWN_REQUESTS_MAX: Final = 16
+# API, version and correlation id; the client's id follows.
+_NUMBERS: Final = struct.Struct(">hhi")
+# Of an answer: length and correlation id; in flexible versions no tagged fields follow.
+_HEAD: Final = struct.Struct(">ii")
+_FLEXIBLE_HEAD: Final = struct.Struct(">iib")
+
+
+class Dispatcher(Protocol):
+    """Finds the handler of a request and calls it."""
+
+    def schema_of(self, header: RequestHeader) -> Schema:
+        """Raises UnsupportedRequest for what this listener does not serve."""
+
+    def meter_of(self, messages: Schema) -> RequestMeter:
+        """What counts the requests of one connection to this version."""
+
+    def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any: ...
+
+    def refuse_version(self, header: RequestHeader) -> bytes | None:
+        """A whole response frame for an unsupported version, where Kafka gives one; else the connection ends."""
+
+
+class UnsupportedRequest(Exception):
+    """An API or version that this listener does not serve."""
+
+
+_NOT_YET: Final = object()
+# Of a request that is measured: when it came, when its handler began, and when that had done what it could at once.
+_Times = tuple[float, float, float]
+
+
+class _Owed:
+    """An answer that is not known yet, or may not leave before others."""
+
+    __slots__ = ("answer", "context", "correlation_id", "response", "times")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        correlation_id: int,
+        answer: LateAnswer | None,
+        response: Any,
+        times: "_Times | None" = None,
+    ) -> None:
+        self.context: Final = context
+        self.correlation_id: Final = correlation_id
+        self.answer: Final = answer
+        self.response = response
+        self.times: Final = times
+
+
+class Admission(Enum):
+    TAKEN = 1
+    # Until there is room: `ClientConnection.let_in` is called then.
+    WAITING = 2
+    REFUSED = 3
+
+
+class ConnectionLimits(Protocol):
+    def admit(self, connection: "ClientConnection") -> Admission: ...
+
+    def release(self, connection: "ClientConnection") -> None:
+        """The connection has ended, whatever became of its admission."""
+
+    def monotonic(self) -> float:
+        """The time by which connections say when they were last active."""
+
+
+class ClientConnection(asyncio.Protocol):
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        limits: ConnectionLimits,
+        listener_name: str,
+        request_bytes_max: int,
+        *,
+        on_connect: Callable[[str], None] | None = None,
+    ) -> None:
+        self._on_connect: Final = on_connect
+        self._dispatcher: Final = dispatcher
+        self._limits: Final = limits
+        self._monotonic: Final = limits.monotonic
+        self.last_active = limits.monotonic()
+        """When bytes last came, or an answer was given."""
+        self.listener_name: Final = listener_name
+        self._reader: Final = FrameReader(request_bytes_max)
+        self._waiting: Final[deque[bytearray]] = deque()
+        # When each of them came.
+        self._arrivals: Final[deque[float]] = deque()
+        self._waiting_bytes = 0
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        # What it is to await.
+        self._awaited: Any = None
+        self._late: LateAnswer | None = None
+        self._owed: Final[deque[_Owed]] = deque()
+        # The number of the API that all of them ask for.
+        self._owed_to: bytes | bytearray = b""
+        self._payment_is_due = False
+        self._is_in = False
+        self._handling = False
+        # A client gives its id, with its length, in every request, and it is always the same.
+        self._client_part = b""
+        # So that requests differ in nothing but their bodies, and a number that comes back with the answer.
+        self._contexts: Final[dict[tuple[int, int], RequestContext]] = {}
+        self._correlation_id = 0
+        # Answers that wait for those of the next requests; None while none may.
+        self._held_back: list[bytes] | None = None
+        self._turn_is_due = False
+        self._write_blocked = False
+        self._reading_paused = False
+        # Why no more requests will come; those that came are handled first.
+        self._ending: str | None = None
+        self._last_call: asyncio.TimerHandle | None = None
+        self._client_has_left = False
+        self.was_closed_here = False
+        """Whether it was this node that ended it, and not the client."""
+        self._has_ended = False
+        # Whom to tell of the end, each once.
+        self._to_tell: dict[Callable[[], None], None] | None = None
+        self.peer_host = ""
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "pause_reading")
+        self._transport = transport  # type: ignore[assignment]
+        peer = transport.get_extra_info("peername")
+        self.peer_host = peer[0] if peer else ""
+        admission = self._limits.admit(self)
+        if admission is Admission.REFUSED:
+            transport.close()
+        elif admission is Admission.WAITING:
+            # Not at once: uvloop begins to read only after this call.
+            asyncio.get_running_loop().call_soon(self._pause_reading)
+        else:
+            self.let_in()
+
+    def let_in(self) -> None:
+        """There is room for this connection: its requests are handled from now on."""
+        self._is_in = True
+        self.last_active = self._monotonic()
+        if self._on_connect is not None:
+            self._on_connect(self.peer_host)
+        self._work_off()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._forget_waiting()
+        # They name this connection, which would wait for the garbage collector.
+        self._contexts.clear()
+        if self._task is not None:
+            self._task.cancel()
+            if iscoroutine(self._awaited) and getcoroutinestate(self._awaited) == CORO_CREATED:
+                # Its task had no turn yet, and will have none: Python would complain.
+                self._awaited.close()
+        if self._late is not None:
+            self._late.abandon()
+        for owed in self._owed:
+            if owed.answer is not None:
+                owed.answer.abandon()
+        self._owed.clear()
+        if self._last_call is not None:
+            self._last_call.cancel()
+        self._limits.release(self)
+        self._has_ended = True
+        to_tell, self._to_tell = self._to_tell, None
+        for told in to_tell or ():
+            told()
+
+    def on_close(self, told: Callable[[], None]) -> None:
+        if self._has_ended:
+            asyncio.get_running_loop().call_soon(told)
+        elif self._to_tell is None:
+            self._to_tell = {told: None}
+        else:
+            self._to_tell[told] = None
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active = now = self._monotonic()
+        frames = self._reader.receive(data)
+        if len(frames) == 1 and not self._is_busy and not (self._owed and self._must_wait(frames[0])):
+            self._handle(frames[0], now)
+        elif frames:
+            self._waiting.extend(frames)
+            if len(frames) == 1:
+                self._arrivals.append(now)
+            else:
+                self._arrivals.extend([now] * len(frames))
+            self._waiting_bytes += sum(map(len, frames))
+            self._work_off()
+        if self._reader.failure is not None:
+            self._end_after_the_last(self._reader.failure)
+        elif self._is_full:
+            self._pause_reading()
+
+    def eof_received(self) -> bool:
+        """Keeps the connection while there is something to be handled: whoever wants no answer need not wait for it."""
+        self._client_has_left = True
+        if not self._is_busy and not self._owed:
+            return False
+        self._end_after_the_last("the client has hung up")
+        return self._transport is not None
+
+    def pause_writing(self) -> None:
+        self._write_blocked = True
+
+    def resume_writing(self) -> None:
+        self._write_blocked = False
+        self.last_active = self._monotonic()
+        self._work_off()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self.was_closed_here = not self._client_has_left
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self.was_closed_here = not self._client_has_left
+            self._transport.abort()
+
+    # requests
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a frame that comes now has to wait."""
+        return self._handling or self._write_blocked or bool(self._waiting) or not self._is_in
+
+    def _must_wait(self, frame: bytearray) -> bool:
+        """While answers are owed: for them, unless it asks for the same."""
+        return len(self._owed) >= OWED_MAX or not frame.startswith(self._owed_to)
+
+    @property
+    def _is_full(self) -> bool:
+        return (
+            len(self._waiting) >= WAITING_FRAMES_MAX
+            or self._waiting_bytes + self._reader.held_bytes >= WAITING_BYTES_MAX
+        ) and self._is_busy
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self._transport is not None:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._reading_paused and self._transport is not None:
+            self._reading_paused = False
+            self._transport.resume_reading()
+
+    def _work_off(self) -> None:
+        waiting = self._waiting
+        handled = 0
+        if not self._is_in:
+            return
+        # Answers to requests that came together leave a few together: a call of the system less for each.
+        held_back: list[bytes] = []
+        self._held_back = held_back
+        try:
+            while waiting and not self._handling and not self._write_blocked and self._transport is not None:
+                if self._owed and self._must_wait(waiting[0]):
+                    break
+                if handled == HANDLED_IN_A_ROW_MAX:
+                    self._take_turns()
+                    return
+                handled += 1
+                frame = waiting.popleft()
+                self._waiting_bytes -= len(frame)
+                self._handle(frame, self._arrivals.popleft(), True)
+        finally:
+            self._held_back = None
+            if held_back:
+                self._send(held_back, 0)
+        if self._transport is None:
+            return
+        if self._ending is not None:
+            if not self._is_busy and not self._owed:
+                self._hang_up(self._ending)
+        elif self._reading_paused and not self._is_full:
+            self._resume_reading()
+
+    def _take_turns(self) -> None:
+        if not self._turn_is_due:
+            self._turn_is_due = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn_is_due = False
+        self._work_off()
+
+    def _end_after_the_last(self, reason: str) -> None:
+        if self._ending is None:
+            self._ending = reason
+            self._pause_reading()
+            self._last_call = asyncio.get_running_loop().call_later(LAST_REQUESTS_SECONDS_MAX, self.abort)
+        self._work_off()
+
+    def _forget_waiting(self) -> None:
+        self._waiting.clear()
+        self._arrivals.clear()
+        self._waiting_bytes = 0
+
+    def _handle(self, frame: bytearray, arrived: float, has_waited: bool = False) -> None:
+        started = None
+        try:
+            context = None
+            client_part = self._client_part
+            if client_part and frame.startswith(client_part, _NUMBERS.size):
+                api_key, api_version, self._correlation_id = _NUMBERS.unpack_from(frame)
+                context = self._contexts.get((api_key, api_version))
+            if context is None:
+                context = self._learn(frame)
+                if context is None:
+                    return
+            body = _NUMBERS.size + len(self._client_part)
+            if context.schema.flexible:
+                # Hardly anybody sends tagged fields in a header.
+                body = body + 1 if frame.startswith(b"\0", body) else skip_tagged_fields(frame, body)
+            requests = context.meter.requests
+            requests.left = left = requests.left - 1
+            if not left:
+                requests.begin_again()
+                started = self._monotonic() if has_waited else arrived
+            answer = self._dispatcher.dispatch(frame, body, context)
+        except SerialError as error:
+            self._hang_up(_unreadable(error))
+            return
+        except Exception:
+            # A fault of ours while handling one request ends this connection alone.
+            logger.exception("request %s failed", frame[:8].hex())
+            self._hang_up("an internal error")
+            return
+        kind = answer.__class__
+        if kind is bytes or kind is list:
+            # Hot answers come encoded.
+            self._answer(answer, context)
+            if started is not None:
+                now = self._monotonic()
+                context.meter.requests.measured(arrived, started, now, now)
+            return
+        times = None if started is None else (arrived, started, self._monotonic())
+        if isinstance(answer, LateAnswer) and answer.lets_next_pass:
+            owed = _Owed(context, self._correlation_id, answer, _NOT_YET, times)
+            self._owed_to = frame[:2]
+            self._owed.append(owed)
+            answer.then(partial(self._pay, owed), self._break_off)
+        elif isinstance(answer, LateAnswer):
+            self._handling = True
+            self._late = answer
+            answer.then(partial(self._answer_late, context, times), self._break_off)
+        elif isawaitable(answer):
+            self._handling = True
+            self._awaited = answer
+            self._task = asyncio.ensure_future(self._finish(answer, context, times))
+        else:
+            self._answer(answer, context)
+            _measure(context, times, self._monotonic())
+
+    def _learn(self, frame: bytearray) -> RequestContext | None:
+        """Who asks, and for what, from the whole header; None when the answer was to refuse it."""
+        header = read_request_header(frame)
+        client_part = bytes(frame[_NUMBERS.size : header.end])
+        if client_part != self._client_part or len(self._contexts) >= KNOWN_REQUESTS_MAX:
+            self._contexts.clear()
+        self._client_part = client_part
+        self._correlation_id = header.correlation_id
+        try:
+            schema = self._dispatcher.schema_of(header)
+        except UnsupportedRequest as error:
+            refusal = self._dispatcher.refuse_version(header)
+            if refusal is None:
+                self._hang_up(str(error))
+            else:
+                self._send([_LENGTH.pack(len(refusal)), refusal], len(refusal))
+            return None
+        context = RequestContext(
+            header.api_key,
+            header.api_version,
+            header.client_id,
+            self.listener_name,
+            self.peer_host,
+            schema,
+            self,
+            self._dispatcher.meter_of(schema),
+        )
+        self._contexts[header.api_key, header.api_version] = context
+        return context
+
+    def _answer_late(self, context: RequestContext, times: _Times | None, response: Any) -> None:
+        self._late = None
+        self._handling = False
+        self._answer(response, context)
+        self.last_active = now = self._monotonic()
+        _measure(context, times, now)
+        # Whoever gave the answer, a producer's append for one, does not handle the next request of this client.
+        if self._waiting or self._reading_paused or self._ending is not None:
+            self._take_turns()
+
+    def _break_off(self, error: Exception) -> None:
+        self._late = None
+        logger.error("a request that waited failed", exc_info=error)
+        self._hang_up("an internal error")
+
+    async def _finish(self, answer: Any, context: RequestContext, times: _Times | None) -> None:
+        try:
+            response = await answer
+        except asyncio.CancelledError:
+            return
+        except SerialError as error:
+            self._hang_up(_unreadable(error))
+            return
+        except Exception:
+            logger.exception("request of api %d version %d failed", context.api_key, context.version)
+            self._hang_up("an internal error")
+            return
+        self._task = self._awaited = None
+        self._handling = False
+        self.last_active = now = self._monotonic()
+        self._answer(response, context)
+        _measure(context, times, now)
+        self._work_off()
+
+    def _pay(self, owed: _Owed, response: Any) -> None:
+        """What several are told at once leaves together."""
+        owed.response = response
+        if owed is self._owed[0] and not self._payment_is_due:
+            self._payment_is_due = True
+            asyncio.get_running_loop().call_soon(self._pay_what_is_due)
+
+    def _pay_what_is_due(self) -> None:
+        self._payment_is_due = False
+        due: list[bytes] = []
+        now = self._monotonic()
+        while self._owed and self._owed[0].response is not _NOT_YET:
+            owed = self._owed.popleft()
+            parts = _body(owed.response, owed.context)
+            due += (_head(owed.context, owed.correlation_id, sum(map(len, parts))), *parts)
+            _measure(owed.context, owed.times, now)
+        if due:
+            self.last_active = now
+            self._send(due, 0)
+        self._work_off()
+
+    def _answer(self, response: Any, context: RequestContext) -> None:
+        if response is None:
+            return
+        if response is CLOSE_CONNECTION:
+            self._hang_up("a request without acknowledgement failed")
+        elif self._owed:
+            self._owed.append(_Owed(context, self._correlation_id, None, response))
+        else:
+            parts = _body(response, context)
+            size = sum(map(len, parts))
+            self._send([_head(context, self._correlation_id, size), *parts], size)
+
+    def _send(self, parts: list[bytes], size: int) -> None:
+        """Sends an answer of that size, and what was held back before it; or holds it back as well."""
+        held_back = self._held_back
+        if held_back is not None:
+            if len(held_back) < HELD_BACK_PARTS_MAX and size < HELD_BACK_BYTES_MAX and not self._handling:
+                held_back += parts
+                return
+            parts = [*held_back, *parts]
+            held_back.clear()
+        transport = self._transport
+        if transport is None:
+            return
+        if size < JOINED_BYTES_MAX:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(parts)
+
+    def _hang_up(self, reason: str) -> None:
+        if self._transport is not None:
+            logger.info("closing the connection of %s: %s", self.peer_host, reason)
+            self._forget_waiting()
+            held_back, self._held_back = self._held_back, None
+            if held_back:
+                self._send(held_back, 0)
+                held_back.clear()
+            self.close()
+
+
+def _measure(context: RequestContext, times: _Times | None, answered: float) -> None:
+    if times is not None:
+        context.meter.requests.measured(*times, answered)
+
+
+def _body(response: Any, context: RequestContext) -> list[bytes]:
+    kind = response.__class__
+    if kind is list:
+        parts: list[bytes] = response
+        return parts
+    if kind is bytes:
+        return [response]
+    if errors := error_codes(response):
+        context.meter.failed(errors)
+    return [context.schema.write(response)]
+
+
+def _head(context: RequestContext, correlation_id: int, size: int) -> bytes:
+    if context.schema.response_header_flexible:
+        return _FLEXIBLE_HEAD.pack(size + 5, correlation_id, 0)
+    return _HEAD.pack(size + 4, correlation_id)
+
+
+def _unreadable(error: SerialError) -> str:
+    return f"a request that cannot be read: {error or type(error).__name__}"

@@ -1,0 +1,112 @@
+"""From a request's header to its handler, for one kind of listener."""
+
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
+from typing import Any, Final
+
+from odradek.instruments.request_log import REQUEST_LOG
+from odradek.instruments.requests import RequestMeter, RequestMeters
+from odradek.server.connection import UnsupportedRequest
+from odradek.server.context import RequestContext, ServingPort
+from odradek.server.late_answer import LateAnswer, given
+from odradek.wire.apis import Api, load_handler
+from odradek.wire.error_codes import error_codes
+from odradek.wire.headers import API_VERSIONS_KEY, RequestHeader, response_header
+from odradek.wire.schemas import Message, Schema, is_large, schema
+
+# A larger request, records apart, is read in a thread.
+READ_ON_LOOP_BYTES_MAX: Final = 32_768
+_LENGTH: Final = struct.Struct(">i")
+
+
+class ApiDispatcher:
+    def __init__(self, apis: Mapping[int, Api], port: ServingPort, meters: RequestMeters | None = None) -> None:
+        """`port` is what the handlers of these APIs are given."""
+        self._meters: Final = meters or RequestMeters()
+        self._apis: Final = apis
+        self._port: Final = port
+        self._schemas: dict[tuple[int, int], Schema] = {}
+        self._handlers: dict[int, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
+        REQUEST_LOG.tell(self)
+
+    def requests_are_logged(self) -> None:
+        """Handlers are looked up anew: those that write down what they are asked, or not any more."""
+        self._handlers.clear()
+
+    def schema_of(self, header: RequestHeader) -> Schema:
+        key = (header.api_key, header.api_version)
+        found = self._schemas.get(key)
+        if found is None:
+            api = self._apis.get(header.api_key)
+            if api is None:
+                raise UnsupportedRequest(f"API {header.api_key} is not served here")
+            if not api.served_from <= header.api_version <= api.high:
+                raise UnsupportedRequest(f"API {header.api_key} is not served in version {header.api_version}")
+            found = self._schemas[key] = schema(*key)
+        return found
+
+    def meter_of(self, messages: Schema) -> RequestMeter:
+        return self._meters.meter(messages.api_name, messages.version)
+
+    def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        api_key = context.api_key
+        handler = self._handlers.get(api_key)
+        if handler is None:
+            handler = self._handlers[api_key] = self._load(api_key)
+        handle, read_request = handler
+        if read_request is not None:
+            read = read_request(frame, body, context.version)
+            if read is not None:
+                return handle(read, context, self._port)
+        # kio reads only what nobody can change under it.
+        data = bytes(frame)
+        if len(data) > READ_ON_LOOP_BYTES_MAX:
+            return self._read_and_handle(handle, data, body, context)
+        request, _ = context.schema.read_request(data, body)
+        answer = handle(request, context, self._port)
+        if answer.__class__ is bytes or answer.__class__ is list or isinstance(answer, LateAnswer):
+            return answer
+        if isawaitable(answer):
+            return self._await_and_write(answer, context)
+        return self._write(answer, context) if is_large(answer) else answer
+
+    def _load(self, api_key: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+        module = load_handler(self._apis[api_key])
+        handle = module.handle
+        if REQUEST_LOG.is_on:
+            from odradek.server.logged_requests import logged
+
+            handle = logged(handle, REQUEST_LOG)
+        # A hot request is read by its handler's own reader, which may leave what is unusual to the declaration.
+        return handle, getattr(module, "read_request", None)
+
+    async def _read_and_handle(
+        self, handle: Callable[..., Any], data: bytes, body: int, context: RequestContext
+    ) -> Any:
+        """For a request that may name thousands of things: reading it would hold up the loop."""
+        request, _ = await self._port.executor.run(lambda: context.schema.read_request(data, body))
+        answer = handle(request, context, self._port)
+        if isinstance(answer, LateAnswer):
+            answer = await given(answer)
+        elif isawaitable(answer):
+            answer = await answer
+        return await self._write(answer, context) if is_large(answer) else answer
+
+    async def _await_and_write(self, answer: Awaitable[Any], context: RequestContext) -> Any:
+        response = await answer
+        return await self._write(response, context) if is_large(response) else response
+
+    async def _write(self, response: Message, context: RequestContext) -> bytes:
+        """For a response that speaks of thousands of things: writing it would hold up the loop."""
+        errors, written = await self._port.executor.run(lambda: (error_codes(response), context.schema.write(response)))
+        context.meter.failed(errors)
+        return written
+
+    def refuse_version(self, header: RequestHeader) -> bytes | None:
+        """A client that opens with an ApiVersions from the future is told, in version 0, what it may ask."""
+        if header.api_key != API_VERSIONS_KEY:
+            return None
+        from odradek.server.apis.served_versions import unsupported_version_response
+
+        return response_header(header.correlation_id, flexible=False) + unsupported_version_response(self._apis)

@@ -1,0 +1,144 @@
+"""The addresses a node listens on, those for clients and those of the quorum, and who may connect to them.
+
+The quorum's have limits of their own: clients that crowd the node cannot keep its controllers from each other.
+"""
+
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from odradek.base.ports import Clock
+from odradek.config.listeners import Listener as Address
+from odradek.config.node_config import NodeConfig
+from odradek.server.connection import Dispatcher
+from odradek.server.limits import NodeConnectionLimits, limits_by_address, limits_by_name
+from odradek.server.periodic import Periodic
+from odradek.server.reachability import Reachability
+from odradek.server.server import Listener
+
+CLOSE_IDLE_INTERVAL_MS: Final = 10_000
+
+
+class NodeListeners:
+    def __init__(self, config: NodeConfig, clock: Clock, periodic: Periodic) -> None:
+        self._config: Final = config
+        self._periodic: Final = periodic
+        privileged = config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None
+        self._client_limits: Final = _limits(config, clock, privileged)
+        self._quorum_limits: Final = _limits(config, clock, None)
+        self._clients: Final[list[Listener]] = []
+        self._quorum: Final[list[Listener]] = []
+        self._overrides: Mapping[str, int] = {}
+
+    async def bind(self) -> None:
+        """Takes the addresses; whoever connects is refused until they are served. Raises ListenError."""
+        for address in self._config.broker_listeners:
+            await self._bind(address, self._clients, self._client_limits)
+        for address in self._config.controller_listeners:
+            await self._bind(address, self._quorum, self._quorum_limits)
+
+    async def _bind(self, address: Address, listeners: list[Listener], limits: NodeConnectionLimits) -> None:
+        config = self._config
+        listener = Listener(
+            address.name,
+            address.host,
+            address.port,
+            limits,
+            request_bytes_max=config.socket_request_max_bytes,
+            backlog=config.socket_listen_backlog_size,
+            send_buffer_bytes=config.socket_send_buffer_bytes,
+            receive_buffer_bytes=config.socket_receive_buffer_bytes,
+        )
+        listeners.append(listener)
+        await listener.bind()
+
+    async def serve_quorum(self, dispatcher: Dispatcher) -> None:
+        for listener in self._quorum:
+            await listener.serve(dispatcher)
+
+    async def serve_clients(self, dispatcher: Dispatcher) -> None:
+        for listener in self._clients:
+            await listener.serve(dispatcher)
+
+    def begin_chores(self) -> None:
+        self._periodic.every("idle connections", self._close_idle_interval_ms, self._close_idle)
+        for listener, advertised in zip(self._clients, self.advertised(), strict=True):
+            reachability = Reachability(listener.name, advertised.host, advertised.port)
+            listener.on_client(reachability.client_connected)
+            self._periodic.once(reachability.check())
+
+    def stop(self) -> None:
+        """Nobody is let in any more, and who is in is shown out."""
+        self.stop_clients()
+        _stop(self._quorum, self._quorum_limits)
+
+    def stop_clients(self) -> None:
+        _stop(self._clients, self._client_limits)
+
+    # Where others are told to go. A port of 0 stands for the one that was given by the system.
+
+    def advertised(self) -> list[Address]:
+        return _with_ports(self._config.advertised_listeners, self._clients)
+
+    def advertised_to_quorum(self) -> list[Address]:
+        return _with_ports(self._config.advertised_controller_listeners, self._quorum)
+
+    def connection_counts(self) -> dict[str, int]:
+        """By the listener's name."""
+        counts = {listener.name: 0 for listener in (*self._clients, *self._quorum)}
+        for limits in (self._client_limits, self._quorum_limits):
+            for connection in limits.connections():
+                counts[connection.listener_name] += 1
+        return counts
+
+    # Limits
+
+    def limits_changed(self, config: NodeConfig) -> None:
+        self._overrides = overrides = config.max_connections_per_ip_overrides
+        known = limits_by_address(overrides)
+        self._client_limits.change(
+            connections_max=config.max_connections,
+            per_address_max=config.max_connections_per_ip,
+            per_address_overrides=known,
+        )
+        if len(known) < len(overrides):
+            self._periodic.once(self._resolve_limits(overrides))
+
+    async def _resolve_limits(self, overrides: Mapping[str, int]) -> None:
+        resolved = await limits_by_name(overrides)
+        if self._overrides == overrides:
+            self._client_limits.per_address_overrides = {**resolved, **limits_by_address(overrides)}
+
+    def _close_idle_interval_ms(self) -> int:
+        idle_ms_max = self._config.connections_max_idle_ms
+        return CLOSE_IDLE_INTERVAL_MS if idle_ms_max < 0 else min(CLOSE_IDLE_INTERVAL_MS, max(idle_ms_max // 4, 100))
+
+    async def _close_idle(self) -> None:
+        for limits in (self._client_limits, self._quorum_limits):
+            limits.close_idle()
+
+
+def _stop(listeners: Sequence[Listener], limits: NodeConnectionLimits) -> None:
+    for listener in listeners:
+        listener.stop_accepting()
+    for connection in limits.connections():
+        connection.close()
+
+
+def _limits(config: NodeConfig, clock: Clock, privileged_listener: str | None) -> NodeConnectionLimits:
+    return NodeConnectionLimits(
+        clock,
+        connections_max=config.max_connections,
+        per_address_max=config.max_connections_per_ip,
+        per_address_overrides={},
+        idle_ms_max=config.connections_max_idle_ms,
+        waiting_max=config.socket_listen_backlog_size,
+        privileged_listener=privileged_listener,
+    )
+
+
+def _with_ports(addresses: Sequence[Address], listeners: Sequence[Listener]) -> list[Address]:
+    ports = {listener.name: listener.port for listener in listeners}
+    return [
+        one._replace(host=one.host or socket.getfqdn(), port=one.port or ports.get(one.name, 0)) for one in addresses
+    ]

@@ -1,0 +1,195 @@
+"""A handler whose requests are written down once they are answered, in the form of Kafka's request log.
+
+Records and other bytes are told by their size, long arrays by their beginning, and values of configs that may be
+secrets not at all.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from enum import IntEnum
+from inspect import isawaitable
+from typing import Any, Final
+from uuid import UUID
+
+from odradek.base.ids import uuid_to_text
+from odradek.config.definitions import BROKER_CONFIGS, TOPIC_CONFIGS
+from odradek.config.values import ConfigType
+from odradek.instruments.request_log import LOGGER, RequestLog
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer
+
+logger: Final = logging.getLogger(LOGGER)
+
+ARRAY_SHOWN_MAX: Final = 100
+_REDACTED: Final = "(redacted)"
+_TOPIC_KEYS: Final = frozenset({"name", "topic", "topicName", "topicNames", "topics", "subscribedTopicNames"})
+
+Handle = Callable[..., Any]
+
+
+def logged(handle: Handle, log: RequestLog) -> Handle:
+    """The same handler, for as long as `log` is on."""
+
+    def handle_and_log(request: Any, context: RequestContext, port: Any) -> Any:
+        # What is handled may be changed on the way: records get their offsets where they lie.
+        shown = _json_of(request)
+        if not _is_chosen(log, shown, context, port):
+            return handle(request, context, port)
+        entry = _Entry(context, shown)
+        answer = handle(request, context, port)
+        entry.handled()
+        if isinstance(answer, LateAnswer):
+            return _Watched(answer, entry)
+        if isawaitable(answer):
+            return _awaited(answer, entry)
+        entry.write(answer)
+        return answer
+
+    return handle_and_log
+
+
+class _Entry:
+    def __init__(self, context: RequestContext, request: Any) -> None:
+        self._context: Final = context
+        self._request: Final = request
+        self._time: Final = asyncio.get_running_loop().time
+        self._began: Final = self._time()
+        self._handled = self._began
+
+    def handled(self) -> None:
+        self._handled = self._time()
+
+    def write(self, response: Any) -> None:
+        context = self._context
+        total, local = self._time() - self._began, self._handled - self._began
+        entry = {
+            "requestHeader": {
+                "requestApiKey": context.api_key,
+                "requestApiVersion": context.version,
+                "clientId": context.client_id,
+                "requestApiKeyName": context.schema.api_name.upper(),
+            },
+            "request": _cut(self._request),
+            "response": _cut(_response(response)),
+            "connection": context.peer_host,
+            "totalTimeMs": round(total * 1000, 3),
+            "localTimeMs": round(local * 1000, 3),
+            "remoteTimeMs": round((total - local) * 1000, 3),
+            "listener": context.listener_name,
+        }
+        logger.log(max(logger.level, logging.DEBUG), "Completed request:%s", json.dumps(entry))
+
+
+class _Watched(LateAnswer):
+    """Somebody else's late answer, which is written down when it is given."""
+
+    def __init__(self, answer: LateAnswer, entry: _Entry) -> None:
+        super().__init__()
+        self._answer: Final = answer
+        self._entry: Final = entry
+        self.lets_next_pass = answer.lets_next_pass
+
+    def begin(self) -> None:
+        self._answer.then(self._given, self.break_off)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._answer.abandon()
+
+    def _given(self, response: Any) -> None:
+        self._entry.write(response)
+        self.give(response)
+
+
+async def _awaited(answer: Any, entry: _Entry) -> Any:
+    response = await answer
+    entry.write(response)
+    return response
+
+
+def _is_chosen(log: RequestLog, request: Any, context: RequestContext, port: Any) -> bool:
+    if log.everybody or context.client_id in log.clients:
+        return True
+    if not log.topics:
+        return False
+    named = set(_topics_in(request))
+    if named & log.topics:
+        return True
+    image = getattr(port, "image", None)
+    known = {} if image is None else image.topics_by_name
+    return any(name in known and uuid_to_text(known[name].id) in named for name in log.topics)
+
+
+def _topics_in(shown: Any) -> Iterator[str]:
+    """Names, and ids as text, wherever a request may have them."""
+    if isinstance(shown, Mapping):
+        for key, value in shown.items():
+            if key == "topicId" or (key in _TOPIC_KEYS and isinstance(value, str)):
+                yield value
+            elif key in _TOPIC_KEYS and isinstance(value, list):
+                yield from (one for one in value if isinstance(one, str))
+                yield from _topics_in(value)
+            else:
+                yield from _topics_in(value)
+    elif isinstance(shown, list):
+        for one in shown:
+            yield from _topics_in(one)
+
+
+def _response(response: Any) -> Any:
+    if isinstance(response, bytes):
+        return {"sizeInBytes": len(response)}
+    if isinstance(response, list):
+        return {"sizeInBytes": sum(map(len, response))}
+    return _json_of(response)
+
+
+def _json_of(value: Any) -> Any:
+    """Of a message or of a part of it. Names and forms are Kafka's."""
+    if is_dataclass(value) or hasattr(value, "_fields"):
+        return _entity(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"sizeInBytes": len(value)}
+    if isinstance(value, timedelta):
+        return round(value.total_seconds() * 1000)
+    if isinstance(value, UUID):
+        return uuid_to_text(value)
+    if isinstance(value, IntEnum):
+        return int(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_json_of(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _cut(shown: Any) -> Any:
+    """Without the rest of long arrays."""
+    if isinstance(shown, dict):
+        return {key: _cut(value) for key, value in shown.items()}
+    if isinstance(shown, list):
+        left = len(shown) - ARRAY_SHOWN_MAX
+        first = [_cut(one) for one in shown[:ARRAY_SHOWN_MAX]]
+        return [*first, f"and {left} more"] if left > 0 else first
+    return shown
+
+
+def _entity(value: Any) -> dict[str, Any]:
+    names = value._fields if hasattr(value, "_fields") else [field.name for field in fields(value)]
+    shown = {_camel(name): _json_of(getattr(value, name)) for name in names}
+    # A name and a value: a config, which may be a password.
+    if {"name", "value"} <= shown.keys() and _may_be_secret(shown["name"]):
+        shown["value"] = _REDACTED
+    return shown
+
+
+def _may_be_secret(name: Any) -> bool:
+    definition = BROKER_CONFIGS.get(name) or TOPIC_CONFIGS.get(name)
+    return definition is None or definition.type is ConfigType.PASSWORD
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))

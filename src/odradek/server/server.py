@@ -1,0 +1,97 @@
+"""A listener: an address on which clients of one kind are served."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from odradek.server.connection import ClientConnection, ConnectionLimits, Dispatcher
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; the message says why and what to do."""
+
+
+class Listener:
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        limits: ConnectionLimits,
+        *,
+        request_bytes_max: int,
+        backlog: int,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
+    ) -> None:
+        self.name: Final = name
+        self.host: Final = host
+        self.port = port
+        self._dispatcher: Dispatcher | None = None
+        self._limits: Final = limits
+        self._request_bytes_max: Final = request_bytes_max
+        self._backlog: Final = backlog
+        self._buffer_options: Final = (
+            (socket.SO_SNDBUF, send_buffer_bytes),
+            (socket.SO_RCVBUF, receive_buffer_bytes),
+        )
+        self._on_client: Callable[[str], None] | None = None
+        self._server: asyncio.Server | None = None
+
+    async def bind(self) -> None:
+        """Takes the address; whoever connects is refused until `serve`. Raises ListenError."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                self._new_connection,
+                self.host or None,
+                self.port,
+                backlog=self._backlog,
+                reuse_address=True,
+                start_serving=False,
+            )
+        except OSError as error:
+            raise ListenError(self._explain(error)) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+        # Connections inherit what is set on the socket that accepts them; -1 leaves it to the system.
+        for accepting in self._server.sockets:
+            for option, size in self._buffer_options:
+                if size > 0:
+                    accepting.setsockopt(socket.SOL_SOCKET, option, size)
+
+    async def serve(self, dispatcher: Dispatcher) -> None:
+        """Lets clients in. Raises ListenError if somebody else took the address meanwhile."""
+        assert self._server is not None
+        self._dispatcher = dispatcher
+        try:
+            await self._server.start_serving()
+        except OSError as error:
+            raise ListenError(self._explain(error)) from error
+
+    def on_client(self, told: Callable[[str], None]) -> None:
+        """`told` hears the address of each client that connects."""
+        self._on_client = told
+
+    def _new_connection(self) -> ClientConnection:
+        assert self._dispatcher is not None
+        return ClientConnection(
+            self._dispatcher, self._limits, self.name, self._request_bytes_max, on_connect=self._on_client
+        )
+
+    def _explain(self, error: OSError) -> str:
+        place = f"{self.host or '*'}:{self.port}"
+        if error.errno == errno.EADDRINUSE:
+            return (
+                f"port {self.port} is in use ({self.name} at {place}): stop what listens there, or choose another port"
+            )
+        if error.errno == errno.EACCES:
+            return f"no permission to listen on {place}: ports below 1024 need privileges, choose a higher one"
+        if error.errno == errno.EADDRNOTAVAIL:
+            return f"{place} is not an address of this machine: correct 'listeners'"
+        return f"cannot listen on {place}: {error.strerror or error}"
+
+    def stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()

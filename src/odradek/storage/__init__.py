@@ -1,0 +1,1 @@
+"""Logs on disk, and the partition that writes each of them."""

@@ -1,0 +1,233 @@
+"""One pass of compaction over one log: the map of keys is built from the dirty part, then segments are written anew.
+
+The pass only reads segments that nobody writes any more and writes `.cleaned` ones beside them. Putting those in place
+is the log's writer's business: each step that has finished a segment hands out a `Replacement`. A crash at any moment
+leaves the old segments or the new ones.
+"""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from odradek.base.ports import Disk
+from odradek.records.batch import BatchHeader
+from odradek.records.decode import records_payload
+from odradek.records.walk import Walk
+from odradek.storage.log import names
+from odradek.storage.log.compaction import LogToClean
+from odradek.storage.log.compaction_filter import BatchFilter, LastWrite
+from odradek.storage.log.compaction_map import OffsetMap
+from odradek.storage.log.compaction_transactions import CleanedTransactions
+from odradek.storage.log.index_file import IndexFile
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.log.segment import Segment
+
+# How many bytes are read before a step ends, and written at once.
+_STEP_BYTES = 1 << 20
+_OFFSET_SPAN_MAX = (1 << 31) - 1
+
+
+@dataclass(slots=True)
+class CleaningStats:
+    map_bytes_read: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_written: int = 0
+    map_utilization: float = 0.0
+
+
+class Replacement(NamedTuple):
+    """A finished `.cleaned` segment and those it stands for."""
+
+    new: Segment
+    old: Sequence[Segment]
+    old_sizes: Sequence[int]
+
+    def put_in_place(self, log: PartitionLog, now_ms: int) -> bool:
+        """By the log's writer. False, and the new segment is gone, if the log no longer has what was cleaned."""
+        present = set(map(id, log.segments))
+        unchanged = not log.is_deleted and all(
+            id(segment) in present and segment is not log.active_segment and segment.size == size
+            for segment, size in zip(self.old, self.old_sizes, strict=True)
+        )
+        if unchanged:
+            log.replace_segments([self.new], self.old, now_ms)
+        else:
+            self.new.remove_files()
+        return unchanged
+
+
+class Step(NamedTuple):
+    # Read and written since the last step.
+    io_bytes: int
+    replacement: Replacement | None = None
+
+
+class CompactionPass:
+    def __init__(
+        self,
+        disk: Disk,
+        to_clean: LogToClean,
+        producers: Mapping[int, LastWrite],
+        walk: Walk,
+        offset_map: OffsetMap,
+        *,
+        now_ms: int,
+    ) -> None:
+        self._disk = disk
+        self._to_clean = to_clean
+        self._candidate = to_clean.candidate
+        self._producers = producers
+        self._walk = walk
+        self._map = offset_map
+        self._now_ms = now_ms
+        self.stats = CleaningStats()
+
+    @property
+    def end_offset(self) -> int:
+        """Below it the log is clean, once every step was taken."""
+        return self._map.latest_offset + 1
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Every step blocks; they may run in different threads, one after the other. Closing it cleans up."""
+        yield from self._build_map()
+        self.stats.map_utilization = self._map.utilization
+        transactions = CleanedTransactions()
+        for group in self._groups():
+            yield from self._clean_group(group, transactions)
+
+    # ---- the map
+
+    def _build_map(self) -> Iterator[Step]:
+        start, end = self._to_clean.first_dirty_offset, self._to_clean.first_uncleanable_offset
+        transactions = CleanedTransactions()
+        transactions.expect(self._candidate.log.aborted_transactions(start, end))
+        columns = self._walk.new_columns()
+        dirty = self._segments_between(start, end)
+        self._map.latest_offset = start - 1
+        for slot, segment in enumerate(dirty):
+            unreported = 0
+            for _, header, data in segment.batches(segment.offset_index.lookup(start).position):
+                if header.is_control:
+                    transactions.is_empty_marker(header, data)
+                elif not transactions.is_aborted(header) and header.last_offset >= start:
+                    payload = records_payload(data, header)
+                    for run in self._walk.columns(payload, header, columns):
+                        if not self._map.put(payload, run, header.base_offset, start):
+                            return
+                if header.last_offset >= start:
+                    self._map.latest_offset = header.last_offset
+                unreported += header.size
+                if unreported >= _STEP_BYTES:
+                    self.stats.map_bytes_read += unreported
+                    yield Step(unreported)
+                    unreported = 0
+            self.stats.map_bytes_read += unreported
+            # Offsets between this segment's last batch and the next segment were cleaned away before.
+            self._map.latest_offset = (dirty[slot + 1].base_offset if slot + 1 < len(dirty) else end) - 1
+            yield Step(unreported)
+
+    def _segments_between(self, start: int, end: int) -> Sequence[Segment]:
+        segments = self._candidate.segments
+        first = max((slot for slot, one in enumerate(segments) if one.base_offset <= start), default=0)
+        return [segment for segment in segments[first:] if segment.base_offset < end]
+
+    # ---- the segments
+
+    def _groups(self) -> Iterator[list[Segment]]:
+        """Neighbours that fit into one segment are joined, or repeated passes would leave ever smaller ones."""
+        config = self._candidate.config
+        segments = [one for one in self._candidate.segments if one.base_offset < self.end_offset]
+        if not segments:
+            return
+        ends = [one.base_offset - 1 for one in segments[1:]] + [self._to_clean.first_uncleanable_offset - 1]
+        group: list[Segment] = []
+        group_size = offset_index_size = time_index_size = 0
+        for segment, last_offset in zip(segments, ends, strict=True):
+            offset_index_bytes, time_index_bytes = _size(segment.offset_index), _size(segment.time_index)
+            fits = (
+                group_size + segment.size <= config.segment_bytes
+                and offset_index_size + offset_index_bytes <= config.segment_index_bytes
+                and time_index_size + time_index_bytes <= config.segment_index_bytes
+            )
+            if group and not (fits and (segment.size == 0 or last_offset - group[0].base_offset <= _OFFSET_SPAN_MAX)):
+                yield group
+                group, group_size, offset_index_size, time_index_size = [], 0, 0, 0
+            group.append(segment)
+            group_size += segment.size
+            offset_index_size += offset_index_bytes
+            time_index_size += time_index_bytes
+        if group:
+            yield group
+
+    def _clean_group(self, group: list[Segment], transactions: CleanedTransactions) -> Iterator[Step]:
+        candidate = self._candidate
+        sizes = [segment.size for segment in group]
+        cleaned = Segment.create(
+            self._disk,
+            candidate.log.directory,
+            group[0].base_offset,
+            candidate.config,
+            now_ms=self._now_ms,
+            mark=names.CLEANED_SUFFIX,
+        )
+        try:
+            for slot, segment in enumerate(group):
+                end = group[slot + 1].base_offset if slot + 1 < len(group) else segment.next_offset()
+                transactions.expect(candidate.log.aborted_transactions(segment.base_offset, end))
+                yield from self._clean_into(cleaned, segment, transactions)
+            for aborted in transactions.retained:
+                cleaned.transaction_index.append(aborted)
+            transactions.retained.clear()
+            cleaned.finish()
+            cleaned.sync()
+        except BaseException:
+            cleaned.remove_files()
+            raise
+        yield Step(0, Replacement(cleaned, group, sizes))
+
+    def _clean_into(self, cleaned: Segment, segment: Segment, transactions: CleanedTransactions) -> Iterator[Step]:
+        batch_filter = BatchFilter(
+            self._walk,
+            self._map,
+            transactions,
+            self._producers,
+            end_offset=self._to_clean.first_uncleanable_offset,
+            now_ms=self._now_ms,
+            delete_retention_ms=self._candidate.config.delete_retention_ms,
+        )
+        stats = self.stats
+        pieces: list[bytes | memoryview] = []
+        headers: list[BatchHeader] = []
+        read_bytes = pending_bytes = 0
+        for _, header, data in segment.batches():
+            read_bytes += header.size
+            stats.records_read += header.record_count
+            kept = batch_filter.keep(header, data)
+            if kept is not None:
+                pieces.append(kept.data)
+                headers.append(kept.header)
+                pending_bytes += kept.header.size
+                stats.records_written += kept.records
+            if read_bytes >= _STEP_BYTES:
+                self._write(cleaned, pieces, headers)
+                stats.bytes_read += read_bytes
+                yield Step(read_bytes + pending_bytes)
+                read_bytes = pending_bytes = 0
+        self._write(cleaned, pieces, headers)
+        stats.bytes_read += read_bytes
+        yield Step(read_bytes + pending_bytes)
+
+    def _write(self, cleaned: Segment, pieces: list[bytes | memoryview], headers: list[BatchHeader]) -> None:
+        if headers:
+            data = b"".join(pieces)
+            cleaned.append(data, headers)
+            self.stats.bytes_written += len(data)
+            pieces.clear()
+            headers.clear()
+
+
+def _size(index: IndexFile) -> int:
+    index.load()
+    return index.entries * index.entry_size

@@ -1,0 +1,141 @@
+"""Where each leader epoch of a partition begins, kept in `leader-epoch-checkpoint`.
+
+Epochs and their start offsets both grow. An epoch that begins is on the disk before its first batch is; entries that
+are cut away may come back after a crash, and are then cut again by recovery.
+"""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from odradek.base.ports import Disk
+from odradek.core.replication.epochs import EpochEnd
+from odradek.storage.log.checkpoints import MalformedCheckpoint, decode_lines, encode_lines
+from odradek.storage.log.names import LEADER_EPOCH_CHECKPOINT
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_EPOCH_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    __slots__ = ("_directory", "_disk", "_latest", "_unwritten", "entries")
+
+    def __init__(self, disk: Disk, directory: str, entries: list[EpochEntry] | None = None) -> None:
+        self._disk = disk
+        self._directory = directory
+        # In rising order of both fields. Replaced, never changed: whoever looks twice keeps what it found.
+        self.entries: list[EpochEntry] = entries or []
+        self._latest = self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
+        self._unwritten = False
+
+    @classmethod
+    def read(cls, disk: Disk, directory: str) -> "LeaderEpochs":
+        path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+        epochs = cls(disk, directory)
+        if disk.exists(path):
+            try:
+                for epoch, start_offset in decode_lines(disk.read_bytes(path), path):
+                    epochs._place(EpochEntry(int(epoch), int(start_offset)))
+            except ValueError as error:
+                raise MalformedCheckpoint(f"{path}: {error}") from None
+        return epochs
+
+    @property
+    def latest_epoch(self) -> int | None:
+        return self._latest if self._latest >= 0 else None
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        entries = self.entries
+        return entries[0] if entries else None
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Begins an epoch. Entries that contradict it, left by a leader that wrote nothing, make room."""
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"epoch {epoch} cannot begin at offset {start_offset}")
+        if epoch == self._latest and start_offset >= self.entries[-1].start_offset:
+            return
+        before = self.entries
+        self._place(EpochEntry(epoch, start_offset))
+        try:
+            self._write()
+        except OSError:
+            self._set(before)
+            raise
+
+    def assign_unwritten(self, epoch: int, start_offset: int) -> None:
+        """As `assign`, but on the disk only after the next `write_if_changed`: before the batches are flushed."""
+        if epoch != self._latest or start_offset < self.entries[-1].start_offset:
+            self._place(EpochEntry(epoch, start_offset))
+            self._unwritten = True
+
+    def _place(self, entry: EpochEntry) -> None:
+        kept = [old for old in self.entries if old.epoch < entry.epoch and old.start_offset < entry.start_offset]
+        self._set([*kept, entry])
+
+    def _set(self, entries: list[EpochEntry]) -> None:
+        self.entries = entries
+        self._latest = entries[-1].epoch if entries else UNDEFINED_EPOCH
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """The last epoch not above the one asked for, and where it ends: what OffsetForLeaderEpoch answers."""
+        undefined = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
+        if epoch == UNDEFINED_EPOCH:
+            return undefined
+        entries = self.entries
+        if entries and epoch == entries[-1].epoch:
+            return EpochEnd(epoch, log_end_offset)
+        above = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+        if above == len(entries):
+            return undefined
+        # Below the first epoch that is known: its data is gone, and the first known epoch begins where it ended.
+        found = entries[above - 1].epoch if above else epoch
+        return EpochEnd(found, entries[above].start_offset)
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        entries = self.entries
+        above = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
+        return entries[above - 1].epoch if above else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drops the epochs that begin at this offset or above."""
+        kept = [entry for entry in self.entries if entry.start_offset < end_offset]
+        if len(kept) != len(self.entries):
+            self._set(kept)
+            self._unwritten = True
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Drops the epochs that end before this offset; the one that holds it begins there."""
+        gone = [entry for entry in self.entries if entry.start_offset <= start_offset]
+        if gone and (len(gone) > 1 or gone[0].start_offset != start_offset):
+            self._set([EpochEntry(gone[-1].epoch, start_offset), *self.entries[len(gone) :]])
+            self._unwritten = True
+
+    def clear(self) -> None:
+        self._set([])
+        self._write()
+
+    def write_if_changed(self) -> None:
+        if self._unwritten:
+            self._write()
+
+    def move_to(self, directory: str) -> None:
+        self._directory = directory
+
+    def _write(self) -> None:
+        entries = None
+        # A flush in its thread and whoever appends may both be at it: who finds others there than it wrote cannot tell
+        # whose came last.
+        while entries is not self.entries:
+            entries = self.entries
+            self._unwritten = False
+            lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
+            try:
+                self._disk.write_atomically(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}", encode_lines(lines))
+            except OSError:
+                self._unwritten = True
+                raise

@@ -1,0 +1,224 @@
+"""One log dir: its lock, its identity, the partitions in it, and the checkpoint files beside them.
+
+A dir that failed is given up as a whole: nothing in it is read or written again until the node restarts.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from uuid import UUID
+
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import Disk, DiskLock
+from odradek.storage.log.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    MalformedCheckpoint,
+    read_offsets,
+    write_offsets,
+)
+from odradek.storage.log.meta_properties import (
+    META_PROPERTIES,
+    MalformedMetaProperties,
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+from odradek.storage.log.names import PartitionDir, parse_partition_dir
+from odradek.storage.log.partition_log import PartitionLog
+
+LOCK_FILE = ".lock"
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+_CLEAN_SHUTDOWN_VERSION = 0
+
+
+class LogDirError(Exception):
+    """A dir cannot be used, and what to do about it."""
+
+
+class _Checkpoint:
+    """A file that is written now and then, and by whoever makes a partition: perhaps by both at the same time."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self.offsets: dict[TopicPartition, int] = {}
+
+    def update(self, current: Callable[[], dict[TopicPartition, int]]) -> None:
+        before, offsets = self.offsets, current()
+        is_due = offsets != before
+        while is_due:
+            self.offsets = offsets
+            try:
+                write_offsets(self._disk, self._path, offsets)
+            except OSError:
+                self.offsets = before
+                raise
+            # If another one has come, nobody can tell whose file was the last.
+            is_due = self.offsets is not offsets
+            offsets = current()
+
+
+class LogDir:
+    def __init__(self, disk: Disk, path: str, lock: DiskLock, meta: MetaProperties | None) -> None:
+        self._disk = disk
+        self.path = path
+        self._lock = lock
+        self.meta = meta
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        # Copies on their way here from another dir of this node.
+        self.future_logs: dict[TopicPartition, PartitionLog] = {}
+        # Partitions being created: they count when the emptiest dir is looked for.
+        self.reserved = 0
+        self.had_clean_shutdown = False
+        self.previous_broker_epoch: int | None = None
+        self._recovery_points = _Checkpoint(disk, self.file(RECOVERY_POINT_CHECKPOINT))
+        self._log_starts = _Checkpoint(disk, self.file(LOG_START_OFFSET_CHECKPOINT))
+        self.high_watermarks: dict[TopicPartition, int] = {}
+
+    @classmethod
+    def open(cls, disk: Disk, path: str) -> "LogDir":
+        """Locks the dir, made if need be, and reads whose it is. Raises LogDirError for what needs a person."""
+        if disk.exists(path) and not disk.is_dir(path):
+            raise LogDirError(f"{path} is not a directory")
+        disk.make_dirs(path)
+        try:
+            lock = disk.lock(f"{path}/{LOCK_FILE}")
+        except BlockingIOError:
+            raise LogDirError(f"{path} is used by another process, which holds {path}/{LOCK_FILE}") from None
+        try:
+            meta = read_meta_properties(disk, path)
+        except MalformedMetaProperties as error:
+            lock.release()
+            raise LogDirError(f"{error}. Correct the file, or format the directory anew.") from None
+        except OSError:
+            lock.release()
+            raise
+        return cls(disk, path, lock, meta)
+
+    @property
+    def directory_id(self) -> UUID | None:
+        return None if self.meta is None else self.meta.directory_id
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.logs) + len(self.future_logs) + self.reserved
+
+    def file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    # ---- starting
+
+    def begin(self) -> None:
+        """Reads what the last run left, and takes back its word that it stopped cleanly."""
+        marker = self.file(CLEAN_SHUTDOWN_FILE)
+        self.had_clean_shutdown = self._disk.exists(marker)
+        if self.had_clean_shutdown:
+            self.previous_broker_epoch = _read_broker_epoch(self._disk.read_bytes(marker))
+            self._disk.remove(marker)
+        # Also what the last run made here, and died before it was durable.
+        self._disk.sync_dir(self.path)
+        self._recovery_points.offsets = self._read_checkpoint(RECOVERY_POINT_CHECKPOINT)
+        self._log_starts.offsets = self._read_checkpoint(LOG_START_OFFSET_CHECKPOINT)
+        self.high_watermarks = self._read_checkpoint(HIGH_WATERMARK_CHECKPOINT)
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._disk, self.file(name))
+        except MalformedCheckpoint:
+            # Without it more is scanned, or served, than need be; nothing is lost.
+            return {}
+
+    def partition_dirs(self) -> list[tuple[str, PartitionDir]]:
+        found = []
+        for name in sorted(self._disk.list_dir(self.path)):
+            parsed = parse_partition_dir(name)
+            if parsed is not None and self._disk.is_dir(self.file(name)):
+                found.append((name, parsed))
+        return found
+
+    # ---- checkpoints
+
+    @property
+    def recovery_points(self) -> Mapping[TopicPartition, int]:
+        return self._recovery_points.offsets
+
+    @property
+    def log_starts(self) -> Mapping[TopicPartition, int]:
+        return self._log_starts.offsets
+
+    def checkpoint_recovery_points(self) -> None:
+        self._recovery_points.update(lambda: {name: log.recovery_point for name, log in list(self.logs.items())})
+
+    def checkpoint_log_starts(self) -> None:
+        """Only starts within a segment: else the first segment's name says it."""
+        self._log_starts.update(
+            lambda: {
+                name: log.log_start_offset
+                for name, log in list(self.logs.items())
+                if log.log_start_offset > log.segments[0].base_offset
+            }
+        )
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        offsets = {name: high_watermarks[name] for name in list(self.logs) if name in high_watermarks}
+        if offsets != self.high_watermarks:
+            write_offsets(self._disk, self.file(HIGH_WATERMARK_CHECKPOINT), offsets)
+            self.high_watermarks = offsets
+
+    def forget_checkpoints_of(self, name: TopicPartition) -> None:
+        """Before a partition of this name is created: what an earlier one left here must not be taken for its own."""
+        if name in self.recovery_points or name in self.log_starts:
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_starts()
+
+    # ---- ending
+
+    def close(self, broker_epoch: int) -> None:
+        """Once all logs are closed: checkpoints, the word that the stop was clean, and the lock given back."""
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        content = {"version": _CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
+        self._disk.write_atomically(self.file(CLEAN_SHUTDOWN_FILE), json.dumps(content, separators=(",", ":")).encode())
+        self._lock.release()
+
+    def abandon(self) -> None:
+        """Writes nothing any more: the dir failed, or the node gives up."""
+        for log in (*self.logs.values(), *self.future_logs.values()):
+            log.release_files()
+        self._lock.release()
+
+
+def _read_broker_epoch(content: bytes) -> int | None:
+    """None where the marker is that of a release before broker epochs were kept in it."""
+    try:
+        epoch = json.loads(content)["brokerEpoch"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return epoch if isinstance(epoch, int) else None
+
+
+def agree_on_identity(
+    disk: Disk, dirs: Sequence[LogDir], node_id: int, cluster_id: str | None, new_id: Callable[[], UUID]
+) -> None:
+    """Checks that all dirs are this node's, of one cluster, and gives an id to those that have none."""
+    for log_dir in dirs:
+        meta = log_dir.meta
+        if meta is None:
+            continue
+        if cluster_id is None:
+            cluster_id = meta.cluster_id
+        if meta.cluster_id != cluster_id:
+            raise LogDirError(f"{log_dir.path} belongs to cluster {meta.cluster_id}, not to {cluster_id}")
+        if meta.node_id != node_id:
+            raise LogDirError(f"{log_dir.path} belongs to node {meta.node_id}, but this is node {node_id}")
+    if cluster_id is None:
+        listed = ", ".join(log_dir.path for log_dir in dirs)
+        raise LogDirError(f"no {META_PROPERTIES} in {listed}: the directory is not formatted (odradek format)")
+    for log_dir in dirs:
+        if log_dir.meta is None or log_dir.meta.directory_id is None:
+            log_dir.meta = MetaProperties(cluster_id, node_id, new_id())
+            write_meta_properties(disk, log_dir.path, log_dir.meta)
+    ids = [log_dir.directory_id for log_dir in dirs]
+    if len(set(ids)) != len(ids):
+        raise LogDirError(f"two log dirs have the same directory.id: {', '.join(log_dir.path for log_dir in dirs)}")

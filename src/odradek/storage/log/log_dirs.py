@@ -1,0 +1,460 @@
+"""All log dirs of a node: opening, loading, placing and removing partitions, checkpoints, failures.
+
+Blocking calls, made from whatever thread the caller chooses; `get_or_create` alone decides on the loop and works in the
+executor. A dir whose disk fails is for the caller to take offline, with `fail`: only it knows who has to be told.
+"""
+
+import errno
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import KafkaError, is_disk_failure
+from odradek.base.ids import METADATA_TOPIC, TopicPartition
+from odradek.base.ports import Disk, DiskUsage, Executor
+from odradek.config.topic_config import TopicConfig
+from odradek.storage.log import names
+from odradek.storage.log.doomed_files import DoomedFiles
+from odradek.storage.log.log_dir import LogDir, LogDirError, agree_on_identity
+from odradek.storage.log.partition_log import PRODUCER_ID_EXPIRATION_MS, PartitionLog
+from odradek.storage.log.partition_metadata import read_topic_id
+
+# Below this number Kafka gives uuids a meaning of their own: no dir has one.
+_RESERVED_DIRECTORY_IDS = 100
+
+
+class DirFailure(NamedTuple):
+    directory: str
+    error: OSError
+
+
+class LogDirOffline(Exception):
+    """The partition's log dir is not online."""
+
+
+class LogDirFailed(Exception):
+    """A log dir's disk failed over one partition: the whole dir is the caller's to take offline."""
+
+    def __init__(self, directory: str, error: OSError) -> None:
+        super().__init__(f"{directory}: {error}")
+        self.directory = directory
+        self.error = error
+
+
+class WantedLog(NamedTuple):
+    """A log that this node is to have."""
+
+    name: TopicPartition
+    topic_id: UUID
+    config: TopicConfig
+    directory_id: UUID | None = None
+    """The dir to make it in, if it has to be made; None: the emptiest."""
+
+
+class LoadProgress(NamedTuple):
+    """How far one partition's recovery has come."""
+
+    topic_partition: TopicPartition
+    scanned_bytes: int
+    bytes_to_scan: int
+
+
+class LogDirs:
+    def __init__(
+        self, disk: Disk, dirs: Sequence[LogDir], failures: Sequence[DirFailure], new_id: Callable[[], UUID]
+    ) -> None:
+        """Not for callers: see `open`."""
+        self._disk = disk
+        self._new_id = new_id
+        self.online: dict[str, LogDir] = {log_dir.path: log_dir for log_dir in dirs}
+        self.offline: dict[str, OSError] = {failure.directory: failure.error for failure in failures}
+        self._doomed = DoomedFiles(disk)
+        self.producer_id_expiration_ms = PRODUCER_ID_EXPIRATION_MS
+
+    @classmethod
+    def open(
+        cls, disk: Disk, paths: Sequence[str], *, node_id: int, cluster_id: str | None, new_id: Callable[[], UUID]
+    ) -> "LogDirs":
+        """Locks every dir and checks that it is this node's. Dirs without a name of their own get one.
+
+        Raises LogDirError for a mistake that somebody has to put right. A dir that cannot be read is offline from the
+        start, unless it is the only one left.
+        """
+        dirs: list[LogDir] = []
+        failures: list[DirFailure] = []
+        try:
+            for path in paths:
+                try:
+                    dirs.append(LogDir.open(disk, path))
+                except OSError as error:
+                    failures.append(DirFailure(path, error))
+            _refuse_if_none(dirs, failures)
+            agree_on_identity(disk, dirs, node_id, cluster_id, new_id)
+            for log_dir in list(dirs):
+                try:
+                    log_dir.begin()
+                except OSError as error:
+                    log_dir.abandon()
+                    dirs.remove(log_dir)
+                    failures.append(DirFailure(log_dir.path, error))
+            _refuse_if_none(dirs, failures)
+        except BaseException:
+            for log_dir in dirs:
+                log_dir.abandon()
+            raise
+        return cls(disk, dirs, failures, new_id)
+
+    # ---- what is there
+
+    @property
+    def cluster_id(self) -> str | None:
+        return next((log_dir.meta.cluster_id for log_dir in self.online.values() if log_dir.meta is not None), None)
+
+    @property
+    def directory_ids(self) -> dict[str, UUID]:
+        """Of the dirs that are online."""
+        return {path: one.directory_id for path, one in self.online.items() if one.directory_id is not None}
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The epoch under which the last run stopped cleanly in all dirs; -1 if it did not."""
+        epochs = {log_dir.previous_broker_epoch for log_dir in self.online.values()}
+        epoch = epochs.pop() if len(epochs) == 1 and not self.offline else None
+        return -1 if epoch is None else epoch
+
+    @property
+    def had_clean_shutdown(self) -> bool:
+        return all(log_dir.had_clean_shutdown for log_dir in self.online.values())
+
+    def get(self, name: TopicPartition) -> PartitionLog | None:
+        for log_dir in self.online.values():
+            log = log_dir.logs.get(name)
+            if log is not None:
+                return log
+        return None
+
+    def logs(self) -> Iterator[PartitionLog]:
+        for log_dir in list(self.online.values()):
+            yield from list(log_dir.logs.values())
+
+    def dir_of(self, log: PartitionLog) -> str:
+        """The path of the dir that holds the log."""
+        return log.directory.rpartition("/")[0]
+
+    def usage(self, directory: str) -> DiskUsage:
+        return self._disk.usage(directory)
+
+    def checkpointed_high_watermark(self, name: TopicPartition) -> int:
+        return max((log_dir.high_watermarks.get(name, 0) for log_dir in self.online.values()), default=0)
+
+    # ---- loading
+
+    def loading_jobs(
+        self,
+        config_for: Callable[[str], TopicConfig],
+        *,
+        now_ms: int,
+        is_stray: Callable[[TopicPartition, UUID | None], bool] = lambda *_: False,
+        progress: Callable[[LoadProgress], None] | None = None,
+    ) -> list[Callable[[], DirFailure | None]]:
+        """One job for each partition found on disk, to be run in any threads, all before anything else is asked.
+
+        A job returns what is wrong with its dir, if its disk fails. `is_stray` says of a partition, by name and topic
+        id, that the cluster does not have it here; it is put aside, not deleted.
+        """
+
+        def job(log_dir: LogDir, name: str, found: names.PartitionDir) -> Callable[[], DirFailure | None]:
+            def load() -> DirFailure | None:
+                try:
+                    self._load(log_dir, name, found, config_for, now_ms, is_stray, progress)
+                except OSError as error:
+                    return DirFailure(log_dir.path, error)
+                except (KafkaError, ValueError) as error:
+                    # Damage that recovery does not mend.
+                    return DirFailure(log_dir.path, OSError(errno.EIO, str(error), log_dir.file(name)))
+                return None
+
+            return load
+
+        jobs: list[Callable[[], DirFailure | None]] = []
+        for log_dir in self.online.values():
+            try:
+                partition_dirs = log_dir.partition_dirs()
+            except OSError as error:
+                jobs.append(partial(DirFailure, log_dir.path, error))
+                continue
+            for name, found in partition_dirs:
+                if found.topic_partition.topic == METADATA_TOPIC:
+                    continue
+                if found.mark == names.DELETE_DIR_SUFFIX:
+                    self._doomed.add(log_dir.file(name), now_ms)
+                elif found.mark != names.STRAY_DIR_SUFFIX:
+                    jobs.append(job(log_dir, name, found))
+        return jobs
+
+    def _load(
+        self,
+        log_dir: LogDir,
+        name: str,
+        found: names.PartitionDir,
+        config_for: Callable[[str], TopicConfig],
+        now_ms: int,
+        is_stray: Callable[[TopicPartition, UUID | None], bool],
+        progress: Callable[[LoadProgress], None] | None,
+    ) -> None:
+        partition = found.topic_partition
+        directory = log_dir.file(name)
+        topic_id = read_topic_id(self._disk, directory)
+        if is_stray(partition, topic_id) or (
+            # Then nothing in it was promised to anybody, and it may be of an earlier topic of the same name.
+            topic_id is None and not log_dir.had_clean_shutdown and self._holds_records(directory)
+        ):
+            marked = names.marked_partition_dir(partition, names.STRAY_DIR_SUFFIX, self._new_id().hex)
+            self._disk.rename(directory, log_dir.file(marked))
+            return
+        # Nothing is written down of a copy under way: what there is comes from a log of that name that was here before.
+        is_future = found.mark == names.FUTURE_DIR_SUFFIX
+        log = PartitionLog.open(
+            self._disk,
+            directory,
+            topic_partition=partition,
+            topic_id=topic_id,
+            config=config_for(partition.topic),
+            recovery_point=0 if is_future else log_dir.recovery_points.get(partition, 0),
+            log_start_offset=0 if is_future else log_dir.log_starts.get(partition, 0),
+            had_clean_shutdown=log_dir.had_clean_shutdown,
+            now_ms=now_ms,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+            progress=None if progress is None else lambda done, total: progress(LoadProgress(partition, done, total)),
+        )
+        logs = log_dir.future_logs if is_future else log_dir.logs
+        logs[partition] = log
+
+    def _holds_records(self, directory: str) -> bool:
+        parsed = {name: names.parse_offset_file(name) for name in self._disk.list_dir(directory)}
+        return any(
+            found is not None
+            and found.kind == names.LOG_SUFFIX
+            and not found.mark
+            and self._disk.size(f"{directory}/{name}") > 0
+            for name, found in parsed.items()
+        )
+
+    # ---- creating and removing
+
+    async def get_or_create(
+        self, wanted: Sequence[WantedLog], *, is_new: bool = True, now_ms: int, executor: Executor
+    ) -> list[PartitionLog | LogDirOffline | LogDirFailed]:
+        """The partitions' logs, made anew where there is none, each in the dir asked for or else the emptiest.
+
+        In a log's place stands LogDirOffline where it cannot be made, or, not being new, may lie in a dir that is
+        offline; and LogDirFailed for a disk that fails over it.
+        """
+        results: dict[TopicPartition, PartitionLog | LogDirOffline | LogDirFailed] = {}
+        missing: dict[str, list[WantedLog]] = {}
+        for one in wanted:
+            log = self.get(one.name)
+            if log is not None and log.topic_id == one.topic_id:
+                results[one.name] = log
+                continue
+            try:
+                directory = self._choose_dir(one.directory_id, is_new).path if log is None else self.dir_of(log)
+            except LogDirOffline as offline:
+                results[one.name] = offline
+            else:
+                missing.setdefault(directory, []).append(one)
+                self.online[directory].reserved += 1
+        for directory, some in missing.items():
+            log_dir = self.online.get(directory)
+            if log_dir is None:
+                gone = LogDirOffline(f"log dir {directory} is not online")
+                results |= {one.name: gone for one in some}
+                continue
+            try:
+                created = await executor.run(partial(self._create_all, log_dir, some, now_ms))
+            finally:
+                log_dir.reserved -= len(some)
+            results |= created
+            log_dir.logs |= {name: log for name, log in created.items() if isinstance(log, PartitionLog)}
+        return [results[one.name] for one in wanted]
+
+    def _choose_dir(self, directory_id: UUID | None, is_new: bool) -> LogDir:
+        for log_dir in self.online.values():
+            if directory_id is not None and log_dir.directory_id == directory_id:
+                return log_dir
+        if not self.online:
+            raise LogDirOffline("no log dir is online")
+        # A dir that was meant and is not there was replaced, and what was in it is lost. Or it is offline: an
+        # empty log elsewhere would hide what was acknowledged.
+        is_meant = directory_id is not None and directory_id.int >= _RESERVED_DIRECTORY_IDS
+        if self.offline and (is_meant or not is_new):
+            raise LogDirOffline(f"it may lie in {', '.join(self.offline)}, which is not online")
+        return min(self.online.values(), key=lambda log_dir: log_dir.partition_count)
+
+    def _create_all(
+        self, log_dir: LogDir, wanted: Iterable[WantedLog], now_ms: int
+    ) -> dict[TopicPartition, PartitionLog | LogDirFailed]:
+        results: dict[TopicPartition, PartitionLog | LogDirFailed] = {}
+        failed: LogDirFailed | None = None
+        for one in wanted:
+            if failed is None:
+                try:
+                    results[one.name] = self._create(log_dir, one, now_ms)
+                except OSError as error:
+                    results[one.name] = problem = LogDirFailed(log_dir.path, error)
+                    if is_disk_failure(error):
+                        failed = problem
+            else:
+                results[one.name] = failed
+        return results
+
+    def _create(self, log_dir: LogDir, wanted: WantedLog, now_ms: int) -> PartitionLog:
+        name, topic_id, config, _ = wanted
+        found = log_dir.logs.get(name)
+        if found is not None and found.topic_id is None:
+            found.adopt(topic_id)
+            return found
+        log_dir.forget_checkpoints_of(name)
+        return self._open_new(log_dir, names.partition_dir(name), name, topic_id, config, now_ms)
+
+    def _open_new(
+        self, log_dir: LogDir, directory: str, name: TopicPartition, topic_id: UUID, config: TopicConfig, now_ms: int
+    ) -> PartitionLog:
+        return PartitionLog.open(
+            self._disk,
+            log_dir.file(directory),
+            topic_partition=name,
+            topic_id=topic_id,
+            config=config,
+            had_clean_shutdown=False,
+            now_ms=now_ms,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+        )
+
+    def create_future(
+        self, name: TopicPartition, topic_id: UUID, config: TopicConfig, directory: str, now_ms: int
+    ) -> PartitionLog:
+        """An empty log beside the partition's own, in another dir, to be filled and then promoted."""
+        log_dir = self.online.get(directory)
+        if log_dir is None:
+            raise OSError(errno.ENODEV, f"log dir {directory} is not online")
+        marked = names.marked_partition_dir(name, names.FUTURE_DIR_SUFFIX, self._new_id().hex)
+        log = self._open_new(log_dir, marked, name, topic_id, config, now_ms)
+        log_dir.future_logs[name] = log
+        return log
+
+    def promote(self, log: PartitionLog) -> None:
+        """Makes a future log the partition's own. The one it replaces is the caller's to delete."""
+        log_dir = self.online[self.dir_of(log)]
+        name = log.topic_partition
+        log_dir.forget_checkpoints_of(name)
+        log.move_to(log_dir.file(names.partition_dir(name)))
+        del log_dir.future_logs[name]
+        log_dir.logs[name] = log
+
+    def delete(self, log: PartitionLog, now_ms: int) -> None:
+        """Marks the partition's directory for deletion; `remove_deleted` removes it after file.delete.delay.ms."""
+        log_dir = self.online.get(self.dir_of(log))
+        if log_dir is None:
+            return
+        name = log.topic_partition
+        for logs in (log_dir.logs, log_dir.future_logs):
+            if logs.get(name) is log:
+                del logs[name]
+        marked = names.marked_partition_dir(name, names.DELETE_DIR_SUFFIX, self._new_id().hex)
+        log.is_deleted = True
+        log.move_to(log_dir.file(marked))
+        log.release_files()
+        self._doomed.add(log.directory, now_ms + log.config.file_delete_delay_ms)
+
+    def remove_deleted(self, now_ms: int) -> list[DirFailure]:
+        """Removes files and directories whose time has come."""
+        failures = []
+        for log in self.logs():
+            try:
+                log.remove_deleted(now_ms)
+            except OSError as error:
+                failures.append(DirFailure(self.dir_of(log), error))
+        for path in self._doomed.take_due(now_ms):
+            parent = path.rpartition("/")[0]
+            try:
+                if parent in self.online and self._disk.exists(path):
+                    self._disk.remove_tree(path)
+            except OSError as error:
+                failures.append(DirFailure(parent, error))
+        return failures
+
+    # ---- checkpoints
+
+    def checkpoint_recovery_points(self) -> list[DirFailure]:
+        return self._in_every_dir(LogDir.checkpoint_recovery_points)
+
+    def checkpoint_log_starts(self) -> list[DirFailure]:
+        return self._in_every_dir(LogDir.checkpoint_log_starts)
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> list[DirFailure]:
+        return self._in_every_dir(lambda log_dir: log_dir.checkpoint_high_watermarks(high_watermarks))
+
+    def _in_every_dir(self, work: Callable[[LogDir], None]) -> list[DirFailure]:
+        failures = []
+        for log_dir in list(self.online.values()):
+            try:
+                work(log_dir)
+            except OSError as error:
+                failures.append(DirFailure(log_dir.path, error))
+        return failures
+
+    # ---- ending
+
+    def release_idle_files(self) -> None:
+        for log in self.logs():
+            log.release_idle_files()
+
+    def fail(self, directory: str, error: OSError) -> list[TopicPartition]:
+        """Takes a dir offline and returns the partitions that were in it."""
+        log_dir = self.online.pop(directory, None)
+        if log_dir is None:
+            return []
+        self.offline[directory] = error
+        log_dir.abandon()
+        return [*log_dir.logs, *log_dir.future_logs]
+
+    def closing_jobs(self) -> list[Callable[[], DirFailure | None]]:
+        """One job for each partition, to be run in any threads before `close`."""
+
+        def job(log_dir: LogDir, log: PartitionLog) -> Callable[[], DirFailure | None]:
+            def close() -> DirFailure | None:
+                try:
+                    log.close()
+                except OSError as error:
+                    return DirFailure(log_dir.path, error)
+                return None
+
+            return close
+
+        return [
+            job(log_dir, log)
+            for log_dir in self.online.values()
+            for log in (*log_dir.logs.values(), *log_dir.future_logs.values())
+        ]
+
+    def close(self, broker_epoch: int) -> list[DirFailure]:
+        """Ends cleanly. Dirs in which a closing job failed must have been taken offline with `fail` before."""
+        failures = self._in_every_dir(lambda log_dir: log_dir.close(broker_epoch))
+        for failure in failures:
+            self.fail(*failure)
+        self.online = {}
+        return failures
+
+    def abandon(self) -> None:
+        """Ends as a crash would, but gives the locks back."""
+        for log_dir in self.online.values():
+            log_dir.abandon()
+        self.online = {}
+
+
+def _refuse_if_none(dirs: Sequence[LogDir], failures: Sequence[DirFailure]) -> None:
+    if not dirs:
+        reasons = "; ".join(f"{failure.directory}: {failure.error.strerror or failure.error}" for failure in failures)
+        raise LogDirError(f"no log dir can be used: make room or mend the disk, then start the node again ({reasons})")

@@ -1,0 +1,82 @@
+"""`partition.metadata`: which topic, by id, a partition's directory belongs to.
+
+Creating a partition waits for no disk: file and directory become durable before the partition's first record does. A
+power loss in between leaves no file, or one without content, and a full disk one that breaks off; no record in such a
+directory was promised to anybody.
+"""
+
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
+from odradek.base.ports import Disk
+from odradek.storage.log.names import PARTITION_METADATA
+
+_VERSION = 0
+_BEFORE_THE_ID = f"version: {_VERSION}\ntopic_id: ".encode()
+_SIZE = len(_BEFORE_THE_ID) + len(uuid_to_text(ZERO_UUID))
+
+
+class MalformedPartitionMetadata(ValueError):
+    """The file names no topic id."""
+
+
+def read_topic_id(disk: Disk, directory: str) -> UUID | None:
+    """None if there is no such file, or nothing in it, or not all of what was to be in it."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    content = disk.read_bytes(path).strip(b"\0") if disk.exists(path) else b""
+    if len(content) < _SIZE and (_BEFORE_THE_ID.startswith(content) or content.startswith(_BEFORE_THE_ID)):
+        return None
+    try:
+        # A newer version may only add lines.
+        version_line, topic_line, *_ = content.decode().splitlines()
+        _, version = version_line.split()
+        _, text = topic_line.split()
+        topic_id = uuid_from_text(text)
+        if int(version) < _VERSION or topic_id == ZERO_UUID:
+            raise ValueError("unusable version or topic id")
+    except ValueError as error:
+        raise MalformedPartitionMetadata(f"{path}: {error}") from None
+    return topic_id
+
+
+def write_topic_id(disk: Disk, directory: str, topic_id: UUID) -> None:
+    """Where no id is. Durable only after `sync_identity`."""
+    content = _BEFORE_THE_ID + uuid_to_text(topic_id).encode()
+    file = disk.open(f"{directory}/{PARTITION_METADATA}", create=True)
+    try:
+        file.write_at(0, content)
+        file.truncate(len(content))
+    finally:
+        file.close()
+
+
+def sync_identity(disk: Disk, directory: str) -> None:
+    """Makes the directory, its name and its topic id survive a power loss."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    if disk.exists(path):
+        file = disk.open(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
+    disk.sync_dir(directory)
+    disk.sync_dir(directory.rpartition("/")[0])
+
+
+def agree_on_topic_id(
+    disk: Disk, directory: str, topic_partition: TopicPartition, topic_id: UUID | None
+) -> UUID | None:
+    """Writes the id where none is, and refuses a directory that belongs to another topic of the same name."""
+    found = read_topic_id(disk, directory)
+    if found is None:
+        if topic_id is not None:
+            write_topic_id(disk, directory, topic_id)
+        return topic_id
+    if topic_id is not None and topic_id != found:
+        raise KafkaError(
+            ErrorCode.inconsistent_topic_id,
+            f"Tried to assign topic ID {uuid_to_text(topic_id)} to log for topic partition {topic_partition}, but log "
+            f"already contained topic ID {uuid_to_text(found)}",
+        )
+    return found

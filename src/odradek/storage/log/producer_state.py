@@ -1,0 +1,377 @@
+"""The producers of one partition: no duplicate and no gap among an idempotent producer's batches, and which
+transactions are open.
+
+An append is staged first: `StagedProducers` checks its batches against copies of the entries and raises what the
+producer hears. Only when the log has the batches is it applied. Producers that are silent for long are forgotten.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from typing_extensions import Buffer
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+from odradek.records.control import EndTransactionMarker, decode_control
+from odradek.records.decode import decode_batch
+from odradek.storage.log.producer_entry import NO_OFFSET, ProducerEntry, SequencedBatch
+from odradek.storage.log.producer_snapshots import CorruptSnapshot, ProducerSnapshots
+from odradek.storage.log.verification import Verification, Verifications
+
+_SEQUENCE_MAX = (1 << 31) - 1
+_EPOCH_MAX = (1 << 15) - 1
+# From this transaction.version on, a marker's epoch is greater than that of the data it ends.
+_MARKERS_BUMP_EPOCH_FROM = 2
+
+
+class Origin(Enum):
+    """Who appends, and so what is checked: a client everything, a coordinator the epoch, a leader's copy nothing."""
+
+    CLIENT = 1
+    COORDINATOR = 2
+    REPLICATION = 3
+
+
+class CompletedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    # That of the marker.
+    last_offset: int
+    aborted: bool
+
+
+class StagedProducers:
+    """What one append changes, checked but not yet in force."""
+
+    __slots__ = ("_origin", "_state", "_transaction_version", "completed", "entries", "in_transactions", "started")
+
+    def __init__(self, state: "ProducerState", origin: Origin, transaction_version: int) -> None:
+        self._state = state
+        self._origin = origin
+        self._transaction_version = transaction_version
+        self.entries: dict[int, ProducerEntry] = {}
+        self.started: list[tuple[int, int]] = []
+        self.completed: list[CompletedTransaction] = []
+        self.in_transactions: list[BatchHeader] = []
+
+    def add(self, header: BatchHeader, data: Buffer) -> None:
+        """Checks one batch whose offsets are final. `data` holds it at `header.position`; read for markers only."""
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            known = self._state.producers.get(producer_id)
+            entry = ProducerEntry(producer_id) if known is None else known.copy()
+            self.entries[producer_id] = entry
+        if header.is_control:
+            self._add_marker(entry, header, data)
+        else:
+            self._add_data(entry, header)
+        if header.is_transactional:
+            self.in_transactions.append(header)
+
+    def _add_data(self, entry: ProducerEntry, header: BatchHeader) -> None:
+        epoch, offset = header.producer_epoch, header.base_offset
+        if self._origin is not Origin.REPLICATION:
+            if epoch < entry.epoch:
+                self._refuse_epoch(entry, epoch, offset, 0)
+            if self._origin is Origin.CLIENT:
+                self._check_sequence(entry, epoch, header.base_sequence, offset)
+        last_offset = offset + header.last_offset_delta
+        timestamp = header.max_timestamp
+        entry.add_batch(epoch, SequencedBatch(header.last_sequence, last_offset, header.last_offset_delta, timestamp))
+        if header.is_transactional:
+            if entry.transaction_first_offset < 0:
+                entry.transaction_first_offset = offset
+                self.started.append((offset, entry.producer_id))
+        elif entry.transaction_first_offset >= 0:
+            raise KafkaError(
+                ErrorCode.invalid_txn_state,
+                f"Expected transactional write from producer {entry.producer_id} at offset {offset} in partition "
+                f"{self._state.topic_partition}",
+            )
+
+    def _check_sequence(self, entry: ProducerEntry, epoch: int, sequence: int, offset: int) -> None:
+        asked = self._state.verifications.of(entry.producer_id)
+        if asked is not None:
+            self._check_first_sequence(entry, sequence, offset, asked)
+        if epoch == entry.epoch:
+            last = entry.last_sequence
+            if sequence != last + 1 and not (sequence == 0 and last == _SEQUENCE_MAX):
+                raise KafkaError(
+                    ErrorCode.out_of_order_sequence_number,
+                    f"Out of order sequence number for producer {entry.producer_id} at offset {offset} in partition "
+                    f"{self._state.topic_partition}: {sequence} (incoming seq. number), {last} (current end sequence "
+                    "number)",
+                )
+        elif sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
+            # Of a producer that is not known, perhaps because all it wrote is gone, any sequence may begin.
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"Invalid sequence number for new epoch of producer {entry.producer_id}at offset {offset} in partition "
+                f"{self._state.topic_partition}: {epoch} (request epoch), {sequence} (seq. number), {entry.epoch} "
+                "(current producer epoch)",
+            )
+
+    def _check_first_sequence(self, entry: ProducerEntry, sequence: int, offset: int, asked: Verification) -> None:
+        """Of a transaction's first batch, perhaps of several that waited for the same answer."""
+        where = f"at offset {offset} in partition {self._state.topic_partition}"
+        if asked.epochs_rise and sequence != 0 and not entry.batches:
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"Invalid sequence number for producer {entry.producer_id} {where}: {sequence} (incoming seq. number). "
+                "Expected sequence 0 for transactions v2 idempotent producer with no existing state.",
+            )
+        if sequence > asked.lowest_sequence:
+            raise KafkaError(
+                ErrorCode.out_of_order_sequence_number,
+                f"Out of order sequence number for producer {entry.producer_id} {where}: {sequence} (incoming seq. "
+                f"number), {asked.lowest_sequence} (earliest seen sequence)",
+            )
+
+    def _add_marker(self, entry: ProducerEntry, header: BatchHeader, data: Buffer) -> None:
+        records = decode_batch(data, header)
+        if not records:
+            # The whole transaction was compacted away, and the marker's record with it.
+            return
+        marker = decode_control(records[0])
+        if not isinstance(marker, EndTransactionMarker):
+            return
+        offset = header.base_offset
+        if self._origin is not Origin.REPLICATION:
+            self._check_marker(entry, marker, header.producer_epoch, offset)
+        if entry.transaction_first_offset >= 0:
+            self.completed.append(
+                CompletedTransaction(entry.producer_id, entry.transaction_first_offset, offset, not marker.committed)
+            )
+        entry.enter_epoch(header.producer_epoch)
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.transaction_first_offset = NO_OFFSET
+        entry.last_timestamp = records[0].timestamp
+
+    def _check_marker(self, entry: ProducerEntry, marker: EndTransactionMarker, epoch: int, offset: int) -> None:
+        version = self._transaction_version
+        bumped = version >= _MARKERS_BUMP_EPOCH_FROM
+        if bumped and epoch == entry.epoch:
+            # A retry after completion changes nothing, and an epoch that cannot grow any more stands still.
+            if entry.transaction_first_offset >= 0 and epoch != _EPOCH_MAX:
+                self._refuse_epoch(entry, epoch, offset, version)
+        elif epoch < entry.epoch:
+            self._refuse_epoch(entry, epoch, offset, version)
+        if entry.coordinator_epoch > marker.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.transaction_coordinator_fenced,
+                f"Invalid coordinator epoch for producerId {entry.producer_id} at offset {offset} in partition "
+                f"{self._state.topic_partition}: {marker.coordinator_epoch} (zombie), {entry.coordinator_epoch} "
+                "(current)",
+            )
+
+    def _refuse_epoch(self, entry: ProducerEntry, epoch: int, offset: int, version: int) -> None:
+        sign = "<=" if version >= _MARKERS_BUMP_EPOCH_FROM else "<"
+        raise KafkaError(
+            ErrorCode.invalid_producer_epoch,
+            f"Epoch of producer {entry.producer_id} at offset {offset} in {self._state.topic_partition} is {epoch}, "
+            f"which is {sign} the last seen epoch {entry.epoch} (TV{version})",
+        )
+
+
+class ProducerState:
+    __slots__ = (
+        "_ongoing",
+        "_snapshot_offset",
+        "_unreplicated",
+        "end_offset",
+        "expiration_ms",
+        "first_undecided_offset",
+        "producers",
+        "recalled",
+        "snapshots",
+        "topic_partition",
+        "verifications",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, snapshots: ProducerSnapshots, expiration_ms: int) -> None:
+        self.topic_partition = topic_partition
+        self.snapshots = snapshots
+        self.expiration_ms = expiration_ms
+        self.producers: dict[int, ProducerEntry] = {}
+        self.verifications = Verifications()
+        # Those of whom the log's end was asked for more than a snapshot knew.
+        self.recalled: set[int] = set()
+        # Open transactions, first offset to producer, in rising order: offsets are only ever added at the end.
+        self._ongoing: dict[int, int] = {}
+        # Where the oldest of them begins. Kept by whoever writes, who may be a thread: others read just this.
+        self.first_undecided_offset: int | None = None
+        # Ended ones whose marker may still be above the high watermark: first offset to marker's offset.
+        self._unreplicated: dict[int, int] = {}
+        # The state covers everything below this offset.
+        self.end_offset = 0
+        self._snapshot_offset = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.producers and not self._unreplicated
+
+    # ---- appending
+
+    def find_duplicate(self, header: BatchHeader) -> SequencedBatch | None:
+        entry = self.producers.get(header.producer_id)
+        if entry is None or header.base_sequence == NO_SEQUENCE:
+            return None
+        return entry.find_duplicate(header.producer_epoch, header.base_sequence, header.last_sequence)
+
+    def stage(self, origin: Origin, transaction_version: int = 0) -> StagedProducers:
+        return StagedProducers(self, origin, transaction_version)
+
+    def apply(self, staged: StagedProducers) -> None:
+        self.producers.update(staged.entries)
+        for first_offset, producer_id in staged.started:
+            self._ongoing[first_offset] = producer_id
+        for completed in staged.completed:
+            # In this order: a reader in another thread finds it in one of the two at any moment.
+            self._unreplicated[completed.first_offset] = completed.last_offset
+            self._ongoing.pop(completed.first_offset, None)
+        self._note_first_undecided()
+        for header in staged.in_transactions:
+            self.verifications.written(header)
+
+    def stable_offset_after(self, staged: StagedProducers, completed: CompletedTransaction) -> int:
+        """Where the last stable offset stands, as far as this partition's data goes, once the marker is written."""
+        for first_offset, producer_id in self._ongoing.items():
+            if producer_id != completed.producer_id:
+                return first_offset
+        for first_offset, producer_id in staged.started:
+            if producer_id != completed.producer_id and first_offset < completed.last_offset:
+                return first_offset
+        return completed.last_offset + 1
+
+    def replay(self, header: BatchHeader, data: Buffer) -> list[tuple[CompletedTransaction, int]]:
+        """Takes in a batch found in the log. Returns the transaction it ended, with the last stable offset after it."""
+        staged = StagedProducers(self, Origin.REPLICATION, 0)
+        # Nothing can be refused, so the entries themselves are changed, not copies.
+        staged.entries = self.producers
+        staged.add(header, data)
+        ended = [(one, self.stable_offset_after(staged, one)) for one in staged.completed]
+        if staged.started or ended:
+            self.apply(staged)
+        return ended
+
+    # ---- transactions
+
+    def _note_first_undecided(self) -> None:
+        self.first_undecided_offset = next(iter(self._ongoing), None)
+
+    def has_ongoing_transaction(self, producer_id: int, epoch: int) -> bool:
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, *, epochs_rise: bool, now_ms: int
+    ) -> Verification | None:
+        """None: there is nothing to ask, the transaction is open here already."""
+        entry = self.producers.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise KafkaError(
+                ErrorCode.invalid_producer_epoch,
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {entry.epoch}",
+            )
+        if self.has_ongoing_transaction(producer_id, epoch):
+            return None
+        return self.verifications.begin(producer_id, epoch, sequence, epochs_rise=epochs_rise, now_ms=now_ms)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset whose fate is open: undecided, or decided by a marker that is not replicated yet.
+
+        Asked by the event loop and by threads, while another one writes.
+        """
+        undecided = self.first_undecided_offset
+        unreplicated = self._unreplicated
+        if not unreplicated:
+            return undecided
+        for first_offset, last_offset in list(unreplicated.items()):
+            if last_offset < high_watermark:
+                unreplicated.pop(first_offset, None)
+        return min((*unreplicated, *(() if undecided is None else (undecided,))), default=None)
+
+    # ---- life and death
+
+    def is_expired(self, entry: ProducerEntry, now_ms: int) -> bool:
+        return entry.transaction_first_offset < 0 and now_ms - entry.last_timestamp >= self.expiration_ms
+
+    def expire(self, now_ms: int) -> None:
+        for producer_id in [one.producer_id for one in self.producers.values() if self.is_expired(one, now_ms)]:
+            del self.producers[producer_id]
+        self.verifications.expire(now_ms - self.expiration_ms)
+
+    def advance_log_start(self, log_start_offset: int) -> None:
+        """Old producers stay known; only the bookkeeping of what lies below moves."""
+        for first_offset, last_offset in list(self._unreplicated.items()):
+            if last_offset < log_start_offset:
+                self._unreplicated.pop(first_offset, None)
+        self.end_offset = max(self.end_offset, log_start_offset)
+        latest = self.snapshots.latest_offset
+        self._snapshot_offset = log_start_offset if latest is None else latest
+
+    def copy(self) -> "ProducerState":
+        """To go on with in its place, once it is brought to where it has to be: others read this one until then."""
+        state = ProducerState(self.topic_partition, self.snapshots, self.expiration_ms)
+        state.producers = self.producers.copy()
+        state.verifications = self.verifications
+        state.recalled = self.recalled.copy()
+        state._ongoing = self._ongoing.copy()
+        state.first_undecided_offset = self.first_undecided_offset
+        state._unreplicated = self._unreplicated.copy()
+        state.end_offset = self.end_offset
+        state._snapshot_offset = self._snapshot_offset
+        return state
+
+    def clear(self) -> None:
+        self.producers.clear()
+        self.recalled.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self._note_first_undecided()
+
+    # ---- snapshots
+
+    def take_snapshot(self, *, sync: bool) -> None:
+        """Writes the state at its end offset, unless that snapshot exists."""
+        if self.end_offset > self._snapshot_offset:
+            self.snapshots.write(self.end_offset, self.producers.values(), sync=sync)
+            self._snapshot_offset = self.end_offset
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Goes back to the newest snapshot within the bounds; the log behind it has to be read by the caller."""
+        for offset in list(self.snapshots.offsets):
+            if offset > log_end_offset or offset <= log_start_offset:
+                self.snapshots.remove(offset)
+        if log_end_offset == self.end_offset:
+            self.advance_log_start(log_start_offset)
+            return
+        self.clear()
+        self._load_snapshot(log_start_offset, now_ms)
+
+    def _load_snapshot(self, log_start_offset: int, now_ms: int) -> None:
+        while (offset := self.snapshots.latest_offset) is not None:
+            try:
+                entries = self.snapshots.read(offset)
+            except CorruptSnapshot:
+                self.snapshots.remove(offset)
+                continue
+            for entry in entries:
+                if not self.is_expired(entry, now_ms):
+                    self.producers[entry.producer_id] = entry
+            ongoing = ((one.transaction_first_offset, one.producer_id) for one in self.producers.values())
+            self._ongoing.update(sorted(one for one in ongoing if one[0] >= 0))
+            self._note_first_undecided()
+            self.end_offset = self._snapshot_offset = offset
+            return
+        self.end_offset = self._snapshot_offset = log_start_offset
+
+    def restart_at(self, offset: int) -> None:
+        """Forgets everything, with the snapshots."""
+        self.clear()
+        for snapshot in list(self.snapshots.offsets):
+            self.snapshots.remove(snapshot)
+        self._snapshot_offset = 0
+        self.end_offset = offset

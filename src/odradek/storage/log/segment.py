@@ -1,0 +1,433 @@
+"""One segment of a partition's log: the file of batches and its three indexes.
+
+It appends, finds and reads; it knows nothing of producers, epochs or retention. Files are opened when they are first
+needed and can be let go at any time. Threads: one writer; readers may run beside it, because sizes and counts move only
+once the bytes they cover are written.
+"""
+
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.base.ports import Disk
+from odradek.config.topic_config import TopicConfig
+from odradek.records.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, parse_header
+from odradek.records.decode import iterate_records, records_payload
+from odradek.storage.log import names
+from odradek.storage.log.batch_file import BatchFile
+from odradek.storage.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
+from odradek.storage.log.time_index import TimeIndex, TimestampOffset
+from odradek.storage.log.transaction_index import TransactionIndex
+
+
+class SegmentRead(NamedTuple):
+    data: bytes
+    position: int
+    # The offset after the data; -1 when the data goes to the end that was asked for.
+    next_offset: int = -1
+
+
+class TimestampedOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Segment:
+    __slots__ = (
+        "_disk",
+        "_first_batch_timestamp",
+        "_last_offset_max",
+        "_max_timestamp",
+        "_offset_of_max_timestamp",
+        "_ready_to_append",
+        "base_offset",
+        "bytes_since_index_entry",
+        "created_ms",
+        "directory",
+        "index_interval_bytes",
+        "log",
+        "mark",
+        "offset_index",
+        "roll_jitter_ms",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: TopicConfig,
+        *,
+        size: int,
+        now_ms: int,
+        mark: str = "",
+    ) -> None:
+        """Opens no file. `mark` is what follows the usual file names: ".cleaned", ".swap" or nothing."""
+        self._disk = disk
+        self.directory = directory
+        self.base_offset = base_offset
+        self.mark = mark
+        self.created_ms = now_ms
+        self.index_interval_bytes = config.index_interval_bytes
+        self.roll_jitter_ms = _roll_jitter_ms(directory, base_offset, config)
+        index_bytes = config.segment_index_bytes
+        self.log = BatchFile(disk, self.path(names.LOG_SUFFIX), size)
+        self.offset_index = OffsetIndex(disk, self.path(names.OFFSET_INDEX_SUFFIX), base_offset, index_bytes)
+        self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX_SUFFIX), base_offset, index_bytes)
+        self.transaction_index = TransactionIndex(disk, self.path(names.TRANSACTION_INDEX_SUFFIX), base_offset)
+        self.bytes_since_index_entry = 0
+        self._last_offset_max = base_offset + RELATIVE_OFFSET_MAX
+        self._ready_to_append = False
+        # None until it is looked up in the time index.
+        self._max_timestamp: int | None = None
+        self._offset_of_max_timestamp = base_offset
+        self._first_batch_timestamp: int | None = None
+
+    @classmethod
+    def create(
+        cls, disk: Disk, directory: str, base_offset: int, config: TopicConfig, *, now_ms: int, mark: str = ""
+    ) -> "Segment":
+        """A new, empty segment; what stands under its names, left by a crash, is emptied."""
+        segment = cls(disk, directory, base_offset, config, size=0, now_ms=now_ms, mark=mark)
+        segment.log.create()
+        segment.log.note_end(base_offset)
+        segment.offset_index.create()
+        segment.time_index.create()
+        if disk.exists(segment.transaction_index.path):
+            disk.remove(segment.transaction_index.path)
+        segment.transaction_index.has_no_file()
+        segment._max_timestamp = NO_TIMESTAMP
+        segment._ready_to_append = True
+        return segment
+
+    @classmethod
+    def open(cls, disk: Disk, directory: str, base_offset: int, config: TopicConfig, *, now_ms: int) -> "Segment":
+        path = f"{directory}/{names.offset_file(base_offset, names.LOG_SUFFIX)}"
+        return cls(disk, directory, base_offset, config, size=disk.size(path), now_ms=now_ms)
+
+    @property
+    def size(self) -> int:
+        return self.log.size
+
+    def path(self, suffix: str) -> str:
+        return f"{self.directory}/{names.offset_file(self.base_offset, suffix)}{self.mark}"
+
+    # ---- appending
+
+    def has_room(
+        self, bytes_to_append: int, last_offset: int, max_timestamp: int, now_ms: int, config: TopicConfig
+    ) -> bool:
+        """False when the batches belong into a new segment: size, age, a full index, or an offset too far away."""
+        if not self._ready_to_append:
+            self._prepare_append()
+        size = self.log.size
+        if size > config.segment_bytes - bytes_to_append or last_offset > self._last_offset_max:
+            return False
+        if size:
+            first_timestamp = self._first_batch_timestamp
+            if first_timestamp is None:
+                first_timestamp = self.first_batch_timestamp
+            age_ms = max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - self.created_ms
+            if age_ms > config.max_segment_ms - self.roll_jitter_ms:
+                return False
+        offset_index, time_index = self.offset_index, self.time_index
+        # The time index keeps a place for the entry that `finish` adds.
+        return offset_index.entries < offset_index.max_entries and time_index.entries < time_index.max_entries - 1
+
+    def append(self, data: bytes | bytearray | memoryview, batches: list[BatchHeader]) -> None:
+        """Appends whole batches with their final offsets. After an OSError the segment is what it was before."""
+        if not self._ready_to_append:
+            self._prepare_append()
+        start = position = self.log.size
+        interval = self.index_interval_bytes
+        since_entry = self.bytes_since_index_entry
+        max_timestamp = self._max_timestamp
+        if max_timestamp is None:
+            max_timestamp = self._load_max_timestamp()
+        offset_of_max = self._offset_of_max_timestamp
+        offset_index, time_index = self.offset_index, self.time_index
+        entries = times = 0
+        entry_offset = entry_position = time_offset = last_offset = 0
+        entry_time = time_index.last_timestamp
+        for batch in batches:
+            last_offset = batch.base_offset + batch.last_offset_delta
+            if batch.max_timestamp > max_timestamp:
+                max_timestamp = batch.max_timestamp
+                offset_of_max = last_offset
+            if since_entry > interval:
+                # Index before log: bytes behind the counted entries mean nothing, should the log refuse its own.
+                if offset_index.entries + entries < offset_index.max_entries:
+                    offset_index.write_ahead(entries, last_offset, position)
+                    entries += 1
+                    entry_offset, entry_position = last_offset, position
+                if max_timestamp > entry_time and time_index.entries + times < time_index.max_entries - 1:
+                    time_index.write_ahead(times, max_timestamp, offset_of_max)
+                    times += 1
+                    entry_time, time_offset = max_timestamp, offset_of_max
+                since_entry = 0
+            position += batch.size
+            since_entry += batch.size
+        if position - start != len(data):
+            raise ValueError(f"{len(data)} bytes to append, but their batches have {position - start}")
+        self.log.append(data, last_offset + 1)
+        if start == 0:
+            self._first_batch_timestamp = batches[0].max_timestamp
+        if entries:
+            offset_index.commit(entries, entry_offset, entry_position)
+        if times:
+            time_index.commit(times, entry_time, time_offset)
+        self.bytes_since_index_entry = since_entry
+        self._max_timestamp = max_timestamp
+        self._offset_of_max_timestamp = offset_of_max
+
+    def _prepare_append(self) -> None:
+        """For a segment found on disk: the indexes get room to grow."""
+        self.offset_index.reserve()
+        self.time_index.reserve()
+        self._ready_to_append = True
+
+    def finish(self) -> None:
+        """No more appends: the greatest timestamp goes into the time index, and the indexes get their true size."""
+        self.time_index.append_if_later(self._load_max_timestamp(), self._offset_of_max_timestamp)
+        self.offset_index.trim()
+        self.time_index.trim()
+        self.transaction_index.trim()
+        self._ready_to_append = False
+
+    # ---- timestamps
+
+    def _load_max_timestamp(self) -> int:
+        """For whoever writes: what a reader found out must not take the place of what was appended since."""
+        timestamp = self._max_timestamp
+        if timestamp is None:
+            timestamp, self._offset_of_max_timestamp = self.max_timestamp
+            self._max_timestamp = timestamp
+        return timestamp
+
+    @property
+    def max_timestamp(self) -> TimestampOffset:
+        """The greatest timestamp and the last offset of the batch that has it; -1 without any."""
+        # Both at once: an append changes them together.
+        timestamp, offset = self._max_timestamp, self._offset_of_max_timestamp
+        if timestamp is None:
+            index = self.time_index
+            index.load()
+            timestamp, offset = index.last_timestamp, index.last_offset
+        return TimestampOffset(timestamp, offset)
+
+    @property
+    def largest_timestamp_ms(self) -> int:
+        """What retention goes by: the greatest timestamp, or when the file was last written if batches have none."""
+        timestamp = self.max_timestamp.timestamp
+        return timestamp if timestamp >= 0 else self._disk.modified_ms(self.log.path)
+
+    @property
+    def first_batch_timestamp(self) -> int:
+        """The greatest timestamp of the first batch; -1 if it has none, or there is no batch."""
+        timestamp = self._first_batch_timestamp
+        if timestamp is None:
+            if self.log.size < HEADER_SIZE:
+                return NO_TIMESTAMP
+            timestamp = parse_header(self.log.read(0, HEADER_SIZE)).max_timestamp
+            self._first_batch_timestamp = timestamp
+        return timestamp
+
+    def find_timestamp(self, timestamp: int, from_offset: int) -> TimestampedOffset | None:
+        """The first record at `from_offset` or later that is not older than `timestamp`."""
+        indexed = self.time_index.lookup(timestamp)
+        position = self.offset_index.lookup(max(indexed.offset, from_offset)).position
+        for header in self.log.headers(position):
+            if header.max_timestamp < timestamp or header.last_offset < from_offset:
+                continue
+            for offset, record_timestamp in self._record_timestamps(header):
+                if record_timestamp >= timestamp and offset >= from_offset:
+                    return TimestampedOffset(record_timestamp, offset, header.leader_epoch)
+        return None
+
+    def find_max_timestamp(self) -> TimestampedOffset | None:
+        """The first record that has the greatest timestamp of the segment."""
+        greatest = self.max_timestamp
+        if greatest.timestamp < 0:
+            return None
+        for header in self.log.headers(self.offset_index.lookup(greatest.offset).position):
+            if header.max_timestamp == greatest.timestamp:
+                for offset, timestamp in self._record_timestamps(header):
+                    if timestamp == greatest.timestamp:
+                        return TimestampedOffset(timestamp, offset, header.leader_epoch)
+        return None
+
+    def _record_timestamps(self, header: BatchHeader) -> Iterator[tuple[int, int]]:
+        if header.timestamp_type_is_append:
+            # Every record has the batch's timestamp.
+            for offset in range(header.base_offset, header.next_offset):
+                yield offset, header.max_timestamp
+            return
+        data = self.log.read(header.position, header.size)
+        own = parse_header(data)
+        for record in iterate_records(records_payload(data, own), own):
+            yield record.offset, record.timestamp
+
+    # ---- reading
+
+    def find(self, offset: int, *, cached: bool = False) -> int | None:
+        """The position of the first batch that reaches to `offset` or beyond; None if the segment ends before it."""
+        return self.log.find(offset, self.offset_index.lookup(offset, cached=cached).position, cached)
+
+    def position_of(self, offset: int, *, cached: bool = False) -> int:
+        """Where the batch begins that starts at `offset`; the segment's end if it ends before."""
+        position = self.log.known_position(offset)
+        if position is None:
+            position = self.find(offset, cached=cached)
+        return self.log.size if position is None else position
+
+    def read(
+        self, offset: int, max_bytes: int, end_position: int, *, min_one_message: bool, cached: bool
+    ) -> SegmentRead | None:
+        """Whole batches from the one that reaches to `offset`, ending before `end_position`, a batch's begin.
+
+        None when no batch of the segment reaches that far. With `min_one_message` the first batch comes whole even if
+        it is longer than `max_bytes`.
+        """
+        log = self.log
+        start = log.known_position(offset)
+        if start is None:
+            start = self.find(offset, cached=cached)
+            if start is None:
+                return None
+        if start >= end_position:
+            return SegmentRead(b"", start) if start < log.size else None
+        if end_position - start <= max_bytes:
+            return SegmentRead(log.read(start, end_position - start, cached), start)
+        limit = start + max_bytes
+        walk_from = max(start, self.offset_index.lookup_position(limit, cached=cached).position)
+        end, next_offset = log.fit(start, walk_from, limit, end_position, min_one_message, cached)
+        return SegmentRead(log.read(start, end - start, cached), start, next_offset)
+
+    def batches(self, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """See BatchFile.batches."""
+        return self.log.batches(position)
+
+    def next_offset(self) -> int:
+        """The offset after the last batch, read from the file."""
+        self.offset_index.load()
+        next_offset = self.base_offset
+        for header in self.log.headers(self.offset_index.last_position):
+            next_offset = header.next_offset
+        return next_offset
+
+    # ---- shortening and mending
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cuts everything from `offset` on."""
+        position = self.find(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        self.log.truncate(self.log.size if position is None else position)
+        if self.log.size == 0:
+            self.created_ms = now_ms
+            self._first_batch_timestamp = None
+        self.bytes_since_index_entry = 0
+        self._max_timestamp, self._offset_of_max_timestamp = self._scan_max_timestamp()
+        self._ready_to_append = False
+
+    def _scan_max_timestamp(self) -> TimestampOffset:
+        """The last entry of the time index, or what lies behind it and is greater."""
+        timestamp, offset = self.time_index.last_timestamp, self.time_index.last_offset
+        for header in self.log.headers(self.offset_index.lookup(offset).position):
+            if header.max_timestamp > timestamp:
+                timestamp, offset = header.max_timestamp, header.last_offset
+        return TimestampOffset(timestamp, offset)
+
+    def reset_indexes(self) -> None:
+        """Before a recovery writes them anew."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.transaction_index.reset()
+        self._max_timestamp = NO_TIMESTAMP
+        self._offset_of_max_timestamp = self.base_offset
+        self.bytes_since_index_entry = 0
+
+    def index_batch(self, header: BatchHeader, position: int) -> None:
+        """Takes a batch that is already in the file into the indexes, exactly as `append` would have."""
+        last_offset = header.last_offset
+        max_timestamp = self._load_max_timestamp()
+        if header.max_timestamp > max_timestamp:
+            max_timestamp = self._max_timestamp = header.max_timestamp
+            self._offset_of_max_timestamp = last_offset
+        if self.bytes_since_index_entry > self.index_interval_bytes:
+            if not self.offset_index.is_full:
+                self.offset_index.append(last_offset, position)
+            if not self.time_index.is_full:
+                self.time_index.append_if_later(max_timestamp, self._offset_of_max_timestamp)
+            self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry += header.size
+
+    # ---- files
+
+    def sync(self) -> None:
+        """The batches only: the indexes of an active segment are written anew after a crash."""
+        self.log.file().sync()
+
+    def sync_indexes(self) -> None:
+        self.offset_index.sync()
+        self.time_index.sync()
+        self.transaction_index.sync()
+
+    def release(self) -> None:
+        """Gives the descriptors back; the next use opens the files again."""
+        self.log.release()
+        self.offset_index.release()
+        self.time_index.release()
+
+    def release_if_idle(self) -> None:
+        if self.log.used:
+            self.log.used = False
+        else:
+            self.release()
+
+    def move_to(self, directory: str) -> None:
+        """The directory got another name; descriptors stay valid."""
+        self.directory = directory
+        self._set_paths()
+
+    def rename_mark(self, mark: str) -> None:
+        """Renames the segment's files, as to ".deleted". Whoever needs that durable syncs the directory."""
+        # Opened before, so that no reader looks for a name that is just changing.
+        for file in (self.log, self.offset_index, self.time_index):
+            file.file()
+        for suffix in names.SEGMENT_SUFFIXES:
+            source = self.path(suffix)
+            if self._disk.exists(source):
+                target = f"{self.directory}/{names.offset_file(self.base_offset, suffix)}{mark}"
+                self._disk.rename(source, target, durable=False)
+        self.mark = mark
+        self._set_paths()
+        self.release()
+
+    def _set_paths(self) -> None:
+        self.log.path = self.path(names.LOG_SUFFIX)
+        self.offset_index.path = self.path(names.OFFSET_INDEX_SUFFIX)
+        self.time_index.path = self.path(names.TIME_INDEX_SUFFIX)
+        self.transaction_index.path = self.path(names.TRANSACTION_INDEX_SUFFIX)
+
+    def remove_files(self) -> None:
+        self.release()
+        for suffix in names.SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if self._disk.exists(path):
+                self._disk.remove(path)
+
+    def __repr__(self) -> str:
+        return f"Segment({self.log.path}, {self.log.size} bytes)"
+
+
+def _roll_jitter_ms(directory: str, base_offset: int, config: TopicConfig) -> int:
+    """Spreads the rolls of many partitions over segment.jitter.ms, and gives the same answer on every run."""
+    jitter_max = min(config.segment_jitter_ms, config.segment_ms)
+    if jitter_max <= 0:
+        return 0
+    return zlib.crc32(f"{directory.rpartition('/')[2]}:{base_offset}".encode()) % jitter_max

@@ -1,0 +1,90 @@
+"""From timestamps to offsets (`.timeindex`): 8 bytes of timestamp, 4 of relative offset.
+
+An entry says: no batch up to this offset has a greater timestamp than this. Both columns only grow.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.base.ports import Disk
+from odradek.records.batch import NO_TIMESTAMP
+from odradek.storage.log.index_file import IndexFile
+
+_ENTRY = Struct(">qi")
+_TIMESTAMP = Struct(">q")
+_RELATIVE_OFFSET = Struct(">i")
+_RELATIVE_OFFSET_AT = 8
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(IndexFile):
+    __slots__ = ("last_offset", "last_timestamp")
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(disk, path, base_offset, max_bytes, _ENTRY.size)
+        self.last_timestamp = NO_TIMESTAMP
+        self.last_offset = base_offset
+
+    def load(self) -> None:
+        if self.entries < 0:
+            entries = self.count_stored()
+            last = self._last_of(entries)
+            if self.entries < 0:
+                self.last_timestamp, self.last_offset = last
+                self.entries = entries
+
+    def reset(self) -> None:
+        super().reset()
+        self._remember_last()
+
+    def _remember_last(self) -> None:
+        self.last_timestamp, self.last_offset = self._last_of(self.entries)
+
+    def _last_of(self, entries: int) -> TimestampOffset:
+        return self.entry(entries - 1) if entries else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def entry(self, slot: int) -> TimestampOffset:
+        timestamp, relative = _ENTRY.unpack(self.read_entry(slot))
+        return TimestampOffset(timestamp, self.base_offset + relative)
+
+    @property
+    def is_full(self) -> bool:
+        # One slot stays free for the entry that closing the segment adds.
+        return self.entries >= self.max_entries - 1
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The entry with the greatest timestamp not above the one asked for."""
+        self.load()
+        if self.entries and timestamp >= self.last_timestamp:
+            return TimestampOffset(self.last_timestamp, self.last_offset)
+        slot = self.floor_slot(timestamp, 0, _TIMESTAMP)
+        return self.entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def write_ahead(self, ahead: int, timestamp: int, offset: int) -> None:
+        """Writes an entry `ahead` slots behind the last, without counting it: `commit` does, once the log has it."""
+        self.file().write_at((self.entries + ahead) * 12, _ENTRY.pack(timestamp, offset - self.base_offset))
+
+    def commit(self, count: int, timestamp: int, offset: int) -> None:
+        self.last_timestamp = timestamp
+        self.last_offset = offset
+        self.entries += count
+
+    def append_if_later(self, timestamp: int, offset: int) -> None:
+        self.load()
+        if timestamp > self.last_timestamp:
+            self.write_ahead(0, timestamp, offset)
+            self.commit(1, timestamp, offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the entries of this offset and above."""
+        self.load()
+        last_kept = self.floor_slot(offset - 1 - self.base_offset, _RELATIVE_OFFSET_AT, _RELATIVE_OFFSET)
+        self.truncate_entries(last_kept + 1)
+
+    def truncate_entries(self, entries: int) -> None:
+        self.entries = entries
+        self._remember_last()

@@ -1,0 +1,117 @@
+"""The aborted transactions of one segment (`.txnindex`), in the order of their abort markers.
+
+Most segments have none, and no file. The entries of an opened index are kept in memory.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from odradek.base.ports import Disk
+from odradek.storage.log.index_file import CorruptIndex
+
+_ENTRY = Struct(">hqqqq")
+_VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    # Where the last stable offset stood once the abort marker was written: later entries begin at or above it.
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    __slots__ = ("_disk", "_entries", "base_offset", "path")
+
+    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
+        self._disk = disk
+        self.path = path
+        self.base_offset = base_offset
+        self._entries: list[AbortedTransaction] | None = None
+
+    def has_no_file(self) -> None:
+        """Spares the look for one, which most segments do not have."""
+        self._entries = []
+
+    def entries(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            self._entries = self._read() if self._disk.exists(self.path) else []
+        return self._entries
+
+    def _read(self) -> list[AbortedTransaction]:
+        data = self._disk.read_bytes(self.path)
+        whole = len(data) - len(data) % _ENTRY.size
+        entries = []
+        for version, *fields in _ENTRY.iter_unpack(data[:whole]):
+            if version > _VERSION:
+                raise CorruptIndex(f"{self.path}: unknown version {version} of an aborted transaction")
+            entries.append(AbortedTransaction(*fields))
+        return entries
+
+    def check(self) -> None:
+        for entry in self.entries():
+            if entry.last_offset < self.base_offset:
+                raise CorruptIndex(f"{self.path}: {entry} lies before the segment's first offset {self.base_offset}")
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        self.write_ahead(0, aborted)
+        self.commit([aborted])
+
+    def write_ahead(self, ahead: int, aborted: AbortedTransaction) -> None:
+        """Writes an entry `ahead` slots behind the last, without counting it: `commit` does, once the log has it."""
+        position = (len(self.entries()) + ahead) * _ENTRY.size
+        file = self._disk.open(self.path, create=True)
+        try:
+            file.write_at(position, _ENTRY.pack(_VERSION, *aborted))
+        finally:
+            file.close()
+
+    def commit(self, aborted: list[AbortedTransaction]) -> None:
+        self.entries().extend(aborted)
+
+    def collect(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """The aborted transactions that reach into [from, to), and whether later segments can hold no more of them."""
+        found = []
+        for entry in self.entries():
+            if entry.last_offset >= from_offset and entry.first_offset < to_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= to_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops the transactions whose marker lies at this offset or above."""
+        kept = [entry for entry in self.entries() if entry.last_offset < offset]
+        if len(kept) < len(self.entries()):
+            self._truncate(kept)
+
+    def reset(self) -> None:
+        self._truncate([])
+
+    def trim(self) -> None:
+        """Cuts what a failed append may have left behind the last entry."""
+        size = len(self.entries()) * _ENTRY.size
+        if self._disk.exists(self.path) and self._disk.size(self.path) != size:
+            self._truncate(self.entries())
+
+    def _truncate(self, kept: list[AbortedTransaction]) -> None:
+        if self._disk.exists(self.path):
+            file = self._disk.open(self.path)
+            try:
+                file.truncate(len(kept) * _ENTRY.size)
+            finally:
+                file.close()
+        self._entries = list(kept)
+
+    def sync(self) -> None:
+        if self._entries != []:
+            try:
+                file = self._disk.open(self.path)
+            except FileNotFoundError:
+                # There is none, or it is just going with its segment.
+                return
+            try:
+                file.sync()
+            finally:
+                file.close()

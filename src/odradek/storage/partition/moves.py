@@ -1,0 +1,238 @@
+"""Replicas on their way from one log dir of this node to another.
+
+A copy grows beside the original in `<topic>-<n>.<id>-future`. Once it has caught up, the controller is told of the new
+dir, writers pause for the last batches, the copy takes the original's place, and the original is deleted. A crash
+leaves either a copy, which the next start continues, or two complete logs, of which one is dropped.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from typing import Final
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import Clock, Executor
+from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.storage.log.log_copy import LogCopy, SourceUnreadable
+from odradek.storage.log.log_dirs import LogDirs
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+THROTTLED_SECONDS_MAX: Final = 0.5
+"""Then a limit that was changed is noticed."""
+
+
+class _Move:
+    def __init__(self, partition: Partition, destination: str) -> None:
+        self.partition: Final = partition
+        self.source: Final = partition.log
+        self.source_dir: Final = partition.log_dir
+        self.destination: Final = destination
+        # Done once the copy exists on disk, or with the reason why it does not.
+        self.created: Final[asyncio.Future[PartitionLog]] = asyncio.get_running_loop().create_future()
+        self.cancelled = False
+        self.task: asyncio.Task[None]
+
+
+class ReplicaMoves:
+    def __init__(
+        self,
+        log_dirs: LogDirs,
+        *,
+        executor: Executor,
+        clock: Clock,
+        assign: Callable[[Partition, UUID], Awaitable[None]],
+        pace_of: Callable[[str], AppendPace],
+        throttle: ReplicationThrottle,
+        disk_failed: Callable[[str, OSError], None],
+    ) -> None:
+        """`assign` tells the controller in which directory a replica lives, and raises KafkaError if it refuses."""
+        self._log_dirs: Final = log_dirs
+        self._executor: Final = executor
+        self._clock: Final = clock
+        self._assign: Final = assign
+        self._pace_of: Final = pace_of
+        self._throttle: Final = throttle
+        self._disk_failed: Final = disk_failed
+        self._moves: Final[dict[TopicPartition, _Move]] = {}
+        # As many at a time as there are dirs, as Kafka does it by default.
+        self._turn: Final = asyncio.Semaphore(max(1, len(log_dirs.online)))
+        self._stopping = False
+
+    # asked for
+
+    def destination(self, name: TopicPartition) -> str | None:
+        """The dir that a partition is moving to."""
+        move = self._moves.get(name)
+        return None if move is None else move.destination
+
+    async def begin(self, partition: Partition, destination: str) -> None:
+        """Returns once the copy exists; the rest happens by itself. Raises OSError if it cannot be created."""
+        await asyncio.shield(self._start(partition, destination, None).created)
+
+    async def cancel(self, name: TopicPartition) -> None:
+        """Ends a move and removes its copy. One that is just taking over is let through."""
+        move = self._moves.get(name)
+        if move is not None:
+            move.cancelled = True
+            await asyncio.wait((move.task,))
+
+    async def stop(self) -> None:
+        """Pauses all moves: the next start of the node goes on with them."""
+        self._stopping = True
+        await asyncio.gather(*(move.task for move in self._moves.values()))
+
+    # at the start of a node
+
+    def settle(self, directory_of: Callable[[TopicPartition], UUID | None]) -> None:
+        """Where a crash left the original beside its finished copy, keeps the one that the cluster knows of."""
+        by_name: dict[TopicPartition, list[PartitionLog]] = defaultdict(list)
+        for log in self._log_dirs.logs():
+            by_name[log.topic_partition].append(log)
+        for name, logs in by_name.items():
+            if len(logs) > 1:
+                known = directory_of(name)
+                ids = self._log_dirs.directory_ids
+                kept = next((log for log in logs if ids.get(self._log_dirs.dir_of(log)) == known), logs[0])
+                for log in logs:
+                    if log is not kept:
+                        self._log_dirs.delete(log, self._clock.wall_ms())
+
+    def resume(self, partition_of: Callable[[TopicPartition], Partition | None]) -> None:
+        """Goes on with what the last run of the node had begun."""
+        for directory, log_dir in self._log_dirs.online.items():
+            for name, log in log_dir.future_logs.items():
+                partition = partition_of(name)
+                if partition is not None and partition.log_dir != directory:
+                    self._start(partition, directory, log)
+
+    # moving
+
+    def _start(self, partition: Partition, destination: str, copy: PartitionLog | None) -> _Move:
+        move = _Move(partition, destination)
+        self._moves[partition.name] = move
+        move.task = asyncio.ensure_future(self._run(move, copy))
+        return move
+
+    async def _run(self, move: _Move, copy: PartitionLog | None) -> None:
+        name = move.partition.name
+        try:
+            if copy is None:
+                copy = await self._executor.run(lambda: self._create(move))
+            move.created.set_result(copy)
+            async with self._turn:
+                moved = await self._move(move, LogCopy(move.source, copy))
+            if moved:
+                logger.info("%s moved from %s to %s", name, move.source_dir, move.destination)
+            elif not self._is_worth_keeping(move):
+                await self._executor.run(lambda: self._delete(copy))
+        except SourceUnreadable as unreadable:
+            self._disk_failed(move.source_dir, unreadable.error)
+        except OSError as error:
+            if not move.created.done():
+                move.created.set_exception(error)
+            self._disk_failed(move.destination, error)
+        finally:
+            del self._moves[name]
+
+    async def _move(self, move: _Move, copy: LogCopy) -> bool:
+        try:
+            await self._executor.run(lambda: copy.agree(self._clock.wall_ms()))
+            if not await self._catch_up(move, copy):
+                return False
+            # Now, while nobody waits for it.
+            await self._executor.run(copy.copy.flush)
+            return await self._reassign(move, copy)
+        except KafkaError as error:
+            logger.warning("%s is not moved to %s: %s", move.partition.name, move.destination, error)
+            move.cancelled = True
+            return False
+
+    async def _catch_up(self, move: _Move, copy: LogCopy) -> bool:
+        """Whether the copy is so close behind that writers may wait for the rest."""
+        while not self._is_over(move):
+            copied_bytes, caught_up = await self._executor.run(lambda: copy.advance(self._clock.wall_ms()))
+            self._throttle.count(copied_bytes, self._clock.monotonic())
+            if caught_up:
+                return True
+            await self._until_there_is_room(move)
+        return False
+
+    async def _until_there_is_room(self, move: _Move) -> None:
+        """All moves together keep to the limit, which may change meanwhile."""
+        while True:
+            now = self._clock.monotonic()
+            seconds = self._throttle.frees_at(now) - now
+            await asyncio.sleep(min(seconds, THROTTLED_SECONDS_MAX))
+            if seconds <= 0 or self._is_over(move):
+                return
+
+    async def _reassign(self, move: _Move, copy: LogCopy) -> bool:
+        """The controller knows first: if this node's disk fails a moment later, it looks in the right dir."""
+        ids = self._log_dirs.directory_ids
+        source_id, destination_id = ids.get(move.source_dir), ids.get(move.destination)
+        if source_id is None or destination_id is None:
+            return False
+        await self._assign(move.partition, destination_id)
+        moved = False
+        try:
+            moved = await self._catch_up(move, copy) and await self._take_over(move, copy)
+        finally:
+            if not moved:
+                await self._assign(move.partition, source_id)
+        return moved
+
+    async def _take_over(self, move: _Move, copy: LogCopy) -> bool:
+        partition = move.partition
+
+        def finish() -> bool:
+            if self._is_over(move):
+                return False
+            copy.finish(self._clock.wall_ms())
+            self._log_dirs.promote(copy.copy)
+            return True
+
+        moved = False
+
+        def publish(finished: bool) -> None:
+            nonlocal moved
+            # If the original's disk failed just then, the partition is given up: nobody would serve it from elsewhere.
+            if finished and partition.unavailable is not ErrorCode.kafka_storage_error:
+                partition.relocate(copy.copy, move.destination, self._pace_of(move.destination))
+                moved = True
+
+        await partition.exclusively(finish, publish)
+        if not moved:
+            return False
+        try:
+            await self._executor.run(lambda: self._delete(move.source))
+        except OSError as error:
+            self._disk_failed(move.source_dir, error)
+        return True
+
+    def _create(self, move: _Move) -> PartitionLog:
+        partition = move.partition
+        return self._log_dirs.create_future(
+            partition.name, partition.topic_id, move.source.config, move.destination, self._clock.wall_ms()
+        )
+
+    def _delete(self, log: PartitionLog) -> None:
+        self._log_dirs.delete(log, self._clock.wall_ms())
+
+    def _is_over(self, move: _Move) -> bool:
+        return (
+            self._stopping
+            or move.cancelled
+            or move.partition.unavailable is not None
+            or move.destination not in self._log_dirs.online
+        )
+
+    def _is_worth_keeping(self, move: _Move) -> bool:
+        """A copy that the next start may go on with, or that is all that is left."""
+        return not move.cancelled and (self._stopping or move.partition.unavailable is ErrorCode.kafka_storage_error)

@@ -1,0 +1,602 @@
+"""One partition on this broker: the only place from which its log is written.
+
+Writes happen on the event loop while the disk is quick, else in the log dir's thread, one after the other.
+Readers see what the high watermark allows; whoever waits for more is told when it moves. Where there are followers,
+`replication/` says how far that is; a partition with a single replica knows nothing of it.
+It must not know requests, sockets or other partitions.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_EPOCH, NO_LEADER, TopicPartition
+from odradek.base.ports import Clock, Executor
+from odradek.config.topic_config import TopicConfig
+from odradek.core.replication.follower import FollowerState
+from odradek.core.replication.leader import LeaderState
+from odradek.instruments.traffic import Traffic
+from odradek.records.batch import BatchHeader
+from odradek.storage.log.partition_log import Appended, PartitionLog
+from odradek.storage.log.producer_state import Origin
+from odradek.storage.log.verification import Verification
+from odradek.storage.partition.deletions import Deletions
+from odradek.storage.partition.group_sync import GroupSync
+from odradek.storage.partition.pace import SLOW_SECONDS, AppendPace
+from odradek.storage.partition.refused_in_passing import PASSING, RefusedInPassing
+
+T = TypeVar("T")
+
+
+_Job = tuple[Callable[[], Any], Callable[[Any], None] | None, "asyncio.Future[Any]"]
+
+
+# Something changed, and a watcher has to look for itself.
+UNKNOWN_BYTES: Final = 0
+
+
+class FreshBatch(NamedTuple):
+    """A batch of records just appended; never a transaction's marker."""
+
+    first_offset: int
+    end_offset: int
+    data: memoryview
+
+
+class FollowerFetch(NamedTuple):
+    """Who fetches, and in which of its lives."""
+
+    replica_id: int
+    broker_epoch: int
+
+
+class Watcher(Protocol):
+    def partition_changed(self, partition: "Partition", added_bytes: int) -> None: ...
+
+
+class Partition:
+    def __init__(
+        self,
+        name: TopicPartition,
+        topic_id: UUID,
+        log: PartitionLog,
+        *,
+        log_dir: str,
+        pace: AppendPace,
+        clock: Clock,
+        executor: Executor,
+        disk_failed: Callable[[str, OSError], None],
+        high_watermark: int | None = None,
+        refused_beforehand: RefusedInPassing | None = None,
+    ) -> None:
+        """`high_watermark` is the last that was written down; None: the log's end, where nobody else has a copy."""
+        self.name: Final = name
+        self.topic_id: Final = topic_id
+        self.log = log
+        self.log_dir = log_dir
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.is_leader = False
+        # Set when the log dir failed or the partition was deleted: what every request hears from then on.
+        self.unavailable: ErrorCode | None = None
+        end_offset = log.log_end_offset
+        self.high_watermark = (
+            end_offset if high_watermark is None else min(max(high_watermark, log.log_start_offset), end_offset)
+        )
+        # While this broker leads and others follow.
+        self.replication: LeaderState | None = None
+        # While it follows another.
+        self.following: FollowerState | None = None
+        # In the order of their coming: who waited first is told first.
+        self.watchers: Final[dict[Watcher, None]] = {}
+        # Followers: they wait for the end of the log, committed or not.
+        self.end_watchers: Final[dict[Watcher, None]] = {}
+        self._uncommitted: Final[list[tuple[int, int, Callable[[ErrorCode], None]]]] = []
+        self._uncommitted_count = 0
+        self._deletions: Final = Deletions()
+        # Made when the first is refused: most partitions never refuse any.
+        self._refused_in_passing = refused_beforehand
+        # Grows with everything that watchers are told: who saw an older one has missed something.
+        self.revision = 0
+        # The batch that watchers are being told of: who waited for just this one need not ask the file for it.
+        self.fresh: FreshBatch | None = None
+        self._pace = pace
+        self._clock: Final = clock
+        self._executor: Final = executor
+        self._disk_failed: Final = disk_failed
+        self._sync: Final = GroupSync(executor, self._flush, lambda: self.log.log_end_offset, self._synced)
+        self._jobs: Final[deque[_Job]] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._busy = False
+        self._background: Final[set[asyncio.Task[None]]] = set()
+        self._last_sync_ms = clock.wall_ms()
+        self.traffic: Final = Traffic()
+        # Up to here `traffic` has the messages that were written while this broker led.
+        self._counted_to = end_offset
+
+    # roles
+
+    def become_leader(self, leader_id: int, leader_epoch: int, replication: LeaderState | None = None) -> None:
+        """Of a new epoch. `replication` is for the followers, if there are any."""
+        self.count_messages()
+        self._counted_to = self.log.log_end_offset
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.is_leader = True
+        self.following = None
+        # Written down with the first flush: until then recovery finds the epoch in the batches themselves.
+        self.log.epochs.assign_unwritten(leader_epoch, self.log.log_end_offset)
+        self.replication = replication
+        self._advance_high_watermark(
+            self.log.log_end_offset if replication is None else replication.high_watermark, UNKNOWN_BYTES
+        )
+        if replication is not None and replication.log_end_offset < self.log.log_end_offset:
+            self._sync_in_background(self.log.log_end_offset)
+
+    def become_follower(self, leader_id: int, leader_epoch: int, following: FollowerState) -> None:
+        self._leave_leadership(leader_id, leader_epoch, following)
+
+    def become_leaderless(self, leader_epoch: int) -> None:
+        self._leave_leadership(NO_LEADER, leader_epoch, None)
+
+    def count_messages(self) -> None:
+        """Brings `traffic` up to date: a leader's log grows by nothing but what is written to it."""
+        if self.is_leader:
+            end_offset = self.log.log_end_offset
+            self.traffic.messages_in += end_offset - self._counted_to
+            self._counted_to = end_offset
+
+    def _leave_leadership(self, leader_id: int, leader_epoch: int, following: FollowerState | None) -> None:
+        self.count_messages()
+        was_leader = self.is_leader
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.is_leader = False
+        self.replication = None
+        # Before anybody is told: whoever then finds the disk broken takes all roles away.
+        self.following = following
+        # Who reads from a follower has to hear of a new epoch too.
+        self.tell_watchers(UNKNOWN_BYTES)
+        if was_leader:
+            self._fail_uncommitted(ErrorCode.not_leader_or_follower)
+            self._deletions.fail(KafkaError(ErrorCode.not_leader_or_follower))
+            self._tell_end_watchers(UNKNOWN_BYTES)
+
+    def check_leader(self, expected_epoch: int = NO_EPOCH) -> None:
+        """Raises what a request gets that only the leader of the epoch it names may serve."""
+        self.check_replica(expected_epoch)
+        if not self.is_leader:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+
+    def check_gap(self, batch: BatchHeader, now_ms: int) -> None:
+        """Raises what an idempotent producer is told whose batch builds on one that was refused and is not here yet."""
+        if self._refused_in_passing is not None:
+            known = self.log.producers.producers.get(batch.producer_id)
+            code = self._refused_in_passing.reason_for_gap(batch, known, now_ms)
+            if code is not None:
+                raise KafkaError(code)
+
+    def refuse(self, batch: BatchHeader, code: ErrorCode) -> ErrorCode:
+        """What the producer of a batch is told that is not appended for this reason."""
+        now_ms = self._clock.wall_ms()
+        if code in PASSING:
+            if self._refused_in_passing is None:
+                self._refused_in_passing = RefusedInPassing()
+            self._refused_in_passing.note(batch, code, now_ms)
+        elif code is ErrorCode.out_of_order_sequence_number and self._refused_in_passing is not None:
+            known = self.log.producers.producers.get(batch.producer_id)
+            return self._refused_in_passing.reason_for_gap(batch, known, now_ms) or code
+        return code
+
+    def check_replica(self, expected_epoch: int = NO_EPOCH) -> None:
+        """As `check_leader`, for what a follower in that epoch may serve too."""
+        if self.unavailable is not None:
+            raise KafkaError(self.unavailable)
+        if expected_epoch != NO_EPOCH:
+            if expected_epoch < self.leader_epoch:
+                raise KafkaError(ErrorCode.fenced_leader_epoch)
+            if expected_epoch > self.leader_epoch:
+                raise KafkaError(ErrorCode.unknown_leader_epoch)
+
+    # writing
+
+    @property
+    def may_append_now(self) -> bool:
+        """Whether `append` may be called from the event loop; else `append_in_turn`."""
+        return not self._busy and not self._pace.slow
+
+    def append(
+        self,
+        data: memoryview,
+        batches: list[BatchHeader],
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+        verification: Verification | None = None,
+    ) -> Appended:
+        """Appends from the event loop. The caller waits for `durable` before it acknowledges."""
+        monotonic = self._clock.monotonic
+        before = monotonic()
+        appended = self.log.append_as_leader(
+            data,
+            batches,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            transaction_version=transaction_version,
+            verification=verification,
+            verifies=True,
+        )
+        now = monotonic()
+        if now - before >= SLOW_SECONDS or self._pace.slow:
+            self._pace.observe(now - before, now)
+        self._published(appended, data, batches, now)
+        return appended
+
+    async def append_in_turn(
+        self,
+        data: memoryview,
+        batches: list[BatchHeader],
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+        verification: Verification | None = None,
+    ) -> Appended:
+        epoch = self.leader_epoch
+
+        def timed() -> tuple[Appended, float]:
+            # Roles change between jobs, never during one: another leader may have begun since this was queued.
+            self.check_leader()
+            if self.leader_epoch != epoch:
+                raise KafkaError(ErrorCode.not_leader_or_follower)
+            clock = self._clock
+            before = clock.monotonic()
+            appended = self.log.append_as_leader(
+                data,
+                batches,
+                leader_epoch=epoch,
+                now_ms=clock.wall_ms(),
+                origin=origin,
+                transaction_version=transaction_version,
+                verification=verification,
+                verifies=True,
+            )
+            return appended, clock.monotonic() - before
+
+        def publish(result: tuple[Appended, float]) -> None:
+            appended, seconds = result
+            now = self._clock.monotonic()
+            self._pace.observe(seconds, now)
+            self._published(appended, data, batches, now)
+
+        return (await self.exclusively(timed, publish))[0]
+
+    @property
+    def is_busy(self) -> bool:
+        """Somebody writes, or waits to: a change of roles has to wait for its turn, by `exclusively`."""
+        return self._busy
+
+    async def exclusively(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> T:
+        """Runs `work` in the log dir's thread while nobody else writes this partition, and `then` on the loop.
+
+        Both happen even if the caller is cancelled meanwhile: a client that hangs up leaves no append half published.
+        """
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._jobs.append((work, then, done))
+        if not self._busy:
+            self._busy = True
+            self._worker = asyncio.ensure_future(self._work_off())
+        return await done
+
+    async def _work_off(self) -> None:
+        while self._jobs:
+            work, then, done = self._jobs.popleft()
+            try:
+                result = await self._executor.run(work, lane=self.log_dir)
+                if then is not None:
+                    then(result)
+            except Exception as error:  # noqa: BLE001 - handed to whoever asked for the work
+                if not done.done():
+                    done.set_exception(error)
+            else:
+                if not done.done():
+                    done.set_result(result)
+        self._busy = False
+
+    def _published(self, appended: Appended, data: memoryview, batches: list[BatchHeader], now: float) -> None:
+        traffic = self.traffic
+        traffic.appends += 1
+        if appended.duplicate:
+            return
+        end_offset, size = appended.last_offset + 1, len(data)
+        traffic.bytes_in += size
+        if appended.rolled_at >= 0:
+            self._sync_in_background(end_offset)
+        if self.log.config.flush_messages > 1:
+            if self.replication is not None:
+                self._count_own(end_offset, now, size)
+            # Whoever stops leads no more, and knows no more who has what, though the disk has only now written this.
+            elif self.is_leader:
+                if self.watchers and len(batches) == 1 and not batches[0].is_control:
+                    self.fresh = FreshBatch(appended.first_offset, end_offset, data)
+                self._advance_high_watermark(end_offset, size)
+                self.fresh = None
+        if self.end_watchers:
+            self._tell_end_watchers(size)
+
+    def _count_own(self, end_offset: int, now: float, added_bytes: int) -> None:
+        replication = self.replication
+        if replication is not None and replication.appended(end_offset, now):
+            self._advance_high_watermark(replication.high_watermark, added_bytes)
+
+    # replication
+
+    def follower_fetched(self, fetch: FollowerFetch, fetch_offset: int, log_start_offset: int) -> None:
+        """A follower has everything before this offset. Raises KafkaError for one that is none."""
+        replication = self.replication
+        if replication is None:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        now = self._clock.monotonic()
+        if replication.fetched(fetch.replica_id, fetch.broker_epoch, fetch_offset, log_start_offset, now):
+            self.take_high_watermark()
+        self.note_deletions()
+
+    def check_follower(self, fetch: FollowerFetch) -> None:
+        """Raises what a follower hears that is none, or is no more."""
+        # Asked by threads too, under whom the role may change.
+        replication = self.replication
+        if replication is None:
+            raise KafkaError(ErrorCode.not_leader_or_follower)
+        replication.check_follower(*fetch)
+
+    def take_high_watermark(self) -> None:
+        """As `replication`, or `following`, has it now."""
+        state = self.replication or self.following
+        if state is not None:
+            self._advance_high_watermark(state.high_watermark, UNKNOWN_BYTES)
+
+    async def replicate(self, leader_epoch: int, data: bytes, batches: list[BatchHeader]) -> bool:
+        """Appends what the leader of this epoch gave, as it is. False: another one is followed by now, or none."""
+
+        def append() -> tuple[Appended, float] | None:
+            if not self._follows_in(leader_epoch):
+                return None
+            before = self._clock.monotonic()
+            appended = self.log.append_as_follower(data, batches, now_ms=self._clock.wall_ms())
+            return appended, self._clock.monotonic() - before
+
+        def publish(result: tuple[Appended, float] | None) -> None:
+            if result is None:
+                return
+            appended, seconds = result
+            self.traffic.replication_bytes_in += len(data)
+            self._pace.observe(seconds, self._clock.monotonic())
+            if appended.rolled_at >= 0:
+                self._sync_in_background(appended.last_offset + 1)
+
+        if self.may_append_now:
+            result = append()
+            publish(result)
+        else:
+            result = await self.exclusively(append, publish)
+        return result is not None
+
+    async def cut(self, leader_epoch: int, offset: int, *, fully: bool) -> bool:
+        """As the leader of this epoch asks: the log ends there, or begins anew there. False as in `replicate`."""
+
+        def truncate() -> bool:
+            if not self._follows_in(leader_epoch):
+                return False
+            now_ms = self._clock.wall_ms()
+            if fully:
+                self.log.truncate_fully_to(offset, now_ms)
+            else:
+                self.log.truncate_to(offset, now_ms)
+            return True
+
+        def publish(is_cut: bool) -> None:
+            if is_cut:
+                self._sync.cut(offset)
+                self._lower_high_watermark()
+
+        return await self.exclusively(truncate, publish)
+
+    def _follows_in(self, leader_epoch: int) -> bool:
+        return self.following is not None and self.following.leader_epoch == leader_epoch and self.unavailable is None
+
+    def _lower_high_watermark(self) -> None:
+        """After a truncation: nothing is committed here beyond the log's end, whatever comes next."""
+        following = self.following
+        if following is not None:
+            following.truncated(self.log)
+            self.high_watermark = min(self.high_watermark, following.high_watermark)
+
+    def when_committed(self, end_offset: int, leader_epoch: int, told: Callable[[ErrorCode], None]) -> None:
+        """Calls `told` once everything below is committed that was appended in this epoch, which may be at once.
+
+        The code is what a producer with acks=all is to hear: replicas may have been lost meanwhile, or this broker may
+        not lead any more, or lead again in another epoch, in which case what it appended may be gone.
+        """
+        if self.unavailable is not None:
+            told(self.unavailable)
+        elif not self.is_leader or self.leader_epoch != leader_epoch:
+            told(ErrorCode.not_leader_or_follower)
+        else:
+            replication = self.replication
+            if replication is not None:
+                code = replication.acknowledgement(end_offset)
+            else:
+                # Alone it is committed as soon as it is written, or synced if that is asked for.
+                code = ErrorCode.none if self.high_watermark >= end_offset else None
+            if code is not None:
+                told(code)
+                return
+            self._uncommitted_count += 1
+            heappush(self._uncommitted, (end_offset, self._uncommitted_count, told))
+
+    async def committed(self, end_offset: int, leader_epoch: int) -> ErrorCode:
+        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self.when_committed(end_offset, leader_epoch, lambda code: None if done.done() else done.set_result(code))
+        return await done
+
+    def _acknowledge_committed(self) -> None:
+        waiting, replication = self._uncommitted, self.replication
+        while waiting and waiting[0][0] <= self.high_watermark:
+            end_offset, _, told = heappop(waiting)
+            code = None if replication is None else replication.acknowledgement(end_offset)
+            told(ErrorCode.none if code is None else code)
+
+    def _fail_uncommitted(self, code: ErrorCode) -> None:
+        while self._uncommitted:
+            _, _, told = heappop(self._uncommitted)
+            told(code)
+
+    @property
+    def waiting_for_replicas(self) -> int:
+        """How many producers and others have yet to hear that what they appended is committed."""
+        return len(self._uncommitted)
+
+    # deleting
+
+    @property
+    def low_watermark(self) -> int:
+        """Below it the records are gone from every replica that lives."""
+        start_offset = self.log.log_start_offset
+        return start_offset if self.replication is None else self.replication.low_watermark(start_offset)
+
+    async def deleted(self, offset: int) -> int:
+        """Waits until the low watermark has reached the offset, and returns it. Raises KafkaError if this broker ceases
+        to lead."""
+        self.check_leader()
+        low_watermark = self.low_watermark
+        return low_watermark if low_watermark >= offset else await self._deletions.wait_for(offset)
+
+    def note_deletions(self) -> None:
+        """A follower has fetched, or is not waited for any more."""
+        if self._deletions:
+            self._deletions.reached(self.low_watermark)
+
+    # syncing
+
+    @property
+    def counted_end(self) -> int:
+        """How far the own log counts among the replicas: as it is written, or as it is synced if that is asked for."""
+        return self.log.log_end_offset if self.log.config.flush_messages > 1 else self.log.recovery_point
+
+    def needs_sync(self) -> bool:
+        """Whether what was appended has to be on the disk before it is acknowledged."""
+        return self.log.log_end_offset - self.log.recovery_point >= self.log.config.flush_messages
+
+    def sync_is_due(self, now_ms: int) -> bool:
+        """Whether `flush.ms` has passed with something left to sync."""
+        return (
+            self.log.log_end_offset > self.log.recovery_point
+            and now_ms - self._last_sync_ms >= self.log.config.flush_ms
+        )
+
+    def _sync_in_background(self, end_offset: int) -> None:
+        """A segment that was closed is synced once, so that recovery need not read it again."""
+
+        async def sync() -> None:
+            try:
+                await self._sync.wait_for(end_offset)
+            except OSError as error:
+                self._disk_failed(self.log_dir, error)
+
+        task = asyncio.ensure_future(sync())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def durable(self, end_offset: int) -> None:
+        """Waits until everything below `end_offset` is synced."""
+        await self._sync.wait_for(end_offset)
+
+    def sync_what_needs_it(self) -> None:
+        """Without waiting: for who is told of it by `when_committed`, which does not come before, where it matters."""
+        if self.needs_sync():
+            self._sync_in_background(self.log.log_end_offset)
+
+    async def flush(self) -> None:
+        await self._sync.wait_for(self.log.log_end_offset)
+
+    def _flush(self, end_offset: int) -> None:
+        log = self.log
+        try:
+            log.flush(end_offset)
+        except OSError as error:
+            # The replica moved to another log dir meanwhile, where everything was synced before, or was deleted.
+            is_deleted = self.unavailable is not None and isinstance(error, FileNotFoundError)
+            if log is self.log and not is_deleted:
+                raise
+
+    def _synced(self, end_offset: int) -> None:
+        self._last_sync_ms = self._clock.wall_ms()
+        # With flush.messages=1 a record is readable only once it cannot be lost any more.
+        if not self.is_leader:
+            return
+        replication = self.replication
+        if replication is None:
+            self._advance_high_watermark(end_offset, UNKNOWN_BYTES)
+        elif end_offset > replication.log_end_offset:
+            # Whether or not the topic still asks for it: it did when this was written, and nobody else counts it.
+            self._count_own(end_offset, self._clock.monotonic(), UNKNOWN_BYTES)
+
+    async def settled(self) -> None:
+        """Returns once nothing is being written or synced any more: before the log is closed."""
+        while True:
+            tasks = (self._worker, self._sync.running, *self._background)
+            unfinished = [task for task in tasks if task is not None and not task.done()]
+            if not unfinished:
+                return
+            await asyncio.wait(unfinished)
+
+    def update_config(self, config: TopicConfig) -> None:
+        self.log.update_config(config)
+
+    def relocate(self, log: PartitionLog, log_dir: str, pace: AppendPace) -> None:
+        """Goes on with an equal log in another log dir. Only from within `exclusively`."""
+        self.log = log
+        self.log_dir = log_dir
+        self._pace = pace
+
+    # reading
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def readable_end(self, *, committed_only: bool) -> int:
+        return self.last_stable_offset if committed_only else self.high_watermark
+
+    def _advance_high_watermark(self, offset: int, added_bytes: int) -> None:
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self.tell_watchers(added_bytes)
+            if self._uncommitted:
+                self._acknowledge_committed()
+
+    def tell_watchers(self, added_bytes: int) -> None:
+        self.revision += 1
+        if self.watchers:
+            for watcher in list(self.watchers):
+                watcher.partition_changed(self, added_bytes)
+
+    def _tell_end_watchers(self, added_bytes: int) -> None:
+        self.revision += 1
+        for watcher in list(self.end_watchers):
+            watcher.partition_changed(self, added_bytes)
+
+    def withdraw(self, reason: ErrorCode) -> None:
+        """From now on every request hears `reason`: the partition is deleted, or its disk failed."""
+        self.count_messages()
+        self.unavailable = reason
+        self.is_leader = False
+        self.replication = None
+        self.following = None
+        self._fail_uncommitted(reason)
+        self._deletions.fail(KafkaError(reason))
+        self.tell_watchers(UNKNOWN_BYTES)
+        self._tell_end_watchers(UNKNOWN_BYTES)

@@ -1,1 +1,0 @@
-"""Requests that wait: for data, for acknowledgements, for time."""

@@ -1,0 +1,76 @@
+"""A client's request inside another node's: header and body in one piece, as it would stand in a frame of its own.
+
+Both sides of Kafka's Envelope: a broker writes the request and reads the answer, a controller the other way round.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+from odradek.base.errors import ErrorCode
+from odradek.wire.headers import (
+    InvalidHeader,
+    RequestHeader,
+    read_request_header,
+    response_header,
+    skip_tagged_fields,
+)
+from odradek.wire.schemas import Message, Schema
+
+# What Kafka lets brokers hand on for their clients. Heartbeats, votes and the like are the nodes' own business.
+FORWARDABLE: Final = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 67, 80, 81})
+
+DESCRIBE_QUORUM: Final = 55
+
+_REQUEST_PREFIX: Final = struct.Struct(">hhih")
+_CORRELATION_ID: Final = struct.Struct(">i")
+
+
+def write_forwarded_request(chosen: Schema, request: Message, *, correlation_id: int, client_id: str | None) -> bytes:
+    name = b"" if client_id is None else client_id.encode()
+    size = -1 if client_id is None else len(name)
+    prefix = _REQUEST_PREFIX.pack(chosen.api_key, chosen.version, correlation_id, size)
+    return b"".join((prefix, name, b"\0" if chosen.flexible else b"", chosen.write(request)))
+
+
+def read_forwarded_response(chosen: Schema, data: bytes, *, correlation_id: int) -> Message:
+    """Raises SerialError."""
+    if len(data) < _CORRELATION_ID.size or _CORRELATION_ID.unpack_from(data)[0] != correlation_id:
+        raise InvalidHeader("an answer to another request")
+    position = _CORRELATION_ID.size
+    if chosen.response_header_flexible:
+        position = skip_tagged_fields(data, position)
+    return chosen.read_foreign_response(data, position)
+
+
+def read_forwarded_header(data: bytes) -> RequestHeader:
+    """Raises SerialError."""
+    return read_request_header(bytearray(data[: _REQUEST_PREFIX.size + 0x7FFF]))
+
+
+def read_forwarded_request(chosen: Schema, data: bytes, header: RequestHeader) -> Message:
+    """Raises SerialError."""
+    position = skip_tagged_fields(data, header.end) if chosen.flexible else header.end
+    return chosen.read_request(data, position)[0]
+
+
+def write_forwarded_response(chosen: Schema, response: Message | bytes, *, correlation_id: int) -> bytes:
+    body = response if isinstance(response, bytes) else chosen.write(response)
+    return response_header(correlation_id, flexible=chosen.response_header_flexible) + body
+
+
+def is_from_wrong_node(api_key: int, response: Message) -> bool:
+    """Whether the node that was asked says that it is not the active controller."""
+    # What describes the quorum is asked of its leader, which is the active controller by another name.
+    wrong_node = ErrorCode.not_leader_or_follower if api_key == DESCRIBE_QUORUM else ErrorCode.not_controller
+    return wrong_node in _errors(response)
+
+
+def _errors(entity: Any) -> Iterator[ErrorCode]:
+    """Those of a response. A node that refuses refuses everything: the first element of an array stands for all."""
+    for name in entity.__slots__:
+        value = getattr(entity, name)
+        if isinstance(value, ErrorCode):
+            yield value
+        elif value.__class__ is tuple and value and hasattr(value[0], "__slots__"):
+            yield from _errors(value[0])

@@ -1,0 +1,164 @@
+"""OffsetCommit as it is usually asked, and its usual answer, every offset taken, without the detour over declarations.
+
+Groups commit all day, and hardly ever is one refused. Whatever is unusual is left to the codec of all messages.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import ZERO_UUID
+from odradek.core.groups.commands import TopicErrors
+
+FIRST_WITH_THROTTLE: Final = 3
+FIRST_FLEXIBLE: Final = 8
+FIRST_BY_TOPIC_ID: Final = 10
+
+_NOT_THROTTLED: Final = bytes(4)
+_LENGTH: Final = struct.Struct(">h")
+_COUNT: Final = struct.Struct(">i")
+_PARTITION: Final = struct.Struct(">ih")
+_FLEXIBLE_PARTITION: Final = struct.Struct(">ihB")
+# A compact array or string of so many has a length of one byte.
+_ONE_BYTE_MAX: Final = 126
+_OFFSET: Final = struct.Struct(">iqi")
+# A larger request is read in a thread.
+_READ_BYTES_MAX: Final = 32_768
+
+
+class AskedPartition(NamedTuple):
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+
+class AskedTopic(NamedTuple):
+    name: str
+    topic_id: UUID | None
+    partitions: list[AskedPartition]
+
+
+class AskedCommit(NamedTuple):
+    """With the names of the declaration."""
+
+    group_id: str
+    generation_id_or_member_epoch: int
+    member_id: str
+    group_instance_id: str | None
+    topics: list[AskedTopic]
+
+
+def read_plain(frame: bytes | bytearray, body: int, version: int) -> AskedCommit | None:
+    """None for versions of old, for what is malformed, has tagged fields, or is so large that its lengths take more
+    than a byte."""
+    if version < FIRST_FLEXIBLE or len(frame) > _READ_BYTES_MAX:
+        return None
+    try:
+        asked, end = _read(frame, body, version)
+    except (_Unusual, IndexError, struct.error, ValueError):
+        return None
+    return asked if end == len(frame) else None
+
+
+class _Unusual(Exception):
+    pass
+
+
+def _read(frame: bytes | bytearray, at: int, version: int) -> tuple[AskedCommit, int]:
+    group_id, at = _string(frame, at)
+    (generation,) = _COUNT.unpack_from(frame, at)
+    member_id, at = _string(frame, at + 4)
+    instance_id, at = _nullable_string(frame, at)
+    topics: list[AskedTopic] = []
+    topic_count, at = _count(frame, at)
+    for _ in range(topic_count):
+        if version >= FIRST_BY_TOPIC_ID:
+            name, topic_id = "", UUID(bytes=bytes(frame[at : at + 16]))
+            at += 16
+        else:
+            topic_id = None
+            name, at = _string(frame, at)
+        partitions: list[AskedPartition] = []
+        partition_count, at = _count(frame, at)
+        for _ in range(partition_count):
+            index, offset, leader_epoch = _OFFSET.unpack_from(frame, at)
+            metadata, at = _nullable_string(frame, at + 16)
+            at = _no_tagged_fields(frame, at)
+            partitions.append(AskedPartition(index, offset, leader_epoch, metadata))
+        at = _no_tagged_fields(frame, at)
+        topics.append(AskedTopic(name, topic_id, partitions))
+    return AskedCommit(group_id, generation, member_id, instance_id, topics), _no_tagged_fields(frame, at)
+
+
+def _count(frame: bytes | bytearray, at: int) -> tuple[int, int]:
+    count = frame[at]
+    if not 0 < count <= _ONE_BYTE_MAX + 1:
+        raise _Unusual
+    return count - 1, at + 1
+
+
+def _string(frame: bytes | bytearray, at: int) -> tuple[str, int]:
+    length, at = _count(frame, at)
+    end = at + length
+    return str(frame[at:end], "utf-8"), end
+
+
+def _nullable_string(frame: bytes | bytearray, at: int) -> tuple[str | None, int]:
+    return (None, at + 1) if frame[at] == 0 else _string(frame, at)
+
+
+def _no_tagged_fields(frame: bytes | bytearray, at: int) -> int:
+    if frame[at]:
+        raise _Unusual
+    return at + 1
+
+
+def all_committed(topics: Sequence[TopicErrors], version: int) -> bytes | None:
+    """None where something was refused, or so much is told that its lengths take more than a byte."""
+    return _flexible(topics, version) if version >= FIRST_FLEXIBLE else _legacy(topics, version)
+
+
+def _flexible(topics: Sequence[TopicErrors], version: int) -> bytes | None:
+    if len(topics) > _ONE_BYTE_MAX:
+        return None
+    out = bytearray(_NOT_THROTTLED)
+    out.append(len(topics) + 1)
+    none = ErrorCode.none
+    for topic in topics:
+        if version >= FIRST_BY_TOPIC_ID:
+            out += (topic.topic_id or ZERO_UUID).bytes
+        else:
+            name = topic.topic.encode()
+            if len(name) > _ONE_BYTE_MAX:
+                return None
+            out.append(len(name) + 1)
+            out += name
+        partitions = topic.partitions
+        if len(partitions) > _ONE_BYTE_MAX:
+            return None
+        out.append(len(partitions) + 1)
+        for partition, error in partitions:
+            if error is not none:
+                return None
+            out += _FLEXIBLE_PARTITION.pack(partition, 0, 0)
+        out.append(0)
+    out.append(0)
+    return bytes(out)
+
+
+def _legacy(topics: Sequence[TopicErrors], version: int) -> bytes | None:
+    out = bytearray(_NOT_THROTTLED if version >= FIRST_WITH_THROTTLE else b"")
+    out += _COUNT.pack(len(topics))
+    for topic in topics:
+        name = topic.topic.encode()
+        out += _LENGTH.pack(len(name))
+        out += name
+        out += _COUNT.pack(len(topic.partitions))
+        for partition, error in topic.partitions:
+            if error is not ErrorCode.none:
+                return None
+            out += _PARTITION.pack(partition, 0)
+    return bytes(out)

@@ -1,0 +1,305 @@
+"""Walks over a message before kio reads it: nothing in it may claim more than the frame holds.
+
+kio's reader trusts the numbers it finds: an array that says it has a billion elements makes it reserve the memory,
+which ends the process. The walk follows the schema without building anything and refuses such requests, and those that
+do hold more elements than make sense: two bytes of an element become hundreds once it is read. Where Kafka
+is lenient and kio is not, it hands kio a repaired copy instead: tagged fields from the future are cut out, booleans
+other than 0 and 1 mean true, any negative length means null, and bytes that are no UTF-8 become U+FFFD.
+
+It knows the layout of messages, and nothing of what they mean.
+"""
+
+import dataclasses
+import struct
+import typing
+from collections.abc import Callable
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final
+
+from kio.serial.errors import SerialError
+
+from odradek.wire.headers import read_unsigned_varint, write_unsigned_varint
+
+# From, to, and what belongs there instead.
+Repair = tuple[int, int, bytes]
+
+
+class Findings(list[Repair]):
+    """The repairs that a request needs, and how many more elements its arrays may have."""
+
+    def __init__(self, elements_max: int) -> None:
+        super().__init__()
+        self.elements_max: Final = elements_max
+        self.elements_left = elements_max
+
+
+# Takes the request, a position and what was found so far; returns the position behind the field.
+Step = Callable[[bytes, int, Findings], int]
+
+_SIZES: Final = {
+    "int8": 1,
+    "int16": 2,
+    "int32": 4,
+    "int64": 8,
+    "uint8": 1,
+    "uint16": 2,
+    "uint32": 4,
+    "uint64": 8,
+    "float64": 8,
+    "uuid": 16,
+    "error_code": 2,
+    "timedelta_i32": 4,
+    "timedelta_i64": 8,
+    "datetime_i64": 8,
+}
+# Structures and strings in all arrays of one request. A broker has some thousands of partitions.
+ELEMENTS_MAX: Final = 20_000
+# Of every string, however its length is written: what Kafka reads, and what records can hold.
+STRING_BYTES_MAX: Final = 2**15 - 1
+_I16: Final = struct.Struct(">h")
+_I32: Final = struct.Struct(">i")
+_PRESENT: Final = b"\x01"
+_ABSENT: Final = b"\xff"
+
+
+class UnreadableMessage(SerialError):
+    """A message that Kafka would not read either."""
+
+
+def message_walk(message_type: Any, elements_max: int = ELEMENTS_MAX) -> Callable[[bytes, int], bytes]:
+    """A function that returns a message as kio can read it: itself, or a repaired copy. It raises UnreadableMessage."""
+    walk = _entity(message_type)
+
+    def checked(data: bytes, position: int) -> bytes:
+        repairs = Findings(elements_max)
+        try:
+            walk(data, position, repairs)
+        except (IndexError, struct.error) as error:
+            raise UnreadableMessage("a request shorter than its fields") from error
+        return _repaired(data, repairs) if repairs else data
+
+    return checked
+
+
+def _repaired(data: bytes, repairs: list[Repair]) -> bytes:
+    pieces: list[bytes] = []
+    done = 0
+    for start, end, replacement in repairs:
+        pieces += (data[done:start], replacement)
+        done = end
+    pieces.append(data[done:])
+    return b"".join(pieces)
+
+
+@cache
+def _entity(entity_type: Any) -> Step:
+    flexible: bool = entity_type.__flexible__
+    hints = typing.get_type_hints(entity_type)
+    steps: list[Step] = []
+    tagged: dict[int, Step] = {}
+    fixed_size = 0
+    for field in dataclasses.fields(entity_type):
+        step = _field(hints[field.name], field.metadata.get("kafka_type"), flexible)
+        if "tag" in field.metadata:
+            tagged[field.metadata["tag"]] = step if callable(step) else _skip(step)
+        elif isinstance(step, int):
+            fixed_size += step
+        else:
+            # Neighbours of fixed size are passed over in one step.
+            if fixed_size:
+                steps.append(_skip(fixed_size))
+                fixed_size = 0
+            steps.append(step)
+    if fixed_size:
+        steps.append(_skip(fixed_size))
+    if flexible:
+        steps.append(_tagged_fields(tagged))
+
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
+        for step in steps:
+            position = step(data, position, repairs)
+        return position
+
+    return walk
+
+
+def _field(hint: Any, kafka_type: str | None, flexible: bool) -> Step | int:
+    """How to pass over a field, or its size where that never changes."""
+    nullable = isinstance(hint, UnionType)
+    if nullable:
+        (hint,) = (option for option in typing.get_args(hint) if option is not NoneType)
+    if typing.get_origin(hint) is tuple:
+        element = _field(typing.get_args(hint)[0], kafka_type, flexible)
+        return _array(element, flexible, nullable)
+    if dataclasses.is_dataclass(hint):
+        walk = _entity(typing.cast(Any, hint))
+        return _nullable_entity(walk) if nullable else walk
+    if kafka_type == "string":
+        return _string(flexible, nullable)
+    if kafka_type in ("bytes", "records"):
+        return _bytes(flexible, nullable)
+    if kafka_type == "bool":
+        return _boolean
+    assert kafka_type is not None, f"a field of {hint} without a type"
+    return _SIZES[kafka_type]
+
+
+def _skip(size: int) -> Step:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
+        position += size
+        if position > len(data):
+            raise UnreadableMessage("a request shorter than its fields")
+        return position
+
+    return walk
+
+
+def _boolean(data: bytes, position: int, repairs: Findings) -> int:
+    if data[position] > 1:
+        repairs.append((position, position + 1, _PRESENT))
+    return position + 1
+
+
+def _length(data: bytes, position: int, repairs: Findings, prefix: struct.Struct | None, nullable: bool) -> int:
+    """A length or count, -1 for null. A prefix of None is the compact form, whose numbers are one higher."""
+    if prefix is None:
+        length = data[position] - 1
+        if length >= 0x7F:
+            length = read_unsigned_varint(data, position)[0] - 1
+    else:
+        (length,) = prefix.unpack_from(data, position)
+        if length < -1 and nullable:
+            repairs.append((position, position + prefix.size, b"\xff" * prefix.size))
+            length = -1
+    if length < 0 and not nullable:
+        raise UnreadableMessage("null where there must be a value")
+    if length > len(data) - position:
+        raise UnreadableMessage("a field longer than the request")
+    return int(length)
+
+
+def _behind_length(data: bytes, position: int, prefix: struct.Struct | None) -> int:
+    if prefix is not None:
+        return position + prefix.size
+    return position + 1 if data[position] < 0x80 else read_unsigned_varint(data, position)[1]
+
+
+def _string(flexible: bool, nullable: bool) -> Step:
+    prefix = None if flexible else _I16
+
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
+        length = _length(data, position, repairs, prefix, nullable)
+        start = _behind_length(data, position, prefix)
+        if length <= 0:
+            return start
+        if length > STRING_BYTES_MAX:
+            raise UnreadableMessage(f"a string longer than {STRING_BYTES_MAX} bytes")
+        end = start + length
+        text = data[start:end]
+        if len(text) < length:
+            raise UnreadableMessage("a field longer than the request")
+        if not text.isascii():
+            readable = text.decode(errors="replace").encode()
+            if len(readable) > STRING_BYTES_MAX:
+                raise UnreadableMessage(f"a string longer than {STRING_BYTES_MAX} bytes once it is text")
+            if readable != text:
+                size = write_unsigned_varint(len(readable) + 1) if prefix is None else prefix.pack(len(readable))
+                repairs.append((position, end, size + readable))
+        return end
+
+    return walk
+
+
+def _bytes(flexible: bool, nullable: bool) -> Step:
+    prefix = None if flexible else _I32
+
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
+        length = _length(data, position, repairs, prefix, nullable)
+        end = _behind_length(data, position, prefix) + max(length, 0)
+        if end > len(data):
+            raise UnreadableMessage("a field longer than the request")
+        return end
+
+    return walk
+
+
+def _array(element: Step | int, flexible: bool, nullable: bool) -> Step:
+    prefix = None if flexible else _I32
+
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
+        count = _length(data, position, repairs, prefix, nullable)
+        position = _behind_length(data, position, prefix)
+        if count <= 0:
+            return position
+        if isinstance(element, int):
+            position += count * element
+            if position > len(data):
+                raise UnreadableMessage("an array longer than the request")
+            return position
+        repairs.elements_left -= count
+        if repairs.elements_left < 0:
+            raise UnreadableMessage(f"arrays of more than {repairs.elements_max} elements")
+        for _ in range(count):
+            position = element(data, position, repairs)
+        return position
+
+    return walk
+
+
+def _nullable_entity(walk_entity: Step) -> Step:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
+        marker = data[position]
+        present = marker < 0x80
+        wanted = _PRESENT if present else _ABSENT
+        if marker != wanted[0]:
+            repairs.append((position, position + 1, wanted))
+        return walk_entity(data, position + 1, repairs) if present else position + 1
+
+    return walk
+
+
+def _tagged_fields(known: dict[int, Step]) -> Step:
+    def walk(data: bytes, position: int, repairs: Findings) -> int:
+        if data[position] == 0:
+            return position + 1
+        counted_at = position
+        count, position = (
+            (data[position], position + 1) if data[position] < 0x80 else read_unsigned_varint(data, position)
+        )
+        if count > len(data) - position:
+            raise UnreadableMessage("more tagged fields than bytes")
+        inside: list[Repair] = []
+        kept = 0
+        behind_count = position
+        for _ in range(count):
+            field_start = position
+            tag, size = data[position], data[position + 1]
+            if tag < 0x80 and size < 0x80:
+                position += 2
+            else:
+                tag, position = read_unsigned_varint(data, position)
+                size, position = read_unsigned_varint(data, position)
+            end = position + size
+            if end > len(data):
+                raise UnreadableMessage("a tagged field longer than the request")
+            step = known.get(tag)
+            if step is None:
+                inside.append((field_start, end, b""))
+            else:
+                kept += 1
+                _walk_exactly(step, data, position, end, repairs)
+            position = end
+        if kept != count:
+            repairs.append((counted_at, behind_count, write_unsigned_varint(kept)))
+            repairs += inside
+        return position
+
+    return walk
+
+
+def _walk_exactly(step: Step, data: bytes, position: int, end: int, so_far: Findings) -> None:
+    """A known tagged field: its size is given twice, so it can neither differ nor be repaired."""
+    repaired = len(so_far)
+    if step(data, position, so_far) != end or len(so_far) > repaired:
+        raise UnreadableMessage("a tagged field that is not of its type")

@@ -1,0 +1,166 @@
+"""One version of one API's messages: reading, writing, and building responses once for all versions.
+
+kio has a class per message and version. Handlers are written once, so `Schema.new` builds the class of the version at
+hand and drops the fields that this version does not know. Modules are imported on first use: all of them together
+take longer than a node's start.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache, cached_property
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final
+
+from kio.schema.index import api_key_map
+from kio.serial import entity_reader
+from kio.serial.errors import SerialError
+
+from odradek.base.message_writer import message_writer
+from odradek.wire.request_walk import UnreadableMessage, message_walk
+
+__all__ = ["Message", "MessageClass", "Schema", "SerialError", "is_large", "schema"]
+
+PARTS_ON_LOOP_MAX: Final = 2000
+# In all arrays of one response. A topic of ten thousand partitions is described by some of each.
+RESPONSE_ELEMENTS_MAX: Final = 1_000_000
+
+# Where kio's form of a message is narrower than what Kafka sends.
+_OWN_FORMS: Final = {("describe_transactions", 0, "response"): "odradek.wire.describe_transactions_form"}
+
+# A kio entity of some version: its fields are known only by name here.
+Message = Any
+
+
+class MessageClass:
+    """A message class that takes the fields of every version, and keeps those of its own."""
+
+    __slots__ = ("cls", "known")
+
+    def __init__(self, cls: type) -> None:
+        self.cls: Final = cls
+        self.known: Final = frozenset(field.name for field in fields(cls))
+
+    def __call__(self, **values: object) -> Message:
+        known = self.known
+        if len(values) == len(known) and values.keys() == known:
+            return self.cls(**values)
+        return self.cls(**{name: value for name, value in values.items() if name in known})
+
+
+class Schema:
+    """Request and response of one API version."""
+
+    def __init__(self, api_key: int, version: int) -> None:
+        self.api_key: Final = api_key
+        self.version: Final = version
+        self._name: Final = api_key_map[api_key]
+        self._classes: dict[str, MessageClass] = {}
+        self._request_classes: dict[str, MessageClass] = {}
+        self.flexible: Final[bool] = self.request_type.__flexible__
+        self.response_header_flexible: Final[bool] = self.response_type.__header_schema__.__flexible__
+        self._walk_request: Final = message_walk(self.request_type)
+        self._read_request: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.request_type)
+        self.read_response: Final[Callable[[Any, int], tuple[Message, int]]] = entity_reader(self.response_type)
+
+    def read_request(self, data: bytes, offset: int) -> tuple[Message, int]:
+        """The request that starts there, and its size. Raises SerialError for what cannot be read."""
+        try:
+            return self._read_request(self._walk_request(data, offset), offset)
+        except ValueError as error:
+            # A duration of more than a billion days, for one.
+            raise UnreadableMessage(str(error)) from error
+
+    def read_foreign_response(self, data: bytes, offset: int) -> Message:
+        """The response that starts there, of a node that need not be what it seems. Raises SerialError."""
+        try:
+            return self.read_response(self._walk_response(data, offset), offset)[0]
+        except ValueError as error:
+            # An error code, for one, that only later releases have.
+            raise UnreadableMessage(str(error)) from error
+
+    @cached_property
+    def _walk_response(self) -> Callable[[bytes, int], bytes]:
+        return message_walk(self.response_type, RESPONSE_ELEMENTS_MAX)
+
+    def _module(self, side: str) -> ModuleType:
+        own = _OWN_FORMS.get((self._name, self.version, side))
+        return import_module(own or f"kio.schema.{self._name}.v{self.version}.{side}")
+
+    @property
+    def request_type(self) -> Any:
+        return getattr(self._module("request"), _class_name(self._name, "Request"))
+
+    @property
+    def response_type(self) -> Any:
+        return getattr(self._module("response"), _class_name(self._name, "Response"))
+
+    def __getitem__(self, class_name: str) -> MessageClass:
+        """The class of this name on the response's side, or else on the request's.
+
+        A class that this version has no need of (a nested part that came later) is an error: ask `knows` first.
+        """
+        found = self._classes.get(class_name)
+        if found is None:
+            found = self._classes[class_name] = MessageClass(self._find(class_name))
+        return found
+
+    @property
+    def api_name(self) -> str:
+        """As Kafka writes it: ListOffsets."""
+        return _class_name(self._name, "")
+
+    def knows(self, class_name: str) -> bool:
+        return hasattr(self._module("response"), class_name) or hasattr(self._module("request"), class_name)
+
+    def _find(self, class_name: str) -> type:
+        for side in ("response", "request"):
+            found = getattr(self._module(side), class_name, None)
+            if isinstance(found, type):
+                return found
+        raise LookupError(f"{self._name} v{self.version} has no message {class_name}")
+
+    def new(self, class_name: str, **values: object) -> Message:
+        return self[class_name](**values)
+
+    def new_in_request(self, class_name: str, **values: object) -> Message:
+        """As `new`, for a part of a request whose name the response uses for another."""
+        found = self._request_classes.get(class_name)
+        if found is None:
+            found = self._request_classes[class_name] = MessageClass(getattr(self._module("request"), class_name))
+        return found(**values)
+
+    def prepare(self) -> None:
+        """Builds now what the first request, response and answer would have to wait for."""
+        _ = self._walk_response
+        for message_type in (self.request_type, self.response_type):
+            message_writer(message_type)
+
+    def write(self, entity: Message) -> bytes:
+        out = bytearray()
+        message_writer(type(entity))(out, entity)
+        return bytes(out)
+
+
+def is_large(response: Message) -> bool:
+    """Whether it holds so much that writing it takes a while. The first element of an array stands for all."""
+    return _parts(response) > PARTS_ON_LOOP_MAX
+
+
+def _parts(entity: Message) -> int:
+    count = 1
+    for name in getattr(entity, "__slots__", ()):
+        value = getattr(entity, name)
+        if value.__class__ is tuple and value:
+            count += len(value) * _parts(value[0])
+    return count
+
+
+def _class_name(api_name: str, side: str) -> str:
+    return "".join(part.capitalize() for part in api_name.split("_")) + side
+
+
+@cache
+def schema(api_key: int, version: int) -> Schema:
+    """Raises KeyError for an unknown API and ModuleNotFoundError for an unknown version."""
+    return Schema(api_key, version)

@@ -1,0 +1,57 @@
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from tests.unit.broker.fake_broker import CLUSTER_ID, FakeBroker, broker_image
+
+DESCRIBE_CLUSTER = 60
+NOT_ASKED = -(2**31)
+
+
+def ask(broker: FakeBroker, version: int, **fields: Any) -> Any:
+    defaults = {"include_cluster_authorized_operations": False, "endpoint_type": 1, "include_fenced_brokers": False}
+    return broker.ask(DESCRIBE_CLUSTER, version, **(defaults | fields))
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_the_cluster(broker: FakeBroker, version: int) -> None:
+    answer = ask(broker, version)
+    assert (answer.error_code, answer.cluster_id, answer.controller_id) == (ErrorCode.none, CLUSTER_ID, 1)
+    assert [(one.broker_id, one.host, one.port, one.rack) for one in answer.brokers] == [
+        (1, "plaintext-1", 9001, "rack-1")
+    ]
+    assert answer.cluster_authorized_operations == NOT_ASKED
+    assert ask(broker, version, include_cluster_authorized_operations=True).cluster_authorized_operations == 8096
+
+
+def test_fenced_brokers_only_on_request(broker: FakeBroker) -> None:
+    broker.set_brokers(broker_image(1), broker_image(2, fenced=True))
+    assert [one.broker_id for one in ask(broker, 2).brokers] == [1]
+    answer = ask(broker, 2, include_fenced_brokers=True)
+    assert [(one.broker_id, one.is_fenced) for one in answer.brokers] == [(1, False), (2, True)]
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "error", "message"),
+    [
+        (0, ErrorCode.unsupported_endpoint_type, "Unsupported endpoint type 0"),
+        (3, ErrorCode.unsupported_endpoint_type, "Unsupported endpoint type 3"),
+        (
+            2,
+            ErrorCode.mismatched_endpoint_type,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+        ),
+    ],
+)
+def test_controllers_are_asked_elsewhere(
+    broker: FakeBroker, endpoint_type: int, error: ErrorCode, message: str
+) -> None:
+    answer = ask(broker, 1, endpoint_type=endpoint_type)
+    assert (answer.error_code, answer.error_message) == (error, message)
+    assert (answer.cluster_id, answer.controller_id, answer.brokers, answer.endpoint_type) == ("", -1, (), 1)
+
+
+def test_no_controller_is_named_that_the_listener_cannot_reach(broker: FakeBroker) -> None:
+    answer = ask(broker, 2, listener="EXTERNAL")
+    assert (answer.brokers, answer.controller_id) == ((), -1)

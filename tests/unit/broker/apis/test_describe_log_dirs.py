@@ -1,0 +1,100 @@
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from tests.record_batches import TestRecord
+from tests.unit.broker.fake_broker import DIRECTORY_IDS, NODE_ID, FakeBroker, partition_image
+
+DESCRIBE_LOG_DIRS = 35
+
+
+def ask(broker: FakeBroker, topics: Mapping[str, list[int]] | None = None, version: int = 5) -> dict[str, Any]:
+    asked = None if topics is None else [{"topic": name, "partitions": indexes} for name, indexes in topics.items()]
+    answer = broker.ask(DESCRIBE_LOG_DIRS, version, topics=asked)
+    assert getattr(answer, "error_code", ErrorCode.none) is ErrorCode.none
+    return {result.log_dir: result for result in answer.results}
+
+
+def partitions(result: Any) -> dict[tuple[str, int], tuple[int, int, bool]]:
+    return {
+        (topic.name, one.partition_index): (one.partition_size, one.offset_lag, one.is_future_key)
+        for topic in result.topics
+        for one in topic.partitions
+    }
+
+
+@pytest.fixture
+def filled(broker: FakeBroker) -> FakeBroker:
+    broker.add_topic("t", 2)
+    broker.add_topic("u", state=partition_image(directories=(DIRECTORY_IDS[1],)))
+    broker.append("t", TestRecord(b"x"))
+    return broker
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_every_dir_in_every_version(filled: FakeBroker, version: int) -> None:
+    answer = ask(filled, version=version)
+    assert list(answer) == list(filled.directories)
+    partition = filled.partition("t", 0)
+    assert partition is not None
+    first, second = answer.values()
+    size = partition.log.size_bytes
+    assert size > 0
+    assert partitions(first) == {("t", 0): (size, 0, False), ("t", 1): (0, 0, False)}
+    assert partitions(second) == {("u", 0): (0, 0, False)}
+    if version >= 4:
+        assert first.total_bytes >= first.usable_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, []),
+        ({"t": []}, []),
+        ({"gone": [0]}, []),
+        ({"t": [1, 9]}, [("t", 1)]),
+        ({"t": [0], "u": [0]}, [("t", 0), ("u", 0)]),
+    ],
+)
+def test_only_what_is_asked_for(filled: FakeBroker, asked: dict[str, list[int]], found: list[tuple[str, int]]) -> None:
+    assert [name for result in ask(filled, asked).values() for name in partitions(result)] == found
+
+
+def test_an_offline_dir(filled: FakeBroker) -> None:
+    first, second = filled.directories
+    filled.log_dirs.fail(first, OSError(5, "Input/output error"))
+    answer = ask(filled)
+    assert answer[first].error_code is ErrorCode.kafka_storage_error
+    assert (answer[first].topics, answer[first].total_bytes, answer[first].usable_bytes) == ((), -1, -1)
+    assert answer[second].error_code is ErrorCode.none
+
+
+def test_a_filesystem_that_cannot_be_measured(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(directory: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(filled.log_dirs, "usage", broken)
+    assert {one.error_code for one in ask(filled).values()} == {ErrorCode.unknown_server_error}
+
+
+def test_a_copy_on_its_way(filled: FakeBroker) -> None:
+    topic = filled.image.topics_by_name["t"]
+    partition = filled.partition("t", 0)
+    assert partition is not None
+    filled.log_dirs.create_future(partition.name, topic.id, partition.log.config, filled.directories[1], 0)
+    answer = ask(filled, {"t": [0]})
+    assert partitions(answer[filled.directories[1]]) == {("t", 0): (0, 1, True)}
+
+
+def test_a_log_without_a_partition_has_no_lag_to_tell(filled: FakeBroker) -> None:
+    filled.forget("t", 1)
+    assert partitions(ask(filled)[filled.directories[0]])["t", 1] == (0, -1, False)
+
+
+def test_cordoned_dirs(filled: FakeBroker) -> None:
+    registration = filled.image.brokers[NODE_ID]
+    filled.set_brokers(replace(registration, cordoned_directories=(DIRECTORY_IDS[1],)))
+    assert [one.is_cordoned for one in ask(filled).values()] == [False, True]

@@ -1,0 +1,96 @@
+"""What a thread reads for a follower, while the loop goes on."""
+
+import asyncio
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import ZERO_UUID
+from odradek.broker.apis.fetch_reading import Reader, read_all, read_waiting
+from odradek.broker.fetch_sessions import FetchContext, FetchTarget, PartitionKey
+from odradek.core.replication.follower import FollowerState
+from odradek.records.batch import parse_batches
+from odradek.server.context import RequestContext
+from odradek.storage.log.reading import LogRead
+from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.partition import FollowerFetch, Partition
+from odradek.wire.schemas import schema
+from tests.record_batches import TestRecord, batch
+from tests.unit.broker.fake_broker import NODE_ID, FakeBroker, with_followers
+
+FETCH, VERSION = 1, 12
+FOLLOWER = FollowerFetch(2, 1)
+BY_FOLLOWER = Reader(
+    1 << 20, 1, 0.0, committed_only=False, follower=FOLLOWER, needs_leader=True, rack="", serves_consumers=False
+)
+CONTEXT = RequestContext(FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(FETCH, VERSION))
+
+
+def led_with_three_records(broker: FakeBroker) -> Partition:
+    broker.add_topic("orders")
+    partition = broker.partition("orders", 0)
+    assert partition is not None
+    partition.become_leader(NODE_ID, 1, with_followers(1, min_isr=1))
+    for value in (b"one", b"two", b"three"):
+        broker.append("orders", TestRecord(value))
+    return partition
+
+
+def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeBroker) -> None:
+    """The follower would append it behind what the later leader has cut off, and nobody would ever see it."""
+    partition = led_with_three_records(broker)
+
+    async def another_leads() -> None:
+        following = FollowerState(leader_id=3, leader_epoch=2, high_watermark=0, backoff_max_seconds=1.0)
+        partition.become_follower(3, 2, following)
+        assert await partition.cut(2, 1, fully=False)
+        for offset in (1, 2):
+            data = batch(TestRecord(b"other"), base_offset=offset, leader_epoch=2)
+            assert await partition.replicate(2, data, parse_batches(data))
+
+    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
+        asyncio.run(another_leads())
+        return read_waiting(partition, offset, max_bytes, end, min_one)
+
+    target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 2, 1 << 20, 1, 1, 0, topic="orders")
+    fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
+    ((_, fetched),) = read_all(fetch, BY_FOLLOWER, CONTEXT, broker, read).results
+    assert fetched.error is ErrorCode.fenced_leader_epoch
+    assert not fetched.records
+
+
+def test_a_disk_that_fails_a_reader_is_blamed_though_the_replica_moved_meanwhile(broker: FakeBroker) -> None:
+    broker.add_topic("orders")
+    partition = broker.partition("orders", 0)
+    assert partition is not None
+    first, second = broker.directories
+
+    def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
+        partition.relocate(partition.log, second, AppendPace())
+        raise OSError(5, "Input/output error")
+
+    target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 0, 1 << 20, -1, -1, 0, topic="orders")
+    fetch = FetchContext(None, [target], incremental=False, uses_topic_ids=False)
+    reader = BY_FOLLOWER._replace(follower=None)
+    ((directory, _),) = read_all(fetch, reader, CONTEXT, broker, read).broken_disks
+    assert directory == first
+
+
+def test_a_follower_hears_at_once_of_what_was_deleted_while_it_was_away(broker: FakeBroker) -> None:
+    """It may lead soon; and it hears of it once, whatever it makes of it."""
+    partition = led_with_three_records(broker)
+    partition.log.advance_log_start(2)
+
+    def found(log_start_offset: int, sent: int = -1, reader: Reader = BY_FOLLOWER) -> tuple[bool, int]:
+        key = PartitionKey(ZERO_UUID, "orders", 0)
+        target = FetchTarget(key, 3, 1 << 20, 1, -1, log_start_offset, topic="orders")
+        target.sent_log_start_offset = sent
+        read = read_all(
+            FetchContext(None, [target], incremental=False, uses_topic_ids=False), reader, CONTEXT, broker, read_waiting
+        )
+        return read.is_urgent, read.results[0][1].log_start_offset
+
+    assert found(1) == (True, 2)
+    assert found(2) == (False, 2)
+    assert found(1, sent=2) == (False, 2)
+    # An old one says nothing.
+    assert found(-1) == (False, 2)
+    assert found(1, reader=BY_FOLLOWER._replace(follower=None))[0] is False

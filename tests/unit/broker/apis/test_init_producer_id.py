@@ -1,0 +1,89 @@
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.core.transactions.commands import ProducerIdentity
+from odradek.core.transactions.settings import TransactionSettings
+from tests.unit.broker.fake_broker import FakeBroker
+from tests.unit.broker.transactions_port import HostedTransactions
+
+INIT_PRODUCER_ID = 22
+
+
+def ask(broker: FakeBroker, version: int = 5, **fields: Any) -> tuple[ErrorCode, int, int]:
+    defaults = {"transactional_id": None, "transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+    answer = broker.ask(INIT_PRODUCER_ID, version, **(defaults | fields))
+    return answer.error_code, answer.producer_id, answer.producer_epoch
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_call_gives_a_new_id(broker: FakeBroker, version: int) -> None:
+    assert [ask(broker, version) for _ in range(2)] == [(ErrorCode.none, 0, 0), (ErrorCode.none, 1, 0)]
+
+
+def test_an_idempotent_producer_that_has_an_id_gets_another(broker: FakeBroker) -> None:
+    assert ask(broker, producer_id=500, producer_epoch=32767) == (ErrorCode.none, 0, 0)
+
+
+@pytest.mark.parametrize("transaction_timeout", [0, -5])
+def test_its_timeout_does_not_matter(broker: FakeBroker, transaction_timeout: int) -> None:
+    assert ask(broker, transaction_timeout=transaction_timeout)[0] is ErrorCode.none
+
+
+@pytest.mark.parametrize(
+    "fields", [{"producer_id": 5}, {"producer_epoch": 1}, {"transactional_id": "x", "producer_id": 5}]
+)
+def test_id_and_epoch_come_together(broker: FakeBroker, fields: dict[str, Any]) -> None:
+    assert ask(broker, 3, **fields) == (ErrorCode.invalid_request, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "timeout_ms", "expected"),
+    [
+        ("", 60_000, ErrorCode.invalid_request),
+        ("x", 0, ErrorCode.invalid_transaction_timeout),
+        ("x", 900_001, ErrorCode.invalid_transaction_timeout),
+    ],
+)
+def test_impossible_transactions(
+    broker: FakeBroker, transactional_id: str, timeout_ms: int, expected: ErrorCode
+) -> None:
+    broker.transactions = HostedTransactions()
+    answer = ask(broker, transactional_id=transactional_id, transaction_timeout=timeout_ms)
+    assert answer == (expected, -1, -1)
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_a_transactional_producer(broker: FakeBroker, version: int) -> None:
+    broker.transactions = HostedTransactions()
+    assert ask(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 0)
+    assert ask(broker, version, transactional_id="x") == (ErrorCode.none, 1000, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [(3, ErrorCode.invalid_producer_epoch), (4, ErrorCode.producer_fenced)]
+)
+def test_a_producer_that_is_fenced(broker: FakeBroker, version: int, expected: ErrorCode) -> None:
+    broker.transactions = HostedTransactions()
+    ask(broker, transactional_id="x")
+    assert ask(broker, version, transactional_id="x", producer_id=1000, producer_epoch=7) == (expected, -1, -1)
+
+
+def test_two_phases(broker: FakeBroker) -> None:
+    broker.transactions = HostedTransactions(TransactionSettings(two_phase_commit=True))
+    fields = {"transactional_id": "x", "transaction_timeout": 0, "enable2_pc": True, "keep_prepared_txn": True}
+    assert ask(broker, 6, **fields) == (ErrorCode.none, 1000, 0)
+    host = broker.transactions.host
+    host.add(ProducerIdentity(1000, 0), 3, name="x")
+    answer = broker.ask(INIT_PRODUCER_ID, 6, producer_id=-1, producer_epoch=-1, **fields)
+    assert (answer.producer_id, answer.producer_epoch) == (1000, 1)
+    assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (1000, 0)
+
+
+def test_a_controller_that_gives_no_ids(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse() -> int:
+        raise KafkaError(ErrorCode.coordinator_load_in_progress)
+
+    monkeypatch.setattr(broker, "next_producer_id", refuse)
+    assert ask(broker) == (ErrorCode.coordinator_load_in_progress, -1, -1)

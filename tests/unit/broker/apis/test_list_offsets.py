@@ -1,0 +1,256 @@
+"""Answers as Apache Kafka 4.3.1 gives them to the same requests."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from tests.record_batches import TestRecord
+from tests.unit.broker.fake_broker import FakeBroker, partition_image
+
+T = TypeVar("T")
+LIST_OFFSETS = 2
+START = 1_700_000_000_000
+NOTHING = (ErrorCode.none, -1, -1, -1)
+
+
+def ask(
+    broker: FakeBroker,
+    timestamp: int,
+    *,
+    version: int = 11,
+    topic: str = "t",
+    partition: int = 0,
+    epoch: int = -1,
+    replica_id: int = -1,
+    isolation_level: int = 0,
+) -> tuple[ErrorCode, int, int, int]:
+    asked = {"partition_index": partition, "current_leader_epoch": epoch, "timestamp": timestamp}
+    answer = ask_whole(
+        broker,
+        [{"name": topic, "partitions": [asked]}],
+        version=version,
+        replica_id=replica_id,
+        isolation_level=isolation_level,
+    )
+    (found,) = answer.topics[0].partitions
+    return found.error_code, found.timestamp, found.offset, getattr(found, "leader_epoch", -1)
+
+
+def ask_whole(
+    broker: FakeBroker, topics: Any, *, version: int = 11, replica_id: int = -1, isolation_level: int = 0
+) -> Any:
+    return broker.ask(
+        LIST_OFFSETS, version, replica_id=replica_id, isolation_level=isolation_level, timeout=1000, topics=topics
+    )
+
+
+@pytest.fixture
+def filled(broker: FakeBroker) -> FakeBroker:
+    """Timestamps 0, 500, 100 | 200, 205 | 400, after START."""
+    broker.add_topic("t")
+    broker.append("t", TestRecord(b"a"), TestRecord(b"b", timestamp_delta=500), TestRecord(b"c", timestamp_delta=100))
+    broker.append("t", TestRecord(b"d"), TestRecord(b"e", timestamp_delta=5), timestamp=START + 200)
+    broker.append("t", TestRecord(b"f"), timestamp=START + 400)
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "first_version"), [(-1, 1), (-2, 1), (-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 12), (-8, 12)]
+)
+def test_each_question_from_its_version_on(filled: FakeBroker, timestamp: int, first_version: int) -> None:
+    refused = [
+        version
+        for version in range(1, 12)
+        if ask(filled, timestamp, version=version)[0] is ErrorCode.unsupported_version
+    ]
+    assert refused == list(range(1, min(first_version, 12)))
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (-1, (-1, 0, 0)),
+        (-2, (-1, 0, 0)),
+        (-3, (-1, -1, -1)),
+        (-4, (-1, 0, 0)),
+        (-5, (-1, -1, -1)),
+        (START, (-1, -1, -1)),
+    ],
+)
+def test_an_empty_partition(broker: FakeBroker, timestamp: int, expected: tuple[int, int, int]) -> None:
+    broker.add_topic("t")
+    assert ask(broker, timestamp) == (ErrorCode.none, *expected)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (-1, (-1, 6, 0)),
+        (-2, (-1, 0, 0)),
+        (-3, (START + 500, 1, 0)),
+        (-4, (-1, 0, 0)),
+        (-5, (-1, -1, -1)),
+        (-6, (-1, -1, -1)),
+        (0, (START, 0, 0)),
+        (START, (START, 0, 0)),
+        (START + 1, (START + 500, 1, 0)),
+        (START + 201, (START + 500, 1, 0)),
+        (START + 500, (START + 500, 1, 0)),
+        (START + 501, (-1, -1, -1)),
+        (2**62, (-1, -1, -1)),
+    ],
+)
+def test_a_filled_partition(filled: FakeBroker, timestamp: int, expected: tuple[int, int, int]) -> None:
+    assert ask(filled, timestamp) == (ErrorCode.none, *expected)
+
+
+def test_nothing_below_the_log_start(filled: FakeBroker) -> None:
+    partition = filled.partition("t", 0)
+    assert partition is not None
+    partition.log.advance_log_start(6)
+    assert ask(filled, -2) == (ErrorCode.none, -1, 6, 0)
+    assert ask(filled, START) == NOTHING
+    # Kafka does not look at the log start here.
+    assert ask(filled, -3) == (ErrorCode.none, START + 500, 1, 0)
+
+
+def test_nothing_above_the_high_watermark(filled: FakeBroker) -> None:
+    partition = filled.partition("t", 0)
+    assert partition is not None
+    partition.high_watermark = 1
+    assert ask(filled, -1)[2] == 1
+    assert ask(filled, START + 1) == NOTHING
+    assert ask(filled, -1, replica_id=5)[2] == 6
+    assert ask(filled, START + 1, replica_id=5)[2] == 1
+
+
+def test_read_committed_ends_at_the_last_stable_offset(broker: FakeBroker) -> None:
+    broker.add_topic("t")
+    broker.append("t", TestRecord(b"a"))
+    broker.append(
+        "t",
+        TestRecord(b"open", timestamp_delta=9),
+        attributes=0x10,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+    )
+    assert ask(broker, -1, isolation_level=1)[2] == 1
+    assert ask(broker, -1, isolation_level=0)[2] == 2
+    assert ask(broker, START + 5, isolation_level=1) == NOTHING
+    assert ask(broker, START + 5, isolation_level=0)[2] == 1
+    # A replica sees everything whatever it says of isolation.
+    assert ask(broker, -1, isolation_level=1, replica_id=3)[2] == 2
+
+
+def test_an_unknown_isolation_level(filled: FakeBroker) -> None:
+    assert ask(filled, -1, isolation_level=2)[0] is ErrorCode.unknown_server_error
+
+
+@pytest.mark.parametrize(
+    ("epoch", "expected"),
+    [(0, ErrorCode.none), (1, ErrorCode.unknown_leader_epoch), (-2, ErrorCode.fenced_leader_epoch)],
+)
+def test_leader_epochs(filled: FakeBroker, epoch: int, expected: ErrorCode) -> None:
+    assert ask(filled, -1, epoch=epoch)[0] is expected
+
+
+def test_partitions_that_are_not_here(broker: FakeBroker) -> None:
+    broker.add_topic("elsewhere", held=False)
+    assert ask(broker, -1, topic="gone")[0] is ErrorCode.unknown_topic_or_partition
+    assert ask(broker, -1, topic="a/b")[0] is ErrorCode.unknown_topic_or_partition
+    assert ask(broker, -1, topic="elsewhere")[0] is ErrorCode.not_leader_or_follower
+    assert ask(broker, -1, topic="elsewhere", partition=7)[0] is ErrorCode.unknown_topic_or_partition
+
+
+def test_only_a_debugger_asks_followers(broker: FakeBroker) -> None:
+    broker.add_topic("t", state=partition_image(leader=2))
+    assert ask(broker, -1)[0] is ErrorCode.not_leader_or_follower
+    assert ask(broker, -1, replica_id=-2)[0] is ErrorCode.none
+
+
+def test_a_failed_log_dir(filled: FakeBroker) -> None:
+    partition = filled.partition("t", 0)
+    assert partition is not None
+    partition.withdraw(ErrorCode.kafka_storage_error)
+    assert ask(filled, -1)[0] is ErrorCode.kafka_storage_error
+
+
+def test_a_disk_that_fails_while_searching(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = filled.partition("t", 0)
+    assert partition is not None
+
+    def broken(timestamp: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(partition.log, "offset_for_timestamp", broken)
+    assert ask(filled, START)[0] is ErrorCode.kafka_storage_error
+    assert [directory for directory, _ in filled.failed_log_dirs] == [partition.log_dir]
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [(4, ErrorCode.leader_not_available), (5, ErrorCode.offset_not_available)]
+)
+def test_a_leader_that_does_not_know_the_watermark_yet(filled: FakeBroker, version: int, expected: ErrorCode) -> None:
+    partition = filled.partition("t", 0)
+    assert partition is not None
+    partition.become_leader(1, 3)
+    partition.high_watermark = 2
+    assert ask(filled, -1, version=version)[0] is expected
+    assert ask(filled, 2**62, version=version)[0] is expected
+    assert ask(filled, -2, version=version)[0] is ErrorCode.none
+    assert ask(filled, START, version=version)[0] is ErrorCode.none
+
+
+def test_duplicates_are_refused_and_the_rest_answered(broker: FakeBroker) -> None:
+    broker.add_topic("t", 2)
+
+    def part(index: int, timestamp: int = -1) -> dict[str, int]:
+        return {"partition_index": index, "current_leader_epoch": -1, "timestamp": timestamp}
+
+    answer = ask_whole(
+        broker,
+        [
+            {"name": "t", "partitions": [part(0), part(1), part(0, -2)]},
+            {"name": "empty", "partitions": []},
+            {"name": "t", "partitions": [part(7)]},
+        ],
+    )
+    (topic,) = answer.topics
+    assert [(one.partition_index, one.error_code) for one in topic.partitions] == [
+        (0, ErrorCode.invalid_request),
+        (1, ErrorCode.none),
+        (7, ErrorCode.unknown_topic_or_partition),
+    ]
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_every_version(filled: FakeBroker, version: int) -> None:
+    expected_epoch = 0 if version >= 4 else -1
+    assert ask(filled, START, version=version) == (ErrorCode.none, START, 0, expected_epoch)
+
+
+class DeletedBefore:
+    """The topic, and its files, are gone by the time that the search has its turn."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        broker = self._broker
+        partition = broker.partition("t", 0)
+        assert partition is not None
+        partition.withdraw(ErrorCode.unknown_topic_or_partition)
+        partition.log.release_files()
+        broker.log_dirs.delete(partition.log, 0)
+        broker.log_dirs.remove_deleted(2 * partition.log.config.file_delete_delay_ms)
+        return work()
+
+
+@pytest.mark.parametrize("timestamp", [START, -3])
+def test_files_that_went_with_their_topic_are_no_broken_disk(filled: FakeBroker, timestamp: int) -> None:
+    filled.executor = DeletedBefore(filled)
+    assert ask(filled, timestamp)[0] is ErrorCode.not_leader_or_follower
+    assert not filled.failed_log_dirs

@@ -1,0 +1,224 @@
+"""Answers as Apache Kafka 4.3.1 gives them to the same requests."""
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from tests.unit.broker.fake_broker import CLUSTER_ID, FakeBroker, broker_image, partition_image
+
+METADATA = 3
+ALL_VERSIONS = range(14)
+NOT_ASKED = -(2**31)
+ALL_TOPIC_OPERATIONS = 3576
+ALL_CLUSTER_OPERATIONS = 8096
+
+
+def ask(broker: FakeBroker, version: int, names: tuple[str | None, ...] | None, **fields: Any) -> Any:
+    topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
+    defaults: dict[str, Any] = {
+        "topics": topics,
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    return broker.ask(METADATA, version, **(defaults | fields))
+
+
+def errors(answer: Any) -> dict[str, ErrorCode]:
+    return {topic.name: topic.error_code for topic in answer.topics}
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_all_topics_in_every_version(broker: FakeBroker, version: int) -> None:
+    broker.add_topic("orders", 2)
+    broker.add_topic("__consumer_offsets")
+    answer = ask(broker, version, () if version == 0 else None)
+    assert [(one.node_id, one.host, one.port) for one in answer.brokers] == [(1, "plaintext-1", 9001)]
+    assert errors(answer) == {"orders": ErrorCode.none, "__consumer_offsets": ErrorCode.none}
+    orders = next(topic for topic in answer.topics if topic.name == "orders")
+    assert [(one.partition_index, one.leader_id, one.replica_nodes) for one in orders.partitions] == [
+        (0, 1, (1,)),
+        (1, 1, (1,)),
+    ]
+    if version >= 1:
+        assert answer.controller_id == 1
+        assert {topic.name: topic.is_internal for topic in answer.topics} == {
+            "orders": False,
+            "__consumer_offsets": True,
+        }
+    if version >= 2:
+        assert answer.cluster_id == CLUSTER_ID
+    if version >= 10:
+        assert orders.topic_id == broker.image.topics_by_name["orders"].id
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_an_empty_list_is_everything_in_version_0_and_nothing_since(broker: FakeBroker, version: int) -> None:
+    broker.add_topic("orders")
+    assert len(ask(broker, version, ()).topics) == (1 if version == 0 else 0)
+
+
+def test_names_are_answered_once_and_the_missing_last(broker: FakeBroker) -> None:
+    broker.add_topic("orders")
+    answer = ask(broker, 12, ("gone", "orders", "a/b", "orders", "..", "", "__transaction_state"))
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+        ("orders", ErrorCode.none),
+        ("gone", ErrorCode.unknown_topic_or_partition),
+        ("a/b", ErrorCode.invalid_topic_exception),
+        ("..", ErrorCode.invalid_topic_exception),
+        ("", ErrorCode.invalid_topic_exception),
+        ("__transaction_state", ErrorCode.unknown_topic_or_partition),
+    ]
+    assert [topic.is_internal for topic in answer.topics] == [False, False, False, False, False, True]
+    assert all(topic.topic_id is None and topic.partitions == () for topic in answer.topics[1:])
+
+
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize(("name", "topic_id"), [("orders", UUID(int=77)), (None, UUID(int=77)), (None, None)])
+def test_ids_and_null_names_are_refused_before_version_12(
+    broker: FakeBroker, version: int, name: str | None, topic_id: UUID | None
+) -> None:
+    broker.add_topic("orders")
+    answer = ask(broker, version, None, topics=[{"name": name, "topic_id": topic_id}])
+    assert (answer.brokers, answer.cluster_id, answer.controller_id) == ((), None, -1)
+    (topic,) = answer.topics
+    assert (topic.error_code, topic.name, topic.topic_id) == (ErrorCode.invalid_request, name or "", topic_id)
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_topics_by_id(broker: FakeBroker, version: int) -> None:
+    known = broker.add_topic("orders").id
+    topics = [{"name": None, "topic_id": known}, {"name": "ignored", "topic_id": UUID(int=77)}]
+    answer = ask(broker, version, None, topics=topics, include_topic_authorized_operations=True)
+    assert [(one.error_code, one.name, one.topic_id, one.topic_authorized_operations) for one in answer.topics] == [
+        (ErrorCode.unknown_topic_id, None, UUID(int=77), NOT_ASKED),
+        (ErrorCode.none, "orders", known, ALL_TOPIC_OPERATIONS),
+    ]
+
+
+def test_neither_name_nor_id_is_a_server_error_as_in_kafka(broker: FakeBroker) -> None:
+    answer = ask(broker, 13, (None,))
+    assert answer.error_code is ErrorCode.unknown_server_error
+    assert [(one.error_code, one.name) for one in answer.topics] == [(ErrorCode.unknown_server_error, "")]
+
+
+@pytest.mark.parametrize(("version", "expected"), [(8, ALL_CLUSTER_OPERATIONS), (10, ALL_CLUSTER_OPERATIONS)])
+def test_authorized_operations(broker: FakeBroker, version: int, expected: int) -> None:
+    broker.add_topic("orders")
+    asked = ask(
+        broker,
+        version,
+        ("orders", "gone"),
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+    )
+    assert asked.cluster_authorized_operations == expected
+    assert {topic.topic_authorized_operations for topic in asked.topics} == {ALL_TOPIC_OPERATIONS}
+    unasked = ask(broker, version, ("orders",))
+    assert unasked.cluster_authorized_operations == NOT_ASKED
+    assert unasked.topics[0].topic_authorized_operations == NOT_ASKED
+
+
+class TestBrokersThatAreAway:
+    @pytest.mark.parametrize(
+        ("version", "expected"),
+        [(0, ErrorCode.leader_not_available), (5, ErrorCode.leader_not_available), (6, ErrorCode.leader_not_available)],
+    )
+    def test_no_leader(self, broker: FakeBroker, version: int, expected: ErrorCode) -> None:
+        broker.add_topic("orders", state=partition_image(leader=-1, leader_epoch=4))
+        (partition,) = ask(broker, version, ("orders",)).topics[0].partitions
+        assert (partition.error_code, partition.leader_id) == (expected, -1)
+
+    @pytest.mark.parametrize(
+        ("version", "expected"), [(5, ErrorCode.leader_not_available), (6, ErrorCode.listener_not_found)]
+    )
+    def test_leader_without_the_listener(self, broker: FakeBroker, version: int, expected: ErrorCode) -> None:
+        broker.add_topic("orders")
+        (partition,) = ask(broker, version, ("orders",), listener="EXTERNAL").topics[0].partitions
+        assert (partition.error_code, partition.leader_id) == (expected, -1)
+
+    def test_offline_replicas(self, broker: FakeBroker) -> None:
+        broker.set_brokers(broker_image(1), broker_image(2, fenced=True), broker_image(3))
+        directories = (UUID(int=1000), UUID(int=1000), UUID(int=4711), None)
+        state = partition_image(replicas=(1, 2, 3, 4), directories=directories, isr=(1, 2))
+        broker.add_topic("orders", state=state)
+        answer = ask(broker, 9, ("orders",))
+        (partition,) = answer.topics[0].partitions
+        # 2 is fenced, 3 lost the directory, 4 never registered.
+        assert (partition.error_code, partition.offline_replicas) == (ErrorCode.none, (2, 3, 4))
+        assert partition.replica_nodes == (1, 2, 3, 4)
+        assert [one.node_id for one in answer.brokers] == [1, 3]
+
+    def test_version_0_leaves_out_replicas_and_says_so(self, broker: FakeBroker) -> None:
+        broker.set_brokers(broker_image(1), broker_image(2, fenced=True))
+        broker.add_topic("orders", state=partition_image(replicas=(1, 2), directories=(None, None), isr=(1,)))
+        (partition,) = ask(broker, 0, ("orders",)).topics[0].partitions
+        assert (partition.error_code, partition.replica_nodes) == (ErrorCode.replica_not_available, (1,))
+
+    @pytest.mark.parametrize("version", ALL_VERSIONS)
+    def test_a_leader_that_seems_gone_is_not_named(self, broker: FakeBroker, version: int) -> None:
+        """Apache Kafka names it until it is fenced, seconds later. The broker itself stays in the list."""
+        broker.set_brokers(broker_image(1), broker_image(2))
+        both = {"replicas": (1, 2), "directories": (None, None), "isr": (1, 2)}
+        broker.add_topic("orders", state=partition_image(leader=2, **both))
+        broker.add_topic("payments", state=partition_image(leader=1, **both))
+        broker.vanished = {2}
+        answer = ask(broker, version, ("orders", "payments"))
+        named = {topic.name: (topic.partitions[0].error_code, topic.partitions[0].leader_id) for topic in answer.topics}
+        assert named == {"orders": (ErrorCode.leader_not_available, -1), "payments": (ErrorCode.none, 1)}
+        assert [one.node_id for one in answer.brokers] == [1, 2]
+
+    def test_no_broker_alive(self, broker: FakeBroker) -> None:
+        broker.set_brokers(broker_image(1, fenced=True))
+        answer = ask(broker, 13, None)
+        assert (answer.brokers, answer.controller_id) == ((), -1)
+
+
+class TestAutomaticCreation:
+    def test_creates_and_answers_that_the_topic_is_unknown(self, broker: FakeBroker) -> None:
+        broker.add_topic("orders")
+        answer = ask(broker, 12, ("new", "a/b", "orders"), allow_auto_topic_creation=True)
+        assert [(one.name, one.error_code) for one in answer.topics] == [
+            ("orders", ErrorCode.none),
+            ("a/b", ErrorCode.invalid_topic_exception),
+            ("new", ErrorCode.unknown_topic_or_partition),
+        ]
+        ((api_key, version, request),) = broker.controller.requests
+        assert (api_key, version) == (19, 7)
+        assert [(one.name, one.num_partitions, one.replication_factor) for one in request.topics] == [("new", -1, -1)]
+
+    @pytest.mark.parametrize("version", [0, 3])
+    def test_old_clients_always_want_it(self, broker: FakeBroker, version: int) -> None:
+        ask(broker, version, ("new",))
+        assert len(broker.controller.requests) == 1
+
+    def test_what_the_file_says_goes_with_it(self, tmp_path: Path) -> None:
+        broker = FakeBroker(tmp_path, {"num.partitions": "6", "offsets.topic.num.partitions": "8"})
+        ask(broker, 9, ("new", "__consumer_offsets"), allow_auto_topic_creation=True)
+        plain, offsets = broker.controller.requests[0][2].topics
+        assert (plain.num_partitions, plain.configs) == (6, ())
+        assert (offsets.num_partitions, offsets.replication_factor) == (8, 3)
+        assert {one.name: one.value for one in offsets.configs} == {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": "104857600",
+        }
+
+    def test_not_when_the_broker_or_the_client_says_no(self, tmp_path: Path) -> None:
+        broker = FakeBroker(tmp_path, {"auto.create.topics.enable": "false"})
+        answer = ask(broker, 9, ("new",), allow_auto_topic_creation=True)
+        assert errors(answer) == {"new": ErrorCode.unknown_topic_or_partition}
+        assert broker.controller.requests == []
+
+    def test_an_illegal_name_never_reaches_the_controller(self, broker: FakeBroker) -> None:
+        ask(broker, 9, ("x" * 250, "a b"), allow_auto_topic_creation=True)
+        assert broker.controller.requests == []
+
+    def test_a_refusal_is_logged_not_answered(self, broker: FakeBroker, caplog: pytest.LogCaptureFixture) -> None:
+        broker.controller.error = ErrorCode.invalid_replication_factor
+        answer = ask(broker, 9, ("new",), allow_auto_topic_creation=True)
+        assert errors(answer) == {"new": ErrorCode.unknown_topic_or_partition}
+        assert "INVALID_REPLICATION_FACTOR" in caplog.text

@@ -1,0 +1,44 @@
+"""OffsetFetch of very many groups: all are asked before any is waited for."""
+
+import asyncio
+from typing import Any
+
+from odradek.base.errors import ErrorCode
+from odradek.broker.apis import offset_fetch
+from odradek.core.groups.commands import FetchAnswer, FetchOffsets
+from odradek.server.context import RequestContext
+from odradek.server.pending_answer import PendingAnswer
+from odradek.wire.schemas import schema
+from tests import raw_wire
+from tests.unit.broker.fake_broker import FakeBroker
+
+OFFSET_FETCH, VERSION = 9, 9
+MANY = 450
+
+
+class _SlowGroups:
+    """The replicas take their time: nobody is answered before all have asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[PendingAnswer] = []
+
+    def ask(self, group_id: str, command: FetchOffsets) -> PendingAnswer:
+        self.asked.append(PendingAnswer(command))
+        if len(self.asked) == MANY:
+            for one in self.asked:
+                one.give(FetchAnswer(one.question.group_id, ErrorCode.none))
+        return self.asked[-1]
+
+
+def test_what_one_group_waits_for_the_others_wait_for_meanwhile(broker: FakeBroker) -> None:
+    broker.groups = _SlowGroups()
+    messages = schema(OFFSET_FETCH, VERSION)
+    fields = {"groups": [{"group_id": f"g{number}"} for number in range(MANY)], "require_stable": True}
+    request = raw_wire.build(messages.request_type, fields)
+    context = RequestContext(OFFSET_FETCH, VERSION, "test", "PLAINTEXT", "127.0.0.1", messages)
+
+    async def work() -> Any:
+        answer: Any = offset_fetch.handle(request, context, broker)
+        return await asyncio.wait_for(answer, 5)
+
+    assert [group.group_id for group in asyncio.run(work()).groups] == [f"g{number}" for number in range(MANY)]

@@ -1,0 +1,109 @@
+"""What a broker asks of others for the sake of transactions, over real connections."""
+
+import asyncio
+import random
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.broker.coordinators.transactions import TransactionService
+from odradek.config.node_config import NodeConfig
+from odradek.core.metadata.topic_names import TRANSACTION_STATE
+from odradek.core.transactions.commands import Markers
+from odradek.host.clock import SystemClock
+from odradek.wire.schemas import schema
+from tests.unit.broker.coordinators.tally import Threads, run
+from tests.unit.server.peer_stage import API_VERSIONS, Node, ScriptedNode, versions_answer
+
+HERE, THERE = 1, 2
+PARTITION = TopicPartition("t", 0)
+ADD_PARTITIONS, MARKERS = 24, 27
+CONFIG = """
+process.roles=broker
+node.id=1
+controller.quorum.voters=9@localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners=PLAINTEXT://localhost:9092
+log.dirs=/nowhere
+"""
+
+
+class _Image:
+    """Everything but this broker's own is with the other one."""
+
+    def __init__(self, port: int) -> None:
+        endpoint = SimpleNamespace(host="localhost", port=port)
+        self.brokers = {THERE: SimpleNamespace(endpoint=lambda _: endpoint)}
+        led_there = SimpleNamespace(partitions={0: SimpleNamespace(leader=THERE)})
+        self.topics_by_name = {TRANSACTION_STATE: led_there, "t": led_there}
+        self.features = SimpleNamespace(level=lambda _: 2)
+
+
+def _answer_in_order(place: ScriptedNode, node: Node, correlation_id: int) -> None:
+    """As a broker does: behind a request that waits, nothing on the same connection is answered."""
+    if place.asked[-1][0] == MARKERS:
+        node.received = _Deaf()
+        return
+    messages = schema(ADD_PARTITIONS, 5)
+    results = messages.new(
+        "AddPartitionsToTxnResult",
+        transactional_id="x",
+        topic_results=(
+            messages.new(
+                "AddPartitionsToTxnTopicResult",
+                name="t",
+                results_by_partition=(
+                    messages.new(
+                        "AddPartitionsToTxnPartitionResult", partition_index=0, partition_error_code=ErrorCode.none
+                    ),
+                ),
+            ),
+        ),
+    )
+    response = messages.new(
+        "AddPartitionsToTxnResponse",
+        throttle_time=timedelta(0),
+        error_code=ErrorCode.none,
+        results_by_transaction=(results,),
+        results_by_topic_v3_and_below=(),
+    )
+    node.send_answer(correlation_id, b"\0" + messages.write(response))
+
+
+class _Deaf(bytearray):
+    def __iadd__(self, _: Any) -> "_Deaf":
+        return self
+
+
+def test_whoever_joins_a_transaction_does_not_wait_until_others_have_ended() -> None:
+    """A marker waits for the replicas of its partition, perhaps for as long as it takes to miss one of them."""
+
+    async def work() -> None:
+        async with ScriptedNode() as place:
+            apis = ((ADD_PARTITIONS, 0, 5), (MARKERS, 1, 2), (API_VERSIONS, 0, 4))
+            place.on_versions = lambda node, version, correlation_id: node.send_answer(
+                correlation_id, versions_answer(version, apis)
+            )
+            place.on_request = lambda node, correlation_id: _answer_in_order(place, node, correlation_id)
+            image = cast(Any, _Image(place.port))
+            service = TransactionService(
+                NodeConfig.load(CONFIG, "test"),
+                image=lambda: image,
+                clock=SystemClock(),
+                random=random.Random(1),
+                executor=Threads(),
+                producer_ids=cast(Any, SimpleNamespace(take=lambda: 1)),
+                write_here=cast(Any, None),
+                disk_failed=lambda _, error: None,
+            )
+            markers = Markers("other", 7, 1, 5, True, 2, frozenset((PARTITION,)))
+            service._markers.send(markers, lambda: True, lambda _: None)
+            await place.until(lambda: any(key == MARKERS for key, _, _ in place.asked))
+            joined = service.join("x", 8, 0, frozenset((PARTITION,)), adds=True)
+            assert await asyncio.wait_for(joined, 5) == {PARTITION: ErrorCode.none}
+            service.stop()
+
+    run(work())

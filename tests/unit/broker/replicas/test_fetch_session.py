@@ -1,0 +1,60 @@
+from uuid import UUID
+
+from odradek.broker.replicas.fetch_session import FollowerSession, PartitionId
+from odradek.core.replication.follower import FetchPosition
+
+A, B = PartitionId(UUID(int=1), 0), PartitionId(UUID(int=1), 1)
+
+
+def position(offset: int) -> FetchPosition:
+    return FetchPosition(leader_epoch=3, fetch_offset=offset, last_fetched_epoch=2, log_start_offset=0)
+
+
+def test_the_first_fetch_names_everything() -> None:
+    asked = FollowerSession().next({A: position(0), B: position(5)}, (A, B))
+    assert (asked.session_id, asked.session_epoch) == (0, 0)
+    assert asked.changed == {A: position(0), B: position(5)}
+    assert asked.forgotten == []
+
+
+def test_later_ones_name_what_has_changed_and_what_is_not_wanted() -> None:
+    session = FollowerSession()
+    session.next({A: position(0), B: position(5)}, (A, B))
+    session.answered(77)
+    asked = session.next({A: position(10), B: position(5)}, (A, B))
+    assert (asked.session_id, asked.session_epoch) == (77, 1)
+    assert asked.changed == {A: position(10)}
+    session.answered(77)
+    asked = session.next({A: position(10)}, (A, B))
+    assert (asked.changed, asked.forgotten, asked.session_epoch) == ({}, [B], 2)
+    session.answered(77)
+    asked = session.next({A: position(10), B: position(5)}, (A, B))
+    assert (asked.changed, asked.forgotten) == ({B: position(5)}, [])
+
+
+def test_what_was_asked_in_vain_is_asked_again_in_a_new_session() -> None:
+    session = FollowerSession()
+    session.next({A: position(0)}, (A, B))
+    session.answered(77)
+    session.next({A: position(10)}, (A, B))
+    session.reset()
+    asked = session.next({A: position(10)}, (A, B))
+    assert (asked.session_id, asked.session_epoch, asked.changed) == (0, 0, {A: position(10)})
+
+
+def test_a_leader_without_room_for_sessions_is_told_everything_every_time() -> None:
+    session = FollowerSession()
+    for _ in range(2):
+        asked = session.next({A: position(0)}, (A, B))
+        assert (asked.session_id, asked.session_epoch, asked.changed) == (0, 0, {A: position(0)})
+        session.answered(0)
+
+
+def test_epochs_begin_again_after_the_last() -> None:
+    session = FollowerSession()
+    session.next({A: position(0)}, (A, B))
+    session.answered(77)
+    session._epoch = (1 << 31) - 1
+    session.next({A: position(1)}, (A, B))
+    session.answered(77)
+    assert session.next({A: position(2)}, (A, B)).session_epoch == 1

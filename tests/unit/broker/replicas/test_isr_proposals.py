@@ -1,0 +1,75 @@
+"""Proposals of who is in sync, on their way to the controller."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from odradek.base.errors import ErrorCode
+from odradek.broker.replicas.isr_proposals import ALTER_PARTITION, IsrProposals
+from odradek.host.clock import SystemClock
+from odradek.wire.schemas import schema
+from tests.unit.storage.partition.test_partition import Fixture
+from tests.unit.storage.partition.test_roles import with_followers
+
+
+class Stumbling:
+    """A controller that fails over the first request, by a fault of ours, and takes what comes after it."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+
+    async def handle(self, api_key: int, version: int, request: Any) -> Any:
+        self.requests.append(request)
+        if len(self.requests) == 1:
+            raise RuntimeError("of no interest to who is in sync")
+        messages = schema(*ALTER_PARTITION)
+        (topic,) = request.topics
+        (asked,) = topic.partitions
+        return messages.new(
+            "AlterPartitionResponse",
+            throttle_time=timedelta(0),
+            error_code=ErrorCode.none,
+            topics=(
+                messages.new(
+                    "TopicData",
+                    topic_id=topic.topic_id,
+                    partitions=(
+                        messages.new(
+                            "PartitionData",
+                            partition_index=0,
+                            error_code=ErrorCode.none,
+                            leader_id=1,
+                            leader_epoch=asked.leader_epoch,
+                            isr=tuple(one.broker_id for one in asked.new_isr_with_epochs),
+                            leader_recovery_state=0,
+                            partition_epoch=asked.partition_epoch + 1,
+                        ),
+                    ),
+                ),
+            ),
+        )
+
+
+def test_a_proposal_that_the_controller_stumbles_over_is_made_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        replication = with_followers(fixture, 1, isr=(1, 2))
+        partition.become_leader(1, 1, replication)
+        fixture.append()
+        replication.tick(now=1000.0)
+        controller = Stumbling()
+        proposals = IsrProposals(controller, 1, lambda: 1, SystemClock())
+        proposals.may_change(partition)
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            proposals.may_change(partition)
+            if len(controller.requests) > 1:
+                break
+        await asyncio.sleep(0.01)
+        assert len(controller.requests) == 2
+        assert replication.isr == (1,)
+        proposals.stop()
+
+    asyncio.run(scenario())

@@ -1,0 +1,229 @@
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.broker.replicas import replica_fetcher
+from odradek.broker.replicas.replica_fetcher import (
+    FETCH,
+    FETCH_VERSION_MAX,
+    LeaderEndpoint,
+    ReplicaFetcher,
+    checked_batches,
+)
+from odradek.config.topic_config import TopicConfig
+from odradek.core.replication.follower import FollowerState
+from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.host.clock import SystemClock
+from odradek.host.disk import HostDisk
+from odradek.records.batch import CorruptBatch, parse_batches
+from odradek.records.builder import build_batch
+from odradek.records.record import Record
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.partition import Partition
+from odradek.wire.schemas import schema
+from tests.unit.broker.fake_broker import FakeBroker
+
+T = TypeVar("T")
+MESSAGES = schema(FETCH, FETCH_VERSION_MAX)
+
+
+def batch(base_offset: int) -> bytes:
+    return build_batch([Record(None, b"value", 1)], base_offset=base_offset)
+
+
+def test_an_answer_that_ends_within_a_batch_is_taken_up_to_it() -> None:
+    whole = batch(0) + batch(1)
+    for missing in range(len(batch(2))):
+        records, batches = checked_batches(whole + batch(2)[:missing])
+        assert records == whole
+        assert [one.base_offset for one in batches] == [0, 1]
+    assert checked_batches(b"") == (b"", [])
+
+
+def test_a_damaged_batch_is_not_taken() -> None:
+    damaged = bytearray(batch(0) + batch(1))
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        checked_batches(bytes(damaged))
+
+
+class HeldThreads:
+    """Run nothing until they may."""
+
+    def __init__(self) -> None:
+        self.may_run = asyncio.Event()
+        self.may_run.set()
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        await self.may_run.wait()
+        return work()
+
+
+class Leader:
+    """Keeps what it is asked, and answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
+
+    async def ask(self, api_key: int, build: Callable[[Any], Any], **_: object) -> Any:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.asked.put_nowait((build(MESSAGES), answer))
+        return await answer
+
+    def close(self) -> None:
+        """The answers that came may still be read."""
+
+
+class Stage:
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.directory = directory
+        self.threads = HeldThreads()
+        self.leader = Leader()
+        self.cuts: list[tuple[TopicPartition, int]] = []
+        # Each connection is another, though they behave the same.
+        monkeypatch.setattr(replica_fetcher, "Peer", lambda *_, **__: _Link(self.leader))
+        self.fetcher = ReplicaFetcher(
+            LeaderEndpoint(2, "localhost", 9092),
+            FakeBroker(directory).config,
+            broker_epoch=lambda: 1,
+            throttle=ReplicationThrottle(window_count=11, window_seconds=1.0),
+            clock=SystemClock(),
+            disk_failed=lambda *_: None,
+            leader_lost=lambda _: None,
+            was_cut=self._was_cut,
+        )
+
+    async def _was_cut(self, partition: Partition, offset: int) -> None:
+        self.cuts.append((partition.name, offset))
+
+    def partition(self, index: int, **config: str) -> Partition:
+        """A follower with one record that came from a former leader."""
+        name, topic_id = TopicPartition("orders", index), UUID(int=7)
+        log = PartitionLog.open(
+            HostDisk(),
+            str(self.directory / str(name)),
+            topic_partition=name,
+            topic_id=topic_id,
+            config=TopicConfig.resolve(config),
+            now_ms=0,
+        )
+        data = bytearray(build_batch([Record(None, b"value", 1)]))
+        log.append_as_follower(data, parse_batches(data), now_ms=1)
+        partition = Partition(
+            name,
+            topic_id,
+            log,
+            log_dir=str(self.directory),
+            pace=AppendPace(),
+            clock=SystemClock(),
+            executor=self.threads,
+            disk_failed=lambda *_: None,
+        )
+        following = FollowerState(leader_id=2, leader_epoch=1, high_watermark=0, backoff_max_seconds=1.0)
+        partition.become_follower(2, 1, following)
+        return partition
+
+    async def asked(self) -> tuple[Any, "asyncio.Future[Any]"]:
+        return await asyncio.wait_for(self.leader.asked.get(), 20)
+
+
+class _Link:
+    def __init__(self, leader: Leader) -> None:
+        self.ask = leader.ask
+        self.close = leader.close
+
+
+def test_nothing_is_acknowledged_before_it_is_synced_where_the_topic_asks_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it has come while others were being synced: to ask is to acknowledge."""
+
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch)
+        both = [stage.partition(index, **{"flush.messages": "1"}) for index in range(2)]
+        stage.threads.may_run.clear()
+        stage.fetcher.add(both[0])
+        await asyncio.sleep(0.01)
+        stage.fetcher.add(both[1])
+        stage.threads.may_run.set()
+        request, _ = await stage.asked()
+        named = {one.partition for topic in request.topics for one in topic.partitions}
+        assert named == {0, 1}
+        assert [one.log.recovery_point for one in both] == [1, 1]
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_of_a_connection_that_was_given_up_does_not_begin_its_session_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader would go on with partitions that are not followed any more."""
+
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch)
+        stage.fetcher.add(stage.partition(0))
+        _, answer = await stage.asked()
+        answer.set_result(
+            MESSAGES.new(
+                "FetchResponse",
+                throttle_time=timedelta(0),
+                error_code=ErrorCode.none,
+                session_id=7,
+                responses=(),
+                node_endpoints=(),
+            )
+        )
+        stage.fetcher.add(stage.partition(1))
+        request, _ = await stage.asked()
+        assert (request.session_id, request.session_epoch) == (0, 0)
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_was_cut_is_told_of_before_it_grows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        stage = Stage(tmp_path, monkeypatch)
+        partition = stage.partition(0)
+        stage.fetcher.add(partition)
+        _, answer = await stage.asked()
+        data = MESSAGES.new(
+            "PartitionData",
+            partition_index=0,
+            error_code=ErrorCode.none,
+            high_watermark=0,
+            last_stable_offset=0,
+            log_start_offset=0,
+            diverging_epoch=MESSAGES.new("EpochEndOffset", epoch=0, end_offset=0),
+            current_leader=MESSAGES.new("LeaderIdAndEpoch"),
+            snapshot_id=MESSAGES.new("SnapshotId"),
+            aborted_transactions=(),
+            preferred_read_replica=-1,
+            records=None,
+        )
+        topic = MESSAGES.new("FetchableTopicResponse", topic_id=partition.topic_id, partitions=(data,))
+        answer.set_result(
+            MESSAGES.new(
+                "FetchResponse",
+                throttle_time=timedelta(0),
+                error_code=ErrorCode.none,
+                session_id=7,
+                responses=(topic,),
+                node_endpoints=(),
+            )
+        )
+        await stage.asked()
+        assert partition.log.log_end_offset == 0
+        assert stage.cuts == [(partition.name, 0)]
+        await stage.fetcher.stop()
+
+    asyncio.run(scenario())

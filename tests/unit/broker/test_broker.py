@@ -1,0 +1,142 @@
+"""Partitions whose disk fails while they wait for a role, or are being given one: they get none."""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.broker.broker import Broker
+from odradek.core.metadata.difference import difference
+from odradek.core.metadata.image import ClusterImage
+from odradek.storage.partition.partition import Partition
+from tests.unit.broker.fake_broker import CLUSTER_ID, DIRECTORY_ID, NODE_ID, FakeBroker, broker_image, partition_image
+
+T = TypeVar("T")
+REPLICAS = {"replicas": (NODE_ID, 2), "directories": (DIRECTORY_ID, DIRECTORY_ID), "isr": (NODE_ID, 2)}
+BROKEN = OSError(errno.EIO, "Input/output error")
+
+
+class HeldThreads:
+    """Run nothing until they may."""
+
+    def __init__(self) -> None:
+        self.may_run = asyncio.Event()
+        self.may_run.set()
+        self.afterwards: Callable[[], object] = lambda: None
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        await self.may_run.wait()
+        result = work()
+        self.afterwards()
+        return result
+
+
+class FailsTheDisk:
+    """A reader that finds its disk broken as soon as it is told to look."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def partition_changed(self, partition: Partition, added_bytes: int) -> None:
+        partition.watchers.pop(self, None)
+        self._broker.fail_log_dir(partition.log_dir, BROKEN)
+
+
+class Stage:
+    def __init__(self, directory: Path) -> None:
+        made = FakeBroker(directory)
+        made.add_topic("orders", state=partition_image(**REPLICAS), held=False)
+        made.set_brokers(broker_image(NODE_ID), broker_image(2))
+        self.threads = HeldThreads()
+        self.broker = Broker(
+            made.config,
+            cluster_id=CLUSTER_ID,
+            clock=made.clock,
+            random=made.random,
+            executor=self.threads,
+            controller=made.controller,
+            log_dirs=made.log_dirs,
+            log_dir_failed=lambda directory, error: None,
+        )
+        self.image = made.image
+        self.log_dirs = made.log_dirs
+        self.directories = made.directories
+
+    async def lead(self) -> Partition:
+        self.broker.begin_with(self.image)
+        await self.broker.hold_all()
+        partition = self.broker.partition("orders", 0)
+        assert partition is not None
+        assert partition.is_leader
+        return partition
+
+    def with_leader(self, leader: int) -> ClusterImage:
+        topic = self.image.topics_by_name["orders"]
+        state = partition_image(**REPLICAS, leader=leader, leader_epoch=1, partition_epoch=1)
+        changed = replace(topic, partitions={0: state})
+        return replace(
+            self.image,
+            topics_by_name=self.image.topics_by_name.changed({"orders": changed}),
+            topics_by_id=self.image.topics_by_id.changed({topic.id: changed}),
+        )
+
+
+@pytest.mark.parametrize("leader", [NODE_ID, 2, -1])
+def test_a_disk_that_fails_while_a_role_waits_for_its_turn(tmp_path: Path, leader: int) -> None:
+    async def scenario() -> None:
+        stage = Stage(tmp_path)
+        partition = await stage.lead()
+        stage.threads.may_run.clear()
+        writing = asyncio.ensure_future(partition.exclusively(lambda: None))
+        await asyncio.sleep(0)
+        image = stage.with_leader(leader)
+        change = asyncio.ensure_future(stage.broker.on_image(image, difference(stage.image, image)))
+        await asyncio.sleep(0.01)
+        stage.broker.fail_log_dir(partition.log_dir, BROKEN)
+        stage.threads.may_run.set()
+        await writing
+        await change
+        assert partition.unavailable is ErrorCode.kafka_storage_error
+        assert (partition.is_leader, partition.replication, partition.following) == (False, None, None)
+        await stage.broker.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_disk_that_fails_while_readers_hear_of_another_leader(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        stage = Stage(tmp_path)
+        partition = await stage.lead()
+        partition.watchers[FailsTheDisk(stage.broker)] = None
+        image = stage.with_leader(2)
+        await stage.broker.on_image(image, difference(stage.image, image))
+        assert partition.unavailable is ErrorCode.kafka_storage_error
+        assert partition.following is None
+        assert not stage.broker._roles._fetchers._leaders
+        await stage.broker.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_log_is_not_served_from_a_disk_that_failed_as_it_was_made(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        stage = Stage(tmp_path)
+        directory = stage.directories[0]
+
+        def fail_with_the_first_log() -> None:
+            if Path(directory, "orders-0").exists():
+                stage.log_dirs.fail(directory, BROKEN)
+
+        stage.threads.afterwards = fail_with_the_first_log
+        stage.broker.begin_with(stage.image)
+        await stage.broker.hold_all()
+        assert stage.broker.partition("orders", 0) is None
+        assert stage.broker.is_offline("orders", 0)
+        await stage.broker.stop()
+
+    asyncio.run(scenario())

@@ -1,0 +1,138 @@
+"""A long poll misses nothing: neither what comes before it has begun to wait, nor what comes while a thread reads."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from odradek.broker.fetch_sessions import FetchSessions
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer, given
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.wire.apis import BROKER_APIS, load_handler
+from odradek.wire.schemas import schema
+from tests import raw_wire
+from tests.record_batches import TestRecord, parse_batches
+from tests.unit.broker.fake_broker import FakeBroker
+
+T = TypeVar("T")
+FETCH, VERSION = 1, 12
+BY_ID = 13
+LONG_MS = 60_000
+
+
+def begin_fetch(broker: FakeBroker, *, min_bytes: int = 1, version: int = VERSION) -> Coroutine[Any, Any, Any]:
+    """What the handler returns for a fetch at the end of the log: the poll, which has not begun."""
+    broker.fetch_sessions = FetchSessions(10, broker.clock, broker.random)  # type: ignore[attr-defined]
+    wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    fields = {
+        "max_wait": LONG_MS,
+        "min_bytes": min_bytes,
+        "max_bytes": 1 << 20,
+        "session_epoch": 0,
+        "topics": [{"topic": "orders", "partitions": [wanted]}],
+    }
+    if version >= BY_ID:
+        topic_id = broker.image.topics_by_name["orders"].id
+        fields["topics"] = [{"topic_id": topic_id, "partitions": [wanted]}]
+    messages = schema(FETCH, version)
+    context = RequestContext(FETCH, version, "test", "PLAINTEXT", "127.0.0.1", messages)
+    answer = load_handler(BROKER_APIS[FETCH]).handle(raw_wire.build(messages.request_type, fields), context, broker)
+    assert isinstance(answer, LateAnswer)
+    return given(answer)
+
+
+def values(answer: list[bytes]) -> int:
+    """How many batches came."""
+    response, _ = schema(FETCH, VERSION).read_response(b"".join(answer), 0)
+    return len(parse_batches(bytes(response.responses[0].partitions[0].records)))
+
+
+def test_what_comes_before_the_poll_begins(broker: FakeBroker) -> None:
+    async def scenario() -> None:
+        poll = begin_fetch(broker)
+        broker.append("orders", TestRecord())
+        assert values(await asyncio.wait_for(poll, 20)) == 1
+
+    broker.add_topic("orders")
+    asyncio.run(scenario())
+
+
+def test_what_comes_while_a_thread_reads(broker: FakeBroker, monkeypatch: Any) -> None:
+    class Threads:
+        """A record arrives between the read in the thread and the loop's hearing of it."""
+
+        async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+            result = work()
+            monkeypatch.undo()
+            broker.append("orders", TestRecord())
+            return result
+
+    async def scenario() -> None:
+        # The first look finds nothing in the page cache.
+        monkeypatch.setattr(PartitionLog, "read_cached", lambda *_, **__: None)
+        poll = begin_fetch(broker)
+        broker.executor = Threads()
+        assert values(await asyncio.wait_for(poll, 20)) == 1
+
+    broker.add_topic("orders")
+    asyncio.run(scenario())
+
+
+def test_what_is_not_enough_is_waited_for_once_more(broker: FakeBroker) -> None:
+    async def scenario() -> None:
+        poll = asyncio.ensure_future(begin_fetch(broker, min_bytes=150))
+        broker.append("orders", TestRecord())
+        await asyncio.sleep(0.05)
+        assert not poll.done()
+        broker.append("orders", TestRecord(b"x" * 100))
+        began = time.monotonic()
+        assert values(await asyncio.wait_for(poll, 20)) == 2
+        assert time.monotonic() - began < 20
+
+    broker.add_topic("orders")
+    asyncio.run(scenario())
+
+
+def test_nobody_watches_afterwards(broker: FakeBroker) -> None:
+    async def scenario() -> None:
+        partition = broker.partition("orders", 0)
+        assert partition is not None
+        poll = asyncio.ensure_future(begin_fetch(broker))
+        await asyncio.sleep(0)
+        assert len(partition.watchers) == 1
+        poll.cancel()
+        await asyncio.wait([poll])
+        assert not partition.watchers
+        never_begun = begin_fetch(broker)
+        assert not partition.watchers
+        never_begun.close()
+
+    broker.add_topic("orders")
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("version", [4, 12, 13, 18])
+def test_who_waited_gets_the_bytes_that_are_in_the_file(broker: FakeBroker, version: int) -> None:
+    async def scenario() -> None:
+        partition = broker.partition("orders", 0)
+        assert partition is not None
+        waiting = asyncio.ensure_future(begin_fetch(broker, version=version))
+        await asyncio.sleep(0)
+        broker.append("orders", TestRecord(b"fresh"))
+        told = b"".join(await asyncio.wait_for(waiting, 20))
+        in_the_file = partition.log.read(0, 1 << 20, end_offset_exclusive=1).data
+        assert in_the_file in told
+        response, size = schema(FETCH, version).read_response(told, 0)
+        assert size == len(told)
+        (fetched,) = response.responses[0].partitions
+        assert (fetched.high_watermark, fetched.last_stable_offset, fetched.records) == (1, 1, in_the_file)
+        for session in broker.fetch_sessions:
+            (target,) = session.targets.values()
+            assert (target.sent_high_watermark, target.sent_log_start_offset) == (1, 0)
+        assert partition.fresh is None
+
+    broker.add_topic("orders")
+    asyncio.run(scenario())

@@ -1,0 +1,58 @@
+"""Transactions for handlers: a real coordinator, whose log is a list."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from odradek.base.errors import ErrorCode
+from odradek.base.ids import TopicPartition
+from odradek.core.transactions.commands import AddPartitions, VerifyAnswer, VerifyPartitions
+from odradek.core.transactions.settings import TransactionSettings
+from odradek.core.transactions.views import describe, list_transactions, unknown_states
+from tests.unit.core.transactions.transaction_host import TransactionHost
+
+
+class HostedTransactions:
+    """As handlers see transactions; everything is committed at once."""
+
+    def __init__(self, settings: TransactionSettings | None = None) -> None:
+        self.host = TransactionHost(settings)
+
+    def transaction_version(self) -> int:
+        return self.host.version
+
+    def partition_of(self, transactional_id: str) -> int:
+        return 0
+
+    def ask(self, transactional_id: str, command: Any) -> Any:
+        return self.host.ask(command)
+
+    async def stock_up(self) -> None:
+        pass
+
+    async def join(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition], *, adds: bool
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        if adds:
+            answer: Any = self.host.ask(AddPartitions(transactional_id, producer_id, epoch, partitions, 2))
+            return dict.fromkeys(partitions, answer.error)
+        answer = self.host.ask(VerifyPartitions(transactional_id, producer_id, epoch, partitions))
+        assert isinstance(answer, VerifyAnswer)
+        return {name: answer.of(name) for name in partitions}
+
+    def freed(self, transactional_id: str) -> asyncio.Future[None] | None:
+        return None
+
+    def describe(self, transactional_ids: tuple[str, ...]) -> Any:
+        return [describe(self.host.coordinator, one) for one in transactional_ids]
+
+    def list(self, producer_ids: Any, states: Any, duration_ms: int, pattern: str | None) -> Any:
+        listed = list_transactions(
+            self.host.coordinator,
+            self.host.now_ms,
+            producer_ids=producer_ids,
+            states=states,
+            duration_ms=duration_ms,
+            matches=None if pattern is None else lambda name: name == pattern,
+        )
+        return ErrorCode.none, unknown_states(states), listed

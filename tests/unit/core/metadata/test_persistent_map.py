@@ -1,0 +1,63 @@
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.core.metadata.persistent_map import PersistentMap
+
+keys = st.one_of(
+    st.text(max_size=3),
+    st.builds(UUID, int=st.integers(0, 50)),
+    st.tuples(st.integers(0, 3), st.sampled_from(["a", "b", ""])),
+    st.tuples(st.tuples(st.just("user"), st.none())),
+)
+
+
+@given(st.lists(st.tuples(st.dictionaries(keys, st.integers()), st.lists(keys, max_size=3)), max_size=20))
+def test_is_a_dict_whose_past_stays(changes: list[tuple[dict[object, int], list[object]]]) -> None:
+    current: PersistentMap[object, int] = PersistentMap()
+    expected: dict[object, int] = {}
+    history = [(current, dict(expected))]
+    for put, removed in changes:
+        current = current.changed(put, removed)
+        for key in removed:
+            expected.pop(key, None)
+        expected |= put
+        history.append((current, dict(expected)))
+    for version, contents in history:
+        assert dict(version) == contents
+        assert len(version) == len(contents)
+        assert all(version[key] == value for key, value in contents.items())
+
+
+def test_grows_and_still_finds_everything() -> None:
+    numbers: PersistentMap[str, int] = PersistentMap()
+    for number in range(5_000):
+        numbers = numbers.changed({f"topic-{number}": number})
+    assert len(numbers) == 5_000
+    assert all(numbers[f"topic-{number}"] == number for number in range(5_000))
+    assert "topic-5000" not in numbers
+    assert numbers.get("topic-5000") is None
+
+
+def test_built_at_once_equals_built_one_by_one() -> None:
+    entries = {f"topic-{number}": number for number in range(1_000)}
+    one_by_one: PersistentMap[str, int] = PersistentMap()
+    for key, value in entries.items():
+        one_by_one = one_by_one.changed({key: value})
+    assert PersistentMap(entries.items()) == one_by_one
+
+
+def test_a_change_shares_what_it_does_not_touch() -> None:
+    before = PersistentMap((f"topic-{number}", number) for number in range(10_000))
+    after = before.changed({"topic-1": -1})
+    shared = sum(old is new for old, new in zip(before._buckets, after._buckets, strict=True))
+    assert shared == len(before._buckets) - 1
+
+
+def test_iterates_in_an_order_that_no_hash_seed_changes() -> None:
+    names = PersistentMap((name, None) for name in ("orders", "payments", "clicks") * 40)
+    assert list(names) == ["orders", "payments", "clicks"]
+    many = PersistentMap((f"topic-{number}", None) for number in range(200))
+    # A hash that differs from process to process would scatter them.
+    assert list(many)[:3] == ["topic-6", "topic-18", "topic-30"]

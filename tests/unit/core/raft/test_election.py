@@ -1,0 +1,238 @@
+"""Who is given a vote, and what has to be durable before anybody hears of it."""
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.core.raft import effects, events, messages
+from tests.raft.single import Single, batches, fetched, state, vote_request
+from tests.raft.world import key_of
+
+
+def granted(single: Single, request: messages.VoteRequest) -> bool:
+    answer = single.answer_of(request, messages.VoteResponse)
+    assert not answer.error
+    return answer.vote_granted
+
+
+# Votes
+
+
+def test_a_vote_is_persisted_before_it_leaves() -> None:
+    single = Single(log=(1, 1))
+    assert granted(single, vote_request(epoch=2, end=(2, 1)))
+    states = [effect.state for effect in single.all(effects.PersistQuorumState)]
+    assert (states[-1].leader_epoch, states[-1].voted_id, states[-1].voted_directory_id) == (2, 2, key_of(2)[1])
+    kinds = [type(effect) for effect in single.effects]
+    assert kinds.index(effects.Respond) > len(kinds) - 1 - kinds[::-1].index(effects.PersistQuorumState)
+
+
+def test_one_vote_per_epoch_but_as_often_as_asked() -> None:
+    single = Single()
+    assert granted(single, vote_request(candidate=2))
+    assert not granted(single, vote_request(candidate=3))
+    assert granted(single, vote_request(candidate=2))
+    assert not single.all(effects.PersistQuorumState)
+    assert granted(single, vote_request(candidate=3, epoch=2))
+
+
+def test_a_vote_is_remembered_across_a_restart() -> None:
+    single = Single(found=state(4, voted=2))
+    assert not granted(single, vote_request(candidate=3, epoch=4))
+    assert granted(single, vote_request(candidate=2, epoch=4))
+
+
+@pytest.mark.parametrize(("end", "expected"), [((2, 2), False), ((3, 1), False), ((3, 2), True), ((2, 3), True)])
+def test_only_a_log_that_is_as_good_gets_a_vote(end: tuple[int, int], expected: bool) -> None:
+    single = Single(log=(1, 2, 2))
+    assert granted(single, vote_request(epoch=5, end=end)) is expected
+    assert single.machine.epoch == 5
+
+
+def test_what_is_not_synced_yet_counts_against_a_candidate() -> None:
+    single = Single()
+    single.follow(epoch=1)
+    single.reply(single.sent(messages.FetchRequest)[0][0], fetched(batches=tuple(batches((1, 1)))))
+    assert not granted(single, vote_request(epoch=2, end=(1, 1)))
+    assert granted(single, vote_request(epoch=3, end=(2, 1)))
+
+
+def test_no_vote_where_there_is_a_leader() -> None:
+    follower = Single()
+    follower.follow(epoch=1)
+    assert not granted(follower, vote_request(candidate=3, epoch=1))
+    leader = Single()
+    leader.become_leader()
+    assert not granted(leader, vote_request(candidate=3, epoch=1))
+    resigned = Single(found=state(3, leader=1))
+    assert resigned.machine.role_name == "Resigned"
+    assert not granted(resigned, vote_request(candidate=3, epoch=3))
+    candidate = Single(found=state(3, voted=1))
+    assert candidate.machine.role_name == "Candidate"
+    assert not granted(candidate, vote_request(candidate=3, epoch=3))
+
+
+def test_a_higher_epoch_deposes_anybody() -> None:
+    leader = Single()
+    leader.become_leader()
+    assert granted(leader, vote_request(epoch=2, end=(1, 1)))
+    assert leader.machine.role_name == "Unattached"
+    assert leader.all(effects.LostLeadership)
+
+
+def test_hostile_votes_are_refused() -> None:
+    single = Single(log=(3,))
+    refusals = {
+        vote_request(epoch=2): ErrorCode.fenced_leader_epoch,
+        vote_request(epoch=4, end=(-1, 0)): ErrorCode.invalid_request,
+        vote_request(epoch=4, end=(1, -1)): ErrorCode.invalid_request,
+        vote_request(epoch=4, end=(1, 4)): ErrorCode.invalid_request,
+        vote_request(epoch=4, end=(1, 5), pre_vote=True): ErrorCode.invalid_request,
+        vote_request(candidate=1, epoch=4): ErrorCode.invalid_request,
+        vote_request(candidate=-1, epoch=4): ErrorCode.invalid_request,
+        vote_request(cluster_id="another", epoch=4): ErrorCode.inconsistent_cluster_id,
+    }
+    for request, error in refusals.items():
+        answer = single.answer_of(request, messages.VoteResponse)
+        assert (answer.error, answer.vote_granted) == (error, False), request
+    assert single.machine.epoch == 3
+
+
+def test_a_vote_is_not_given_for_another_disk() -> None:
+    single = Single()
+    request = vote_request(epoch=4, voter=key_of(1)._replace(directory_id=key_of(9).directory_id))
+    assert single.answer_of(request, messages.VoteResponse).error is ErrorCode.invalid_voter_key
+    assert single.machine.epoch == 4
+    without_directory = vote_request(epoch=4, voter=key_of(1)._replace(directory_id=None))
+    assert granted(single, without_directory)
+
+
+# Pre-votes
+
+
+def test_a_pre_vote_binds_nobody() -> None:
+    single = Single(log=(1,))
+    for candidate in (2, 3):
+        assert granted(single, vote_request(candidate=candidate, epoch=1, end=(1, 1), pre_vote=True))
+        assert not single.all(effects.PersistQuorumState)
+    assert granted(single, vote_request(candidate=3, epoch=2, end=(1, 1)))
+
+
+def test_pre_votes_beside_a_leader() -> None:
+    single = Single()
+    single.follow(epoch=1)
+    fetch = single.sent(messages.FetchRequest)[0][0]
+    assert granted(single, vote_request(candidate=3, epoch=1, pre_vote=True))
+    single.reply(fetch, fetched())
+    assert not granted(single, vote_request(candidate=3, epoch=1, pre_vote=True))
+    single.wait(2000)
+    assert single.machine.role_name == "Prospective"
+    assert granted(single, vote_request(candidate=3, epoch=1, pre_vote=True))
+
+
+def test_a_leader_grants_no_pre_vote_and_others_by_the_log_alone() -> None:
+    leader = Single()
+    leader.become_leader()
+    assert not granted(leader, vote_request(epoch=1, end=(9, 1), pre_vote=True))
+    for found in (state(3, leader=1), state(3, voted=1), state(3, voted=2), state(3)):
+        single = Single(log=(2,), found=found)
+        assert granted(single, vote_request(candidate=3, epoch=3, end=(1, 2), pre_vote=True)), found
+        assert not granted(single, vote_request(candidate=3, epoch=3, end=(0, 0), pre_vote=True)), found
+
+
+# Standing
+
+
+def test_pre_votes_then_votes_then_leadership() -> None:
+    single = Single(log=(1, 1))
+    single.wait(1000)
+    asked = single.sent(messages.VoteRequest)
+    assert [send.destination for send, _ in asked] == [2, 3]
+    assert {(request.pre_vote, request.replica_epoch, request.last_offset) for _, request in asked} == {(True, 1, 2)}
+    assert not single.all(effects.PersistQuorumState)
+    single.reply(asked[0][0], messages.VoteResponse(leader_epoch=1, vote_granted=True))
+    assert single.machine.role_name == "Candidate"
+    assert single.one(effects.PersistQuorumState).state == state(2, voted=1)
+    asked = single.sent(messages.VoteRequest)
+    assert {(request.pre_vote, request.replica_epoch) for _, request in asked} == {(False, 2)}
+    assert single.is_before(effects.PersistQuorumState, effects.Send)
+    single.reply(asked[1][0], messages.VoteResponse(leader_epoch=2, vote_granted=True))
+    assert single.machine.is_leader
+    assert single.one(effects.PersistQuorumState).state.leader_id == 1
+    assert single.is_before(effects.PersistQuorumState, effects.Append)
+    assert single.is_before(effects.PersistQuorumState, effects.Send)
+
+
+def test_doubled_and_late_answers_are_not_counted_twice() -> None:
+    single = Single(voters=(1, 2, 3, 4, 5))
+    single.wait(1000)
+    first = single.sent(messages.VoteRequest)[0][0]
+    yes = messages.VoteResponse(leader_epoch=0, vote_granted=True)
+    for _ in range(3):
+        single.reply(first, yes)
+    assert single.machine.role_name == "Prospective"
+
+
+def test_pre_votes_that_are_not_enough_leave_the_epoch() -> None:
+    single = Single()
+    single.wait(1000)
+    for send, _ in single.sent(messages.VoteRequest):
+        single.reply(send, messages.VoteResponse(leader_epoch=0))
+    assert single.machine.role_name == "Unattached"
+    assert single.machine.epoch == 0
+
+
+def test_a_rejected_prospective_goes_back_to_its_leader() -> None:
+    single = Single()
+    single.follow(leader_id=2, epoch=3)
+    single.wait(2000)
+    for send, _ in single.sent(messages.VoteRequest):
+        single.reply(send, messages.VoteResponse(leader_id=2, leader_epoch=3))
+    assert (single.machine.role_name, single.machine.leader_id) == ("Follower", 2)
+
+
+def test_a_candidate_waits_out_its_timeout_before_it_asks_again() -> None:
+    single = Single()
+    single.wait(1000)
+    single.grant_all(pre_vote=True)
+    for send, _ in single.sent(messages.VoteRequest):
+        single.reply(send, messages.VoteResponse(leader_epoch=1))
+    assert single.machine.role_name == "Candidate"
+    single.wait(999)
+    assert single.machine.role_name == "Candidate"
+    single.wait(1)
+    assert (single.machine.role_name, single.machine.epoch) == ("Prospective", 1)
+
+
+def test_votes_are_asked_for_again_after_a_pause() -> None:
+    single = Single()
+    single.wait(1000)
+    send = single.sent(messages.VoteRequest)[0][0]
+    single.hear(events.RequestFailed(send.destination, send.correlation_id))
+    assert not single.sent(messages.VoteRequest)
+    single.wait(20)
+    assert [one.destination for one, _ in single.sent(messages.VoteRequest)] == [send.destination]
+
+
+def test_somebody_without_pre_votes_is_elected_around() -> None:
+    single = Single()
+    single.wait(1000)
+    send = single.sent(messages.VoteRequest)[0][0]
+    single.reply(send, messages.VoteResponse(error=ErrorCode.unsupported_version))
+    assert (single.machine.role_name, single.machine.epoch) == ("Candidate", 1)
+
+
+def test_an_answer_of_a_higher_epoch_ends_the_candidacy() -> None:
+    single = Single()
+    single.wait(1000)
+    send = single.sent(messages.VoteRequest)[0][0]
+    single.reply(send, messages.VoteResponse(error=ErrorCode.fenced_leader_epoch, leader_epoch=9, leader_id=3))
+    assert (single.machine.role_name, single.machine.epoch, single.machine.leader_id) == ("Follower", 9, 3)
+
+
+def test_only_synced_records_are_claimed() -> None:
+    single = Single()
+    single.follow(epoch=1)
+    single.reply(single.sent(messages.FetchRequest)[0][0], fetched(batches=tuple(batches((1, 1)))))
+    single.wait(2000)
+    requests = [request for _, request in single.sent(messages.VoteRequest)]
+    assert {(request.last_offset, request.last_offset_epoch) for request in requests} == {(0, 0)}

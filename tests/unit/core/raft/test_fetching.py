@@ -1,0 +1,191 @@
+"""Following: one Fetch at a time, after the sync, and never a cut below what is committed."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.core.raft import effects, events, messages
+from odradek.core.raft.batch import Batch, OffsetAndEpoch
+from odradek.core.raft.errors import BrokenQuorum
+from odradek.records.control import Voters
+from tests.raft.single import SETTINGS, Single, batches, begin_request, fetched, state
+from tests.raft.world import registration
+
+
+def follower(**fields: object) -> Single:
+    single = Single(**fields)  # type: ignore[arg-type]
+    single.follow(leader_id=2, epoch=max(1, single.machine.epoch))
+    return single
+
+
+def fetch_of(single: Single) -> tuple[effects.Send, messages.FetchRequest]:
+    return single.sent(messages.FetchRequest)[0]
+
+
+def receive(single: Single, send: effects.Send, **fields: object) -> None:
+    single.reply(send, fetched(epoch=single.machine.epoch, **fields))
+
+
+def test_a_fetch_tells_where_the_log_ends() -> None:
+    single = follower(log=(1, 1, 3), found=state(4))
+    send, request = fetch_of(single)
+    assert (send.destination, request.fetch_offset, request.last_fetched_epoch) == (2, 3, 3)
+    assert (request.current_leader_epoch, request.high_watermark) == (4, 0)
+
+
+def test_records_are_synced_before_the_next_fetch() -> None:
+    single = follower()
+    receive(single, fetch_of(single)[0], batches=tuple(batches((1, 1))), high_watermark=1)
+    append = single.one(effects.Append)
+    assert len(append.batches) == 2
+    assert single.one(effects.HighWatermarkMoved).offset == 1
+    assert not single.all(effects.Send)
+    single.hear(events.LogSynced(append.change - 1))
+    assert not single.all(effects.Send)
+    single.hear(events.LogSynced(append.change))
+    assert fetch_of(single)[1].fetch_offset == 2
+
+
+def test_the_high_watermark_is_not_beyond_the_own_log_and_does_not_go_back() -> None:
+    single = follower(log=(1,))
+    receive(single, fetch_of(single)[0], high_watermark=9)
+    assert single.one(effects.HighWatermarkMoved).offset == 1
+    for said in (0, -1):
+        receive(single, fetch_of(single)[0], high_watermark=said)
+        assert not single.all(effects.HighWatermarkMoved)
+    assert single.machine.high_watermark == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Batch(base_offset=2, last_offset=2, epoch=1),
+        Batch(base_offset=0, last_offset=0, epoch=1),
+        Batch(base_offset=1, last_offset=0, epoch=1),
+        Batch(base_offset=1, last_offset=1, epoch=9),
+        Batch(base_offset=1, last_offset=1, epoch=0),
+    ],
+)
+def test_what_does_not_continue_the_log_is_left_out(wrong: Batch) -> None:
+    single = follower()
+    good = batches((1,))[0]
+    receive(single, fetch_of(single)[0], batches=(good, wrong, *batches((1,), 2)))
+    assert single.one(effects.Append).batches == (good,)
+
+
+def test_one_fetch_at_a_time_and_none_that_comes_late() -> None:
+    single = follower()
+    first = fetch_of(single)[0]
+    single.ask(begin_request(2, 1))
+    assert not single.all(effects.Send)
+    single.wait(SETTINGS.request_timeout_ms - 1)
+    single.reply(first, fetched(batches=tuple(batches((1,)))))
+    assert single.all(effects.Append)
+    single.reply(first, fetched(batches=tuple(batches((1,), 1))))
+    assert not single.all(effects.Append)
+
+
+def test_after_a_failure_others_are_asked_for_the_leader() -> None:
+    single = follower()
+    send = fetch_of(single)[0]
+    single.hear(events.RequestFailed(send.destination, send.correlation_id))
+    other = fetch_of(single)[0]
+    assert other.destination == 3
+    single.reply(other, fetched(leader_id=3, epoch=2, error=ErrorCode.fenced_leader_epoch))
+    assert (single.machine.leader_id, single.machine.epoch) == (3, 2)
+    assert fetch_of(single)[0].destination == 3
+
+
+def test_a_leader_that_has_resigned_is_not_asked_without_a_pause() -> None:
+    single = follower()
+    refusal = fetched(error=ErrorCode.not_leader_or_follower)
+    single.reply(fetch_of(single)[0], refusal)
+    single.reply(fetch_of(single)[0], refusal)
+    assert not single.all(effects.Send)
+    single.wait(20)
+    assert single.all(effects.Send)
+
+
+@pytest.mark.parametrize(
+    ("log", "diverging", "expected"),
+    [
+        ((1, 1, 2, 2), OffsetAndEpoch(3, 2), 3),
+        ((1, 1, 2, 2), OffsetAndEpoch(2, 1), 2),
+        ((1, 1, 3, 3), OffsetAndEpoch(5, 2), 2),
+        ((2, 2, 3, 3), OffsetAndEpoch(0, 0), 0),
+        ((1, 1, 1, 1), OffsetAndEpoch(2, 1), 2),
+    ],
+)
+def test_a_diverging_log_is_cut_where_it_may_agree(
+    log: tuple[int, ...], diverging: OffsetAndEpoch, expected: int
+) -> None:
+    single = follower(log=log, found=state(4))
+    receive(single, fetch_of(single)[0], diverging_epoch=diverging)
+    assert single.one(effects.Truncate).end_offset == expected
+    assert fetch_of(single)[1].fetch_offset == expected
+
+
+def test_nothing_committed_is_cut() -> None:
+    single = follower(log=(1, 1, 1), found=state(4))
+    receive(single, fetch_of(single)[0], high_watermark=2)
+    with pytest.raises(BrokenQuorum, match="below the high watermark 2"):
+        receive(single, fetch_of(single)[0], diverging_epoch=OffsetAndEpoch(1, 1))
+
+
+def test_a_cut_takes_back_a_change_of_the_voters() -> None:
+    single = follower(kraft_version=1)
+    voters = tuple(registration(node_id, with_directory=True) for node_id in (1, 2))
+    change = Batch(base_offset=0, last_offset=0, epoch=1, control=(Voters(voters=voters),))
+    receive(single, fetch_of(single)[0], batches=(change,))
+    assert [voter.voter_id for voter in single.machine.quorum.voters] == [1, 2]
+    single.sync()
+    single.ask(begin_request(3, 2))
+    send = fetch_of(single)[0]
+    single.reply(send, fetched(leader_id=3, epoch=2, diverging_epoch=OffsetAndEpoch(0, 0)))
+    assert [voter.voter_id for voter in single.machine.quorum.voters] == [1, 2, 3]
+
+
+def test_silence_makes_a_voter_stand() -> None:
+    single = follower()
+    single.wait(1999)
+    assert single.machine.role_name == "Follower"
+    single.wait(1)
+    assert single.machine.role_name == "Prospective"
+
+
+def test_an_observer_finds_the_leader_and_takes_its_records_in_one_go() -> None:
+    single = Single(voters=(2, 3), found=state(1))
+    send = fetch_of(single)[0]
+    single.reply(send, fetched(leader_id=3, batches=tuple(batches((1,))), high_watermark=1))
+    assert (single.machine.role_name, single.machine.leader_id) == ("Follower", 3)
+    assert single.is_before(effects.PersistQuorumState, effects.Append)
+
+
+def test_bootstrap_servers_are_asked_by_their_own_numbers() -> None:
+    single = Single(voters=(), settings=replace(SETTINGS, bootstrap_ids=(-2,)))
+    send = fetch_of(single)[0]
+    assert (send.destination, send.endpoints) == (-2, ())
+    endpoints = registration(7, with_directory=True).endpoints
+    refusal = fetched(leader_id=7, epoch=3, leader_endpoints=endpoints, error=ErrorCode.fenced_leader_epoch)
+    single.reply(send, refusal)
+    send = fetch_of(single)[0]
+    assert (send.destination, send.endpoints) == (7, endpoints)
+
+
+def test_a_leader_without_an_address_is_remembered_until_somebody_knows_it() -> None:
+    single = Single(voters=(2, 3))
+    single.reply(fetch_of(single)[0], fetched(leader_id=7, epoch=3, error=ErrorCode.fenced_leader_epoch))
+    assert (single.machine.role_name, single.machine.leader_id) == ("Unattached", 7)
+    request = replace(begin_request(7, 3), leader_endpoints=registration(7, with_directory=True).endpoints)
+    single.ask(request)
+    assert single.machine.role_name == "Follower"
+
+
+@pytest.mark.parametrize("error", [ErrorCode.inconsistent_cluster_id, ErrorCode.cluster_authorization_failed])
+def test_refusals_are_met_with_patience(error: ErrorCode) -> None:
+    single = Single(voters=(2,))
+    single.reply(fetch_of(single)[0], messages.FetchResponse(error=error))
+    assert not single.all(effects.Send)
+    single.wait(20)
+    assert single.all(effects.Send)

@@ -1,0 +1,376 @@
+"""Changes of the voters, one at a time."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.core.raft import effects, events, messages
+from odradek.records.control import KRaftVersion, KRaftVersionRange, Voters
+from tests.raft.single import SETTINGS, Single, begin_request, fetch_request, fetched, state, vote_request
+from tests.raft.world import KRAFT_VERSIONS, directory_of, key_of, registration
+
+
+def leader(*, kraft_version: int = 1, is_confirmed: bool = True, **fields: object) -> Single:
+    """Of voters 1, 2 and 3, with node 4 observing and caught up."""
+    single = Single(kraft_version=kraft_version, **fields)  # type: ignore[arg-type]
+    single.become_leader()
+    single.now_ms += 1
+    if is_confirmed:
+        single.sync()
+        for replica in (2, 3, 4):
+            fetch(single, replica)
+    return single
+
+
+def fetch(single: Single, replica: int) -> None:
+    """As somebody that has everything."""
+    single.ask(fetch_request(replica=replica, epoch=single.machine.epoch, end=single.end, max_wait_ms=0))
+
+
+def add(node_id: int = 4, **fields: object) -> messages.AddRaftVoterRequest:
+    endpoints = registration(node_id, with_directory=True).endpoints
+    return replace(
+        messages.AddRaftVoterRequest(cluster_id="cluster", voter=key_of(node_id), endpoints=endpoints), **fields
+    )
+
+
+def remove(node_id: int = 3, **fields: object) -> messages.RemoveRaftVoterRequest:
+    return replace(messages.RemoveRaftVoterRequest(cluster_id="cluster", voter=key_of(node_id)), **fields)
+
+
+def versions_known(single: Single, **fields: object) -> None:
+    send = single.sent(messages.ApiVersionsRequest)[0][0]
+    single.reply(send, replace(messages.ApiVersionsResponse(kraft_versions=KRAFT_VERSIONS), **fields))
+
+
+def written_voters(single: Single) -> list[int]:
+    message = single.one(effects.Append).batches[0].control[-1]
+    assert isinstance(message, Voters)
+    return [voter.voter_id for voter in message.voters]
+
+
+def voter_ids(single: Single) -> list[int]:
+    return [voter.voter_id for voter in single.machine.quorum.voters]
+
+
+# Adding
+
+
+def test_a_voter_counts_from_the_append_on_and_is_acknowledged_when_committed() -> None:
+    single = leader()
+    asked = single.ask(add())
+    assert single.sent(messages.ApiVersionsRequest)[0][0].destination == 4
+    versions_known(single)
+    assert written_voters(single) == voter_ids(single) == [1, 2, 3, 4]
+    single.sync()
+    fetch(single, 2)
+    assert not [one for one in single.all(effects.Respond) if one.request_id == asked]
+    fetch(single, 3)
+    assert single.answer_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.none
+
+
+def test_who_does_not_want_to_wait_is_answered_at_the_append() -> None:
+    single = leader()
+    asked = single.ask(add(ack_when_committed=False))
+    versions_known(single)
+    assert single.answer_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.none
+    assert single.answer_of(remove(), messages.RemoveRaftVoterResponse).error is ErrorCode.request_timed_out
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "text"),
+    [
+        (add(cluster_id="x"), ErrorCode.inconsistent_cluster_id, 'The given id "x" doesn\'t match the cluster id'),
+        (add(voter=key_of(4)._replace(directory_id=None)), ErrorCode.invalid_request, "didn't include a valid voter"),
+        (add(voter=key_of(-1)), ErrorCode.invalid_request, "didn't include a valid voter"),
+        (
+            add(endpoints=()),
+            ErrorCode.invalid_request,
+            "didn't include the endpoint (Endpoints(endpoints={})) for the default listener ListenerName(CONTROLLER)",
+        ),
+        (add(2), ErrorCode.duplicate_voter, "is already part of the set of voters [ReplicaKey(id=1"),
+        (add(2, voter=key_of(2)._replace(directory_id=directory_of(9))), ErrorCode.duplicate_voter, "already part"),
+    ],
+)
+def test_hostile_additions(request_: messages.AddRaftVoterRequest, error: ErrorCode, text: str) -> None:
+    answer = leader().answer_of(request_, messages.AddRaftVoterResponse)
+    assert answer.error is error
+    assert text in (answer.error_message or "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"error": ErrorCode.network_exception}, ErrorCode.request_timed_out),
+        ({"kraft_versions": None}, ErrorCode.invalid_request),
+        ({"kraft_versions": KRaftVersionRange(min_supported_version=2, max_supported_version=3)},
+         ErrorCode.invalid_request),
+    ],
+)  # fmt: skip
+def test_a_new_voter_must_know_the_quorums_version(fields: dict[str, object], error: ErrorCode) -> None:
+    single = leader()
+    asked = single.ask(add())
+    versions_known(single, **fields)
+    assert single.answer_to(asked, messages.AddRaftVoterResponse).error is error
+    assert voter_ids(single) == [1, 2, 3]
+
+
+def test_a_new_voter_must_be_caught_up() -> None:
+    single = leader()
+    asked = single.ask(add(5))
+    versions_known(single)
+    answer = single.answer_to(asked, messages.AddRaftVoterResponse)
+    assert answer.error is ErrorCode.request_timed_out
+    assert "lagging behind" in (answer.error_message or "")
+
+
+def test_an_addition_that_takes_too_long_is_given_up() -> None:
+    single = leader()
+    asked = single.ask(add())
+    single.wait(SETTINGS.request_timeout_ms)
+    assert single.answer_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.request_timed_out
+    single.ask(remove())
+    assert written_voters(single) == [1, 2]
+
+
+# Removing
+
+
+def test_a_removed_voter_counts_no_more() -> None:
+    single = leader()
+    asked = single.ask(remove(3))
+    assert written_voters(single) == [1, 2]
+    single.sync()
+    fetch(single, 3)
+    assert not single.all(effects.HighWatermarkMoved)
+    fetch(single, 2)
+    assert single.answer_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
+
+
+def test_a_leader_removes_itself_and_leads_until_that_is_committed() -> None:
+    single = leader()
+    asked = single.ask(remove(1))
+    assert written_voters(single) == [2, 3]
+    single.sync()
+    fetch(single, 2)
+    assert single.machine.is_leader
+    fetch(single, 3)
+    assert single.answer_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
+    assert single.machine.role_name == "Resigned"
+    assert {send.destination for send, _ in single.sent(messages.EndQuorumEpochRequest)} == {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (remove(4), ErrorCode.voter_not_found),
+        (remove(3, voter=key_of(3)._replace(directory_id=directory_of(9))), ErrorCode.voter_not_found),
+        (remove(3, voter=key_of(3)._replace(directory_id=None)), ErrorCode.invalid_request),
+        (remove(cluster_id="another"), ErrorCode.inconsistent_cluster_id),
+    ],
+)
+def test_hostile_removals(request_: messages.RemoveRaftVoterRequest, error: ErrorCode) -> None:
+    assert leader().answer_of(request_, messages.RemoveRaftVoterResponse).error is error
+
+
+def test_the_last_voter_stays() -> None:
+    single = Single(voters=(1,), kraft_version=1)
+    single.sync()
+    assert single.answer_of(remove(1), messages.RemoveRaftVoterResponse).error is ErrorCode.voter_not_found
+
+
+def test_a_voter_with_an_uncommitted_removal_may_still_be_needed() -> None:
+    """Its log may be the only one with the record: without it the others would elect nobody."""
+    single = leader(voters=(1, 2))
+    single.ask(remove(1))
+    single.sync()
+    single.ask(vote_request(candidate=2, epoch=2, end=(3, 1)))
+    assert not single.all(effects.HighWatermarkMoved)
+    single.wait(3000)
+    assert single.machine.role_name == "Prospective"
+    assert [send.destination for send, _ in single.sent(messages.VoteRequest)] == [2]
+    single.grant_all(pre_vote=True)
+    single.grant_all(pre_vote=False)
+    assert single.machine.is_leader
+
+
+# One at a time
+
+
+def test_no_change_while_one_is_under_way() -> None:
+    single = leader()
+    single.ask(add())
+    for request, kind in ((add(5), messages.AddRaftVoterResponse), (remove(), messages.RemoveRaftVoterResponse)):
+        answer = single.answer_of(request, kind)
+        assert answer.error is ErrorCode.request_timed_out
+        assert "previous voter change" in (answer.error_message or "")
+
+
+def test_no_change_before_the_epoch_has_committed_anything() -> None:
+    single = leader(is_confirmed=False)
+    answer = single.answer_of(remove(), messages.RemoveRaftVoterResponse)
+    assert answer.error is ErrorCode.request_timed_out
+    assert "establish HWM" in (answer.error_message or "")
+
+
+def test_no_change_while_the_last_one_is_not_committed_even_if_nobody_waits_for_it() -> None:
+    single = leader()
+    single.ask(remove(3))
+    single.ask(fetch_request(replica=2, epoch=1, end=(3, 1), max_wait_ms=0))
+    single.wait(SETTINGS.request_timeout_ms)
+    answer = single.answer_of(remove(2), messages.RemoveRaftVoterResponse)
+    assert answer.error is ErrorCode.request_timed_out
+    assert "commit the latest voter change at Optional[3] with HWM 3" in (answer.error_message or "")
+
+
+def test_fixed_voters_are_not_changed() -> None:
+    single = leader(kraft_version=0)
+    for request, kind in ((add(), messages.AddRaftVoterResponse), (remove(), messages.RemoveRaftVoterResponse)):
+        answer = single.answer_of(request, kind)
+        assert answer.error is ErrorCode.unsupported_version
+        assert "kraft.version feature is 0" in (answer.error_message or "")
+
+
+def test_only_the_leader_changes_voters() -> None:
+    single = Single(kraft_version=1, found=state(3, leader=2))
+    assert single.answer_of(add(), messages.AddRaftVoterResponse).error is ErrorCode.not_leader_or_follower
+    deposed = leader()
+    asked = deposed.ask(remove())
+    deposed.ask(begin_request(2, 2))
+    assert deposed.answer_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.not_leader_or_follower
+
+
+# Updating
+
+
+def update(**fields: object) -> messages.UpdateRaftVoterRequest:
+    moved = (replace(registration(2, with_directory=True).endpoints[0], port=1),)
+    request = messages.UpdateRaftVoterRequest(
+        cluster_id="cluster", current_leader_epoch=1, voter=key_of(2), endpoints=moved, kraft_versions=KRAFT_VERSIONS
+    )
+    return replace(request, **fields)
+
+
+def test_a_voter_that_has_moved_is_written_down() -> None:
+    single = leader()
+    assert not single.answer_of(update(), messages.UpdateRaftVoterResponse).error
+    message = single.one(effects.Append).batches[0].control[0]
+    assert isinstance(message, Voters)
+    assert [voter.endpoints[0].port for voter in message.voters] == [9001, 1, 9003]
+    assert single.answer_of(update(), messages.UpdateRaftVoterResponse).error is ErrorCode.request_timed_out
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"current_leader_epoch": 0}, ErrorCode.fenced_leader_epoch),
+        ({"cluster_id": "another"}, ErrorCode.inconsistent_cluster_id),
+        ({"voter": key_of(9)}, ErrorCode.voter_not_found),
+        ({"voter": key_of(2)._replace(directory_id=directory_of(9))}, ErrorCode.voter_not_found),
+        ({"voter": key_of(2)._replace(directory_id=None)}, ErrorCode.invalid_request),
+        ({"endpoints": ()}, ErrorCode.invalid_request),
+        ({"kraft_versions": KRaftVersionRange(min_supported_version=0, max_supported_version=0)},
+         ErrorCode.invalid_request),
+        ({"kraft_versions": KRaftVersionRange(min_supported_version=3, max_supported_version=1)},
+         ErrorCode.invalid_request),
+    ],
+)  # fmt: skip
+def test_hostile_updates(fields: dict[str, object], error: ErrorCode) -> None:
+    single = leader()
+    answer = single.answer_of(update(**fields), messages.UpdateRaftVoterResponse)
+    assert (answer.error, answer.leader_id) == (error, 1)
+    assert not single.all(effects.Append)
+
+
+# From fixed voters to voters in the log
+
+
+def test_an_upgrade_needs_all_voters_to_have_described_themselves() -> None:
+    single = leader(kraft_version=0)
+    wanted = events.KRaftVersionWanted(1, 1)
+    single.hear(wanted)
+    assert "not all of the voters" in single.one(effects.RecordsRefused).reason
+    for node_id in (2, 3):
+        endpoints = registration(node_id, with_directory=True).endpoints
+        single.ask(update(voter=key_of(node_id), endpoints=endpoints))
+        assert not single.all(effects.Append)
+    single.hear(wanted)
+    control = single.one(effects.Append).batches[0].control
+    assert control[0] == KRaftVersion(kraft_version=1)
+    assert single.machine.quorum.kraft_version == 1
+    assert {voter.voter_directory_id for voter in single.machine.quorum.voters} == {
+        directory_of(one) for one in (1, 2, 3)
+    }
+    single.hear(wanted)
+    assert not single.all(effects.Append)
+
+
+@pytest.mark.parametrize("wanted", [events.KRaftVersionWanted(1, 0), events.KRaftVersionWanted(1, 2)])
+def test_no_way_back_and_no_way_too_far(wanted: events.KRaftVersionWanted) -> None:
+    single = leader()
+    single.hear(wanted)
+    assert single.one(effects.RecordsRefused)
+
+
+def test_an_upgrade_is_the_leaders_matter() -> None:
+    single = Single()
+    single.hear(events.KRaftVersionWanted(0, 1))
+    assert single.one(effects.RecordsRefused)
+
+
+# A follower's side
+
+
+def answer_fetches(single: Single) -> None:
+    """For longer than it takes until a follower has something else to say."""
+    for _ in range(2):
+        single.now_ms += 1500
+        single.reply(single.last(messages.FetchRequest), fetched())
+
+
+def test_a_voter_that_has_moved_tells_its_leader() -> None:
+    single = Single(kraft_version=1, moved_to=7)
+    single.follow()
+    answer_fetches(single)
+    send, request = single.sent(messages.UpdateRaftVoterRequest)[0]
+    assert request.endpoints == registration(7, with_directory=True).endpoints
+    single.reply(send, messages.UpdateRaftVoterResponse(leader_id=2, leader_epoch=1))
+    assert single.sent(messages.FetchRequest)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.none, ErrorCode.unsupported_version])
+def test_a_fixed_voter_describes_itself_once(error: ErrorCode) -> None:
+    single = Single()
+    single.follow()
+    answer_fetches(single)
+    send = single.sent(messages.UpdateRaftVoterRequest)[0][0]
+    single.reply(send, messages.UpdateRaftVoterResponse(error=error, leader_id=2, leader_epoch=1))
+    answer_fetches(single)
+    answer_fetches(single)
+    assert not single.sent(messages.UpdateRaftVoterRequest)
+
+
+def test_who_has_nothing_to_tell_only_fetches() -> None:
+    single = Single(kraft_version=1)
+    single.follow()
+    answer_fetches(single)
+    assert [type(send.message) for send in single.all(effects.Send)] == [messages.FetchRequest]
+
+
+@pytest.mark.parametrize(
+    ("voters", "kind"),
+    [((2, 3), messages.AddRaftVoterRequest), ((1, 2, 3), messages.RemoveRaftVoterRequest)],
+)
+def test_auto_join(voters: tuple[int, ...], kind: type) -> None:
+    """It asks to be added; and before that to be removed, if it is known with a disk that is gone."""
+    settings = replace(SETTINGS, auto_join=True)
+    single = Single(kraft_version=1, voters=voters, settings=settings, directory=9)
+    single.follow()
+    answer_fetches(single)
+    assert single.sent(kind)
+    answer = messages.AddRaftVoterResponse if kind is messages.AddRaftVoterRequest else messages.RemoveRaftVoterResponse
+    single.reply(single.last(kind), answer(error=ErrorCode.request_timed_out))
+    answer_fetches(single)
+    assert single.sent(kind)
+    assert single.machine.role_name == "Follower"

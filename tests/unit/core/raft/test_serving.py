@@ -1,0 +1,232 @@
+"""A leader's answers to those who fetch, and what it takes from their questions."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.core.metadata.snapshot import SnapshotId
+from odradek.core.raft import effects, events, messages
+from odradek.core.raft.batch import OffsetAndEpoch
+from tests.raft.single import Single, fetch_request, state, vote_request
+from tests.raft.world import key_of
+
+
+def leader(**fields: object) -> Single:
+    """Of the epoch after that of the log; its first record is synced."""
+    single = Single(**fields)  # type: ignore[arg-type]
+    single.become_leader()
+    single.sync()
+    return single
+
+
+def answer(single: Single, **fields: object) -> messages.FetchResponse:
+    request = fetch_request(**{"epoch": single.machine.epoch, **fields})  # type: ignore[arg-type]
+    return single.answer_of(request, messages.FetchResponse)
+
+
+# What is committed
+
+
+def test_a_majority_commits() -> None:
+    single = leader(voters=(1, 2, 3, 4, 5))
+    for replica in (2, 9):
+        answer(single, replica=replica, end=(1, 1), max_wait_ms=0)
+        assert not single.all(effects.HighWatermarkMoved)
+    assert answer(single, replica=3, end=(1, 1), max_wait_ms=0).high_watermark == 1
+    assert single.one(effects.HighWatermarkMoved).offset == 1
+    assert single.one(effects.LeadershipConfirmed).epoch == 1
+
+
+def test_older_records_are_committed_only_with_one_of_the_own_epoch() -> None:
+    single = leader(log=(1, 1, 1))
+    assert answer(single, end=(3, 1), max_wait_ms=0).high_watermark == -1
+    assert answer(single, end=(4, 2), max_wait_ms=0).high_watermark == 4
+
+
+def test_the_leaders_own_disk_counts_when_it_is_synced() -> None:
+    single = leader()
+    single.hear(events.RecordsOffered(1, 1, b""))
+    change = single.one(effects.Append).change
+    answer(single, replica=2, end=(2, 1), max_wait_ms=0)
+    assert single.machine.high_watermark == 1
+    single.hear(events.LogSynced(change))
+    assert single.one(effects.HighWatermarkMoved).offset == 2
+
+
+def test_followers_may_be_ahead_of_the_leaders_disk() -> None:
+    single = leader()
+    single.hear(events.RecordsOffered(1, 1, b""))
+    for replica in (2, 3):
+        answer(single, replica=replica, end=(2, 1), max_wait_ms=0)
+    assert single.machine.high_watermark == 2
+
+
+def test_a_follower_that_goes_back_takes_nothing_back() -> None:
+    single = leader()
+    answer(single, end=(1, 1), max_wait_ms=0)
+    assert answer(single, end=(0, 0), max_wait_ms=0).high_watermark == 1
+
+
+# Waiting
+
+
+def test_nothing_new_is_waited_for() -> None:
+    single = leader()
+    waiting = single.ask(fetch_request(end=(1, 1), high_watermark=1))
+    assert not single.all(effects.Respond)
+    single.hear(events.RecordsOffered(1, 2, b""))
+    served = single.one(effects.RespondWithRecords)
+    assert (served.request_id, served.start_offset, served.end_offset) == (waiting, 1, 3)
+
+
+def test_a_wait_has_an_end() -> None:
+    single = leader()
+    waiting = single.ask(fetch_request(end=(1, 1), high_watermark=1, max_wait_ms=500))
+    assert single.one(effects.SetTimer).at_ms <= single.now_ms + 500
+    single.wait(499)
+    assert not single.all(effects.Respond)
+    single.wait(1)
+    assert single.answer_to(waiting, messages.FetchResponse).high_watermark == 1
+
+
+def test_a_new_high_watermark_is_news() -> None:
+    single = leader(voters=(1, 2))
+    single.ask(fetch_request(replica=9, end=(1, 1), high_watermark=0))
+    waiting = 1
+    answer(single, replica=2, end=(1, 1), max_wait_ms=0)
+    assert single.answer_to(waiting, messages.FetchResponse).high_watermark == 1
+    single.ask(fetch_request(replica=9, end=(1, 1), high_watermark=messages.ANY_HIGH_WATERMARK))
+    assert not single.all(effects.Respond)
+
+
+def test_who_asks_again_does_not_wait_twice() -> None:
+    single = leader()
+    first = single.ask(fetch_request(end=(1, 1), high_watermark=1))
+    single.ask(fetch_request(end=(1, 1), high_watermark=1))
+    assert single.answer_to(first, messages.FetchResponse)
+
+
+def test_a_deposed_leader_sends_everybody_away() -> None:
+    single = leader()
+    waiting = single.ask(fetch_request(end=(1, 1), high_watermark=1))
+    single.ask(vote_request(candidate=3, epoch=2, end=(9, 1)))
+    refusal = single.answer_to(waiting, messages.FetchResponse)
+    assert (refusal.error, refusal.leader_epoch) == (ErrorCode.not_leader_or_follower, 2)
+    assert single.is_before(effects.PersistQuorumState, effects.Respond)
+
+
+# Logs that do not agree
+
+
+@pytest.mark.parametrize(
+    ("end", "diverging"),
+    [
+        ((3, 1), OffsetAndEpoch(2, 1)),
+        ((5, 2), OffsetAndEpoch(2, 1)),
+        ((9, 4), OffsetAndEpoch(5, 4)),
+        ((1, 0), OffsetAndEpoch(0, 0)),
+        ((2, 1), None),
+        ((4, 3), None),
+        ((0, 0), None),
+    ],
+)
+def test_diverging_logs_are_told_where(end: tuple[int, int], diverging: OffsetAndEpoch | None) -> None:
+    single = leader(log=(1, 1, 3, 3))
+    response = answer(single, end=end, max_wait_ms=0)
+    assert response.diverging_epoch == diverging
+    assert bool(single.all(effects.RespondWithRecords)) is (diverging is None)
+
+
+@pytest.mark.parametrize(
+    ("end", "is_behind"),
+    [((0, 0), True), ((9, 2), True), ((10, 1), True), ((12, 1), True), ((10, 2), False), ((12, 3), False)],
+)
+def test_who_is_behind_the_log_gets_a_snapshot(end: tuple[int, int], is_behind: bool) -> None:
+    single = leader(snapshot=SnapshotId(10, 2), log=(2, 3))
+    response = answer(single, end=end, max_wait_ms=0)
+    assert response.snapshot_id == (SnapshotId(10, 2) if is_behind else None)
+    assert response.diverging_epoch is None
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"epoch": 0}, ErrorCode.fenced_leader_epoch),
+        ({"epoch": 2}, ErrorCode.unknown_leader_epoch),
+        ({"end": (-1, 0)}, ErrorCode.invalid_request),
+        ({"end": (0, -1)}, ErrorCode.invalid_request),
+        ({"end": (0, 2)}, ErrorCode.invalid_request),
+        ({"max_wait_ms": -1}, ErrorCode.invalid_request),
+        ({"replica": 1}, ErrorCode.invalid_request),
+    ],
+)
+def test_hostile_fetches_are_refused(fields: dict[str, object], error: ErrorCode) -> None:
+    single = leader()
+    response = answer(single, **fields)
+    assert (response.error, response.leader_id, response.leader_epoch) == (error, 1, 1)
+
+
+def test_others_say_who_leads() -> None:
+    single = Single(found=state(3, leader=2))
+    response = answer(single, replica=3, epoch=3)
+    assert (response.error, response.leader_id) == (ErrorCode.not_leader_or_follower, 2)
+    assert response.leader_endpoints
+    request = replace(fetch_request(replica=3, epoch=3), cluster_id="another")
+    assert single.answer_of(request, messages.FetchResponse).error is ErrorCode.inconsistent_cluster_id
+
+
+def test_consumers_are_served_and_count_for_nothing() -> None:
+    single = leader(voters=(1, 2))
+    response = answer(single, replica=-1, end=(1, 1), max_wait_ms=0)
+    assert (response.error, response.high_watermark) == (ErrorCode.none, -1)
+    assert not single.machine.describe().observers
+
+
+# Snapshots
+
+
+def piece_of(single: Single, position: int = 0, **fields: object) -> messages.FetchSnapshotResponse:
+    request = messages.FetchSnapshotRequest(
+        cluster_id="cluster",
+        replica=key_of(2),
+        current_leader_epoch=single.machine.epoch,
+        snapshot_id=SnapshotId(10, 2),
+        position=position,
+        max_bytes=64,
+    )
+    return single.answer_of(replace(request, **fields), messages.FetchSnapshotResponse)
+
+
+def test_a_snapshot_is_served_from_any_byte() -> None:
+    single = leader(snapshot=SnapshotId(10, 2))
+    response = piece_of(single, 64)
+    assert (response.error, response.size_bytes, response.position) == (ErrorCode.none, 100, 64)
+    assert single.one(effects.RespondWithSnapshot).max_bytes == 64
+
+
+@pytest.mark.parametrize(
+    ("position", "fields", "error"),
+    [
+        (100, {}, ErrorCode.position_out_of_range),
+        (-1, {}, ErrorCode.position_out_of_range),
+        (0, {"snapshot_id": SnapshotId(9, 2)}, ErrorCode.snapshot_not_found),
+        (0, {"snapshot_id": SnapshotId(0, 0)}, ErrorCode.snapshot_not_found),
+        (0, {"current_leader_epoch": 1}, ErrorCode.fenced_leader_epoch),
+        (0, {"current_leader_epoch": 9}, ErrorCode.unknown_leader_epoch),
+        (0, {"cluster_id": "another"}, ErrorCode.inconsistent_cluster_id),
+    ],
+)
+def test_hostile_requests_for_snapshots(position: int, fields: dict[str, object], error: ErrorCode) -> None:
+    assert piece_of(leader(snapshot=SnapshotId(10, 2)), position, **fields).error is error
+
+
+def test_fetching_a_snapshot_is_following_too() -> None:
+    single = leader(snapshot=SnapshotId(10, 2))
+    for _ in range(4):
+        single.wait(2000)
+        piece_of(single)
+    assert single.machine.is_leader

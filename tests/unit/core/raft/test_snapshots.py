@@ -1,0 +1,150 @@
+"""Snapshots: fetched in pieces and put in the log's place, or the host's own."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.core.metadata.snapshot import SnapshotId
+from odradek.core.raft import effects, events, messages
+from odradek.core.raft.errors import BrokenQuorum
+from odradek.core.raft.voters import Quorum
+from tests.raft.single import Single, begin_request, fetched, state, vote_request
+from tests.raft.world import registration
+
+ID = SnapshotId(10, 1)
+
+
+def downloading(**fields: object) -> Single:
+    single = Single(**fields)  # type: ignore[arg-type]
+    single.follow(epoch=max(1, single.machine.epoch))
+    send = single.sent(messages.FetchRequest)[0][0]
+    single.reply(send, fetched(epoch=single.machine.epoch, snapshot_id=ID))
+    return single
+
+
+def piece(single: Single, piece_data: bytes, at: int = 0, **fields: object) -> None:
+    send = single.sent(messages.FetchSnapshotRequest)[0][0]
+    answer = messages.FetchSnapshotResponse(
+        leader_id=2, leader_epoch=single.machine.epoch, snapshot_id=ID, size_bytes=10, position=at, data=piece_data
+    )
+    single.reply(send, replace(answer, **fields))
+
+
+def test_pieces_follow_each_other_until_the_snapshot_is_whole() -> None:
+    single = downloading()
+    request = single.sent(messages.FetchSnapshotRequest)[0][1]
+    assert (request.snapshot_id, request.position) == (ID, 0)
+    piece(single, b"123456")
+    assert single.one(effects.WriteSnapshotPiece) == effects.WriteSnapshotPiece(ID, 0, b"123456")
+    assert single.sent(messages.FetchSnapshotRequest)[0][1].position == 6
+    piece(single, b"7890", 6)
+    assert single.is_before(effects.WriteSnapshotPiece, effects.LoadSnapshot)
+    assert not single.all(effects.Send)
+
+
+def loaded() -> Single:
+    single = downloading(log=(1, 1), found=state(1))
+    piece(single, b"1234567890")
+    return single
+
+
+def test_a_loaded_snapshot_takes_the_logs_place() -> None:
+    single = loaded()
+    voters = tuple(registration(node_id, with_directory=True) for node_id in (1, 2))
+    single.hear(events.SnapshotLoaded(ID, 10, Quorum(1, voters)))
+    assert single.one(effects.HighWatermarkMoved).offset == 10
+    request = single.sent(messages.FetchRequest)[0][1]
+    assert (request.fetch_offset, request.last_fetched_epoch) == (10, 1)
+    assert single.machine.quorum == Quorum(1, voters)
+
+
+def test_while_it_is_loaded_nothing_is_fetched_and_nobody_stands() -> None:
+    single = loaded()
+    single.wait(10_000)
+    assert not single.sent(messages.FetchRequest)
+    assert single.machine.role_name == "Follower"
+    single.ask(vote_request(candidate=3, epoch=2, end=(12, 1)))
+    single.wait(10_000)
+    assert single.machine.role_name == "Unattached"
+    single.hear(events.SnapshotLoaded(ID, 10, Quorum()))
+    assert single.machine.role_name == "Prospective"
+
+
+def test_another_snapshot_than_the_awaited_one_is_a_fault() -> None:
+    with pytest.raises(BrokenQuorum):
+        loaded().hear(events.SnapshotLoaded(SnapshotId(11, 1), 10, Quorum()))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"snapshot_id": SnapshotId(11, 1)}, {"position": 3}, {"data": b""}, {"error": ErrorCode.request_timed_out}],
+)
+def test_pieces_that_do_not_fit_are_asked_for_again(fields: dict[str, object]) -> None:
+    single = downloading()
+    piece(single, b"123456", **fields)
+    assert not single.all(effects.WriteSnapshotPiece)
+    other = single.sent(messages.FetchRequest)[0][0]
+    single.now_ms += 20
+    single.reply(other, fetched(error=ErrorCode.not_leader_or_follower))
+    assert single.sent(messages.FetchSnapshotRequest)[0][1].position == 0
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.snapshot_not_found, ErrorCode.position_out_of_range, ErrorCode.unknown_server_error]
+)
+def test_a_snapshot_that_is_gone_is_given_up(error: ErrorCode) -> None:
+    single = downloading()
+    piece(single, b"", error=error, snapshot_id=None)
+    assert single.one(effects.AbandonSnapshot).snapshot_id == ID
+    assert single.sent(messages.FetchRequest)
+
+
+def test_a_snapshot_that_has_another_size_now_is_begun_anew() -> None:
+    single = downloading()
+    piece(single, b"123456")
+    piece(single, b"7890", 6, size_bytes=12)
+    assert single.one(effects.AbandonSnapshot).snapshot_id == ID
+    assert not single.all(effects.LoadSnapshot)
+
+
+def test_another_leader_means_another_snapshot() -> None:
+    single = downloading()
+    single.ask(begin_request(3, 2))
+    assert single.one(effects.AbandonSnapshot).snapshot_id == ID
+    assert single.sent(messages.FetchRequest)[0][0].destination == 3
+
+
+def test_a_snapshot_below_what_is_committed_is_refused() -> None:
+    single = Single(snapshot=SnapshotId(12, 1), found=state(1))
+    single.follow()
+    with pytest.raises(BrokenQuorum, match="below the high watermark"):
+        single.reply(single.sent(messages.FetchRequest)[0][0], fetched(snapshot_id=ID))
+
+
+# The host's own
+
+
+def committed() -> Single:
+    """Four records, three of them committed."""
+    single = Single(log=(1, 1, 2, 2), found=state(2))
+    single.follow(epoch=2)
+    single.reply(single.sent(messages.FetchRequest)[0][0], fetched(epoch=2, high_watermark=3))
+    return single
+
+
+@pytest.mark.parametrize("snapshot_id", [SnapshotId(4, 2), SnapshotId(3, 1), SnapshotId(2, 2), SnapshotId(9, 2)])
+def test_only_committed_records_of_the_log_may_be_in_a_snapshot(snapshot_id: SnapshotId) -> None:
+    with pytest.raises(BrokenQuorum):
+        committed().hear(events.SnapshotTaken(snapshot_id, 1))
+
+
+def test_the_log_may_begin_where_a_snapshot_ends() -> None:
+    single = committed()
+    with pytest.raises(BrokenQuorum):
+        single.hear(events.LogStartAdvanced(SnapshotId(3, 2)))
+    for snapshot_id in (SnapshotId(2, 1), SnapshotId(3, 2)):
+        single.hear(events.SnapshotTaken(snapshot_id, 1))
+    single.hear(events.LogStartAdvanced(SnapshotId(3, 2)))
+    with pytest.raises(BrokenQuorum):
+        single.hear(events.SnapshotTaken(SnapshotId(2, 1), 1))

@@ -1,0 +1,262 @@
+"""Following: what is fetched, what is cut, and when nothing is done at all."""
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.core.replication.actions import Append, AskLeaderOffsets, ReportFault, TruncateFullyTo, TruncateTo, Wait
+from odradek.core.replication.epochs import EpochEnd
+from odradek.core.replication.follower import (
+    BACKOFF_FIRST_SECONDS,
+    FetchAnswer,
+    FetchPosition,
+    FollowerState,
+    Progress,
+)
+from tests.replication.model_log import ModelLog, Record
+
+BACKOFF_MAX = 0.1
+
+
+def log_of(*epochs: int) -> ModelLog:
+    log = ModelLog()
+    log.append_as_follower(tuple(Record(epoch, offset) for offset, epoch in enumerate(epochs)))
+    return log
+
+
+def follower(high_watermark: int = 0, leader_epoch: int = 5) -> FollowerState:
+    return FollowerState(
+        leader_id=1, leader_epoch=leader_epoch, high_watermark=high_watermark, backoff_max_seconds=BACKOFF_MAX
+    )
+
+
+def position_of(state: FollowerState, log: ModelLog, now: float = 0.0) -> FetchPosition:
+    position = state.position(log, now)
+    assert position is not None
+    return position
+
+
+def answer(state: FollowerState, log: ModelLog, now: float = 0.0, **fields: object) -> object:
+    return state.answered(log, position_of(state, log, now), FetchAnswer(**fields), now)  # type: ignore[arg-type]
+
+
+def test_a_fetch_tells_where_the_log_ends() -> None:
+    assert position_of(follower(), log_of(1, 1, 3)) == FetchPosition(5, 3, 3, 0)
+    assert position_of(follower(), log_of()) == FetchPosition(5, 0, -1, 0)
+
+
+def test_records_are_appended_and_the_high_watermark_follows() -> None:
+    state, log = follower(), log_of(1)
+    came = FetchAnswer(high_watermark=2, log_start_offset=0, first_offset=1)
+    assert state.answered(log, position_of(state, log), came, 0.0) == Append()
+    log.append_as_follower((Record(5, 1), Record(5, 2)))
+    assert state.appended(log, came) == Progress(True, 0)
+    assert (state.high_watermark, state.lag) == (2, 0)
+
+
+def test_the_high_watermark_is_not_above_the_own_end() -> None:
+    state, log = follower(), log_of(1)
+    assert state.appended(log, FetchAnswer(high_watermark=50, log_start_offset=0)) == Progress(True, 0)
+    assert (state.high_watermark, state.lag) == (1, 49)
+
+
+def test_a_new_leader_that_knows_less_does_not_lower_the_high_watermark() -> None:
+    state, log = follower(high_watermark=3), log_of(1, 1, 1)
+    assert state.appended(log, FetchAnswer(high_watermark=1, log_start_offset=0)) == Progress(False, 0)
+    assert state.high_watermark == 3
+
+
+def test_the_log_starts_where_the_leaders_does_but_not_beyond_what_is_committed_here() -> None:
+    state, log = follower(), log_of(1, 1, 1)
+    assert state.appended(log, FetchAnswer(high_watermark=9, log_start_offset=2)).log_start_offset == 2
+    assert state.appended(log, FetchAnswer(high_watermark=9, log_start_offset=8)).log_start_offset == 3
+    log.advance_log_start(2)
+    assert state.appended(log, FetchAnswer(high_watermark=9, log_start_offset=0)).log_start_offset == 2
+
+
+# Answers that mean nothing any more
+
+
+def test_an_answer_of_a_former_leader_is_not_heard() -> None:
+    state, log = follower(), log_of(1)
+    asked = position_of(state, log)
+    state.follow(2, 6)
+    assert state.answered(log, asked, FetchAnswer(first_offset=1), 0.0) is None
+    assert state.answered(log, asked, FetchAnswer(error=ErrorCode.fenced_leader_epoch), 0.0) is None
+    assert state.answered(log, asked, FetchAnswer(diverging=EpochEnd(0, 0)), 0.0) is None
+    assert state.failed(asked, 0.0) is None
+    assert state.append_failed(asked, "torn", 0.0) is None
+    assert state.leader_offsets(log, 5, 100, 200, 0.0) is None
+    assert state.leader_offsets_failed(5, ErrorCode.not_controller, 0.0) is None
+    assert position_of(state, log).leader_epoch == 6
+
+
+def test_an_answer_for_another_end_of_the_log_is_not_heard() -> None:
+    state, log = follower(), log_of(1, 1)
+    asked = position_of(state, log)
+    log.truncate_to(1)
+    assert state.answered(log, asked, FetchAnswer(first_offset=2), 0.0) is None
+
+
+def test_an_answer_for_a_log_that_was_cut_and_grew_again_is_not_heard() -> None:
+    state, log = follower(), log_of(1, 2, 2)
+    asked = position_of(state, log)
+    log.truncate_to(1)
+    log.append_as_follower((Record(5, 1), Record(5, 2)))
+    assert state.answered(log, asked, FetchAnswer(diverging=EpochEnd(1, 1)), 0.0) is None
+
+
+def test_an_older_epoch_is_not_followed() -> None:
+    state = follower()
+    state.follow(2, 4)
+    state.follow(2, 5)
+    assert (state.leader_id, state.leader_epoch) == (1, 5)
+
+
+# Truncation
+
+
+@pytest.mark.parametrize(
+    ("own", "leader", "offset"),
+    [
+        ((1, 1, 2, 2), EpochEnd(2, 3), 3),
+        ((1, 1, 2, 2), EpochEnd(1, 2), 2),
+        ((1, 1, 2, 2), EpochEnd(1, 1), 1),
+        # The leader has more of the epoch than this log: that is no reason to keep what is of a later one.
+        ((1, 1, 2, 2), EpochEnd(1, 9), 2),
+        # An epoch that is not here: back to the end of the one before it.
+        ((1, 1, 4, 4), EpochEnd(3, 4), 2),
+        # Before all epochs that are here.
+        ((3, 3), EpochEnd(2, 1), 0),
+    ],
+)
+def test_a_diverging_log_is_cut_where_the_epochs_part(own: tuple[int, ...], leader: EpochEnd, offset: int) -> None:
+    state = follower(high_watermark=1)
+    wanted = TruncateTo(offset, loses_committed=offset < 1)
+    assert answer(state, log_of(*own), diverging=leader, high_watermark=9, first_offset=4) == wanted
+    assert state.high_watermark == 1, "nothing else of such an answer is believed"
+
+
+def test_what_was_cut_is_not_committed_here() -> None:
+    state, log = follower(high_watermark=3), log_of(1, 1, 1)
+    assert answer(state, log, diverging=EpochEnd(1, 2)) == TruncateTo(2, loses_committed=True)
+    log.truncate_to(2)
+    state.truncated(log)
+    assert state.high_watermark == 2
+
+
+def test_an_epoch_in_which_nothing_was_written_is_cut_too() -> None:
+    """This replica led it, and was deposed before its first record."""
+    state, log = follower(), log_of(1, 1)
+    log.epochs.assign_unwritten(4, 2)
+    assert position_of(state, log).last_fetched_epoch == 4
+    assert answer(state, log, diverging=EpochEnd(1, 2)) == TruncateTo(2, loses_committed=False)
+    log.truncate_to(2)
+    assert position_of(state, log).last_fetched_epoch == 1
+
+
+@pytest.mark.parametrize("leader", [EpochEnd(-1, -1), EpochEnd(1, -1), EpochEnd(3, 9), EpochEnd(1, 2)])
+def test_a_divergence_that_is_none_is_reported_and_does_not_spin(leader: EpochEnd) -> None:
+    state, log = follower(), log_of(1, 1)
+    action = answer(state, log, diverging=leader)
+    assert isinstance(action, ReportFault)
+    assert state.position(log, 0.0) is None
+
+
+# Out of range
+
+
+def test_out_of_range_is_looked_into_before_anything_is_cut() -> None:
+    state, log = follower(), log_of(1, 1)
+    assert answer(state, log, error=ErrorCode.offset_out_of_range) == AskLeaderOffsets()
+    assert state.position(log, 1000.0) is None
+    assert state.fetches_from is None
+    assert state.leader_offsets(log, 5, 100, 200, 0.0) == TruncateFullyTo(100)
+    log.truncate_fully_to(100)
+    state.truncated(log)
+    assert state.high_watermark == 100
+    assert position_of(state, log) == FetchPosition(5, 100, -1, 100)
+
+
+def test_a_log_beyond_the_leaders_end_is_cut_there() -> None:
+    state, log = follower(high_watermark=2), log_of(1, 1)
+    answer(state, log, error=ErrorCode.offset_out_of_range)
+    assert state.leader_offsets(log, 5, 0, 1, 0.0) == TruncateTo(1, loses_committed=True)
+
+
+def test_a_log_in_range_after_all_is_kept() -> None:
+    state, log = follower(), log_of(1, 1)
+    answer(state, log, error=ErrorCode.offset_out_of_range)
+    wanted = Wait(BACKOFF_FIRST_SECONDS, ErrorCode.offset_out_of_range)
+    assert state.leader_offsets(log, 5, 0, 2, 0.0) == wanted
+    assert position_of(state, log, 1.0).fetch_offset == 2
+
+
+def test_a_leader_that_cannot_be_asked_is_asked_again() -> None:
+    state, log = follower(), log_of(1, 1)
+    answer(state, log, error=ErrorCode.offset_out_of_range)
+    action = state.leader_offsets_failed(5, ErrorCode.network_exception, 0.0)
+    assert action == Wait(BACKOFF_FIRST_SECONDS, ErrorCode.network_exception)
+    assert answer(state, log, 1.0, error=ErrorCode.offset_out_of_range) == AskLeaderOffsets()
+    assert state.leader_offsets_failed(5, ErrorCode.fenced_leader_epoch, 1.0) == Wait(
+        None, ErrorCode.fenced_leader_epoch
+    )
+
+
+# Waiting
+
+
+def test_pauses_grow_and_end_with_success() -> None:
+    state, log = follower(), log_of()
+    now, pauses = 0.0, []
+    for _ in range(6):
+        action = answer(state, log, now, error=ErrorCode.unknown_leader_epoch)
+        assert isinstance(action, Wait)
+        assert action.until is not None
+        assert state.position(log, action.until - 0.001) is None
+        assert state.fetches_from == action.until
+        pauses.append(round(action.until - now, 6))
+        now = action.until
+    assert pauses == [0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
+    assert answer(state, log, now, high_watermark=0, log_start_offset=0) == Append()
+    assert state.position(log, now) is not None
+    assert state.failed(position_of(state, log, now), now) == Wait(now + 0.01, ErrorCode.network_exception)
+
+
+def test_who_is_fenced_waits_for_the_metadata_log() -> None:
+    state, log = follower(), log_of()
+    assert answer(state, log, error=ErrorCode.fenced_leader_epoch) == Wait(None, ErrorCode.fenced_leader_epoch)
+    assert state.position(log, 1000.0) is None
+    state.follow(1, 6)
+    assert state.position(log, 0.0) is not None
+
+
+def test_a_new_leader_is_asked_at_once() -> None:
+    state, log = follower(), log_of()
+    answer(state, log, error=ErrorCode.not_leader_or_follower)
+    state.follow(3, 6)
+    assert state.position(log, 0.0) is not None
+
+
+def test_what_nobody_expects_is_reported() -> None:
+    action = answer(follower(), log_of(), error=ErrorCode.unknown_server_error)
+    assert action == ReportFault(BACKOFF_FIRST_SECONDS, "the leader answers unknown_server_error")
+
+
+def test_damaged_records_are_asked_for_again() -> None:
+    state, log = follower(), log_of()
+    action = state.append_failed(position_of(state, log), "bad checksum", 0.0)
+    assert action == ReportFault(BACKOFF_FIRST_SECONDS, "bad checksum")
+
+
+# A log that starts inside a batch
+
+
+def test_an_empty_log_may_begin_before_where_it_was_thought_to() -> None:
+    state, log = follower(), log_of()
+    log.truncate_fully_to(100)
+    assert answer(state, log, high_watermark=200, log_start_offset=100, first_offset=98) == Append(restart_at=98)
+
+
+def test_records_that_are_here_already_are_not_taken_again() -> None:
+    action = answer(follower(), log_of(1, 1), high_watermark=9, log_start_offset=0, first_offset=1)
+    assert isinstance(action, ReportFault)

@@ -1,4 +1,0 @@
-from tests.unit.net.peer_stage import play
-from tests.unit.sim.conftest import world
-
-__all__ = ["play", "world"]

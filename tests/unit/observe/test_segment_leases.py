@@ -1,0 +1,127 @@
+"""Leases as a broker grants them: all names or none, to whom it leads for, and an answer to whatever is asked."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.host.disk import HostDisk
+from odradek.observe.endpoint import Call, Reply
+from odradek.observe.segment_leases import SegmentLeases
+from odradek.storage.log import leases
+from odradek.storage.partition.partition import Partition
+from tests.record_batches import TestRecord
+from tests.unit.broker.fake_broker import FakeBroker, run
+
+SPARK = ("spark", "0123456789abcdef")
+
+
+class Stage:
+    """A partition with three closed segments of one record, and an empty one."""
+
+    def __init__(self, directory: Path, disk: HostDisk | None = None) -> None:
+        self.broker = FakeBroker(directory / "logs")
+        self.broker.add_topic("t", 1)
+        for number in range(3):
+            self.broker.append("t", TestRecord())
+            self.partition.log.roll(number)
+        self.credentials = directory / "credentials"
+        self.credentials.write_text(" ".join((*SPARK, "*")))
+        broker: Any = self.broker
+        self.leases = SegmentLeases(broker, disk or HostDisk(), str(self.credentials))
+
+    @property
+    def partition(self) -> Partition:
+        found = self.broker.partition("t", 0)
+        assert found is not None
+        return found
+
+    def ask(self, method: str = "POST", below: str = "", **query: str) -> Reply:
+        wanted = query if below else {"topic": "t", "partition": "0", **query}
+        answer: Reply = run(self.leases._answer(Call(method, below, wanted, SPARK)))
+        return answer
+
+    def links(self) -> list[str]:
+        return [name for name in os.listdir(self.partition.log_dir) if leases.is_link(name)]
+
+
+def test_granted_shown_renewed_and_given_back(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    granted = stage.ask()
+    assert granted.status == 200
+    assert [one["base_offset"] for one in granted.told["segments"]] == [0, 1, 2]
+    assert all(os.path.getsize(one["file"]) == one["size"] > 0 for one in granted.told["segments"])
+    (shown,) = stage.ask("GET").told["leases"]
+    assert (shown["principal"], shown["topic"], shown["segments"]) == ("spark", "t", 3)
+    assert granted.told["lease"] not in str(shown)
+
+    assert stage.ask(below=granted.told["lease"], duration_ms="5").status == 200
+    assert stage.ask("DELETE", granted.told["lease"]).status == 200
+    assert stage.ask("DELETE", granted.told["lease"]).status == 404
+    assert stage.ask(below=granted.told["lease"]).status == 404
+    assert not stage.links()
+
+
+def test_all_names_or_none(tmp_path: Path) -> None:
+    class SecondFails(HostDisk):
+        made = 0
+
+        def link(self, source: str, target: str) -> None:
+            self.made += 1
+            if self.made == 2:
+                raise OSError(errno.EMLINK, "too many")
+            super().link(source, target)
+
+    stage = Stage(tmp_path, SecondFails())
+    refused = stage.ask()
+    assert refused.status == 503 and "a second name cannot be made: too many" in refused.told["error"]
+    assert not stage.links()
+
+
+def test_no_names_are_left_of_what_is_not_granted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(tmp_path)
+    monkeypatch.setattr(leases, "FILES_MAX", 2)
+    assert stage.ask().status == 429
+    assert not stage.links()
+    assert stage.ask(start="1", end="2").status == 200
+    assert len(stage.links()) == 1
+    run(stage.leases.end())
+    assert not stage.links()
+
+
+def test_nothing_is_granted_above_the_high_watermark(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.partition.high_watermark = 2
+    assert [one["limit"] for one in stage.ask().told["segments"]] == [1, 2]
+    stage.partition.high_watermark = 0
+    assert stage.ask().told["segments"] == []
+
+
+def test_what_cannot_be_asked(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    for query, why in (
+        ({"partition": "x"}, "partition: give a whole number"),
+        ({"start": "-1"}, "start: give a whole number"),
+        ({"duration_ms": "9" * 30}, "duration_ms: give a whole number"),
+    ):
+        assert stage.ask(**query) == Reply(400, {"error": why})
+    assert stage.ask("PUT").status == 405
+    assert stage.ask(partition="7") == Reply(409, {"error": "node 1 does not lead t-7"})
+    stage.partition.is_leader = False
+    assert stage.ask() == Reply(409, {"error": "node 1 does not lead t-0"})
+    assert not stage.links()
+
+
+def test_the_file_of_credentials_is_read_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    assert stage.ask().status == 200
+    for text, status in (("spark another-of-its-secrets *", 401), ("nonsense", 503), (" ".join((*SPARK, "u*")), 403)):
+        stage.credentials.write_text(text)
+        changed = stage.credentials.stat().st_mtime_ns + status * 10**9
+        os.utime(stage.credentials, ns=(changed, changed))
+        assert stage.ask().status == status
+    stage.credentials.unlink()
+    gone = stage.ask()
+    assert gone.status == 503 and "No such file" in gone.told["error"]

@@ -1,0 +1,41 @@
+"""How Spark reaches a secured cluster: as the job does, without its files, and with nothing secret to be seen."""
+
+import re
+from pathlib import Path
+
+from odradek.client.security import NOTHING, Sasl, Security, Tls
+from odradek.pipelines.jobs.broker_options import HIDDEN_OPTIONS, broker_options
+from odradek.pipelines.spark.options import client_options
+
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nQUJD\nQUJD\n-----END CERTIFICATE-----\n"
+KEY = "-----BEGIN PRIVATE KEY-----\nR0hJ\nR0hJ\n-----END PRIVATE KEY-----\n"
+SASL = Sasl(mechanism="PLAIN", username="anna", password="hidden")
+
+
+def test_tasks_get_what_the_job_has(tmp_path: Path) -> None:
+    assert client_options(broker_options("b:1", NOTHING)).security == NOTHING
+    both = tmp_path / "both.pem"
+    both.write_bytes(b"of F\xfcrst\n" + CERTIFICATE.encode() + KEY.encode())
+    tls = Tls(authorities_file=str(both), own_file=str(both), key_password="hidden", checks_host=False)
+    found = client_options(broker_options("b:1,c:1", Security(tls=tls, sasl=SASL)))
+    assert found.bootstrap_servers == "b:1,c:1"
+    assert found.security.sasl == SASL
+    # Not the key that lies beside an authority.
+    own = f"{KEY}\n{CERTIFICATE}\n"
+    assert found.security.tls == Tls(authorities=CERTIFICATE, own=own, key_password="hidden", checks_host=False)
+    assert "hidden" not in repr(found) and "R0hJ" not in repr(found)
+
+
+def test_a_file_without_authorities_does_not_make_those_of_the_system_trusted(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    tls = client_options(broker_options("b:1", Security(tls=Tls(authorities_file=str(empty))))).security.tls
+    assert tls is not None and tls.authorities
+
+
+def test_spark_is_told_to_hide_whatever_may_be_secret() -> None:
+    (pattern,) = HIDDEN_OPTIONS.values()
+    tls = Tls(authorities=CERTIFICATE, own=KEY + CERTIFICATE, key_password="hidden")
+    options = broker_options("b:1", Security(tls=tls, sasl=SASL))
+    shown = {name for name in options if not re.search(pattern, name)}
+    assert shown == {"kafka.bootstrap.servers", "kafka.security.protocol"}

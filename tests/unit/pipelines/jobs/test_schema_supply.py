@@ -1,0 +1,124 @@
+"""Where a job's schemas come from, and what becomes of it when they do not."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.pipelines.jobs.schema_supply import WANTED_MAX, SchemaSupply
+from odradek.pipelines.jobs.values import ValueKind
+from odradek.text.errors import UserError
+from tests.schema_registry import FakeRegistry, fake_registry
+from tests.unit.pipelines.jobs.test_schema_values import LONG, descriptors
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as running:
+        running.answers = {"/schemas/ids/7": {"schema": json.dumps(LONG)}}
+        yield running
+
+
+def supply(directory: Path, kind: ValueKind = ValueKind.REGISTRY, **changes: Any) -> SchemaSupply:
+    given: dict[str, Any] = {"registry": None, "files": (), "message": None, "keeps_unknown": True}
+    return SchemaSupply(kind, directory / "schemas", **given | changes)
+
+
+def test_a_schema_is_asked_for_once_and_kept(tmp_path: Path, registry: FakeRegistry) -> None:
+    asked = supply(tmp_path, registry=f"http://{registry.address}")
+    asked.ask(0, {7})
+    kept = json.loads((tmp_path / "schemas" / "7.json").read_text())
+    assert (kept["type"], json.loads(kept["text"])) == ("AVRO", LONG)
+    assert "127.0.0.1" not in "".join(one.read_text() for one in (tmp_path / "schemas").iterdir())
+
+
+def test_what_a_registry_does_not_have_holds_for_the_batch_and_no_longer(
+    tmp_path: Path, registry: FakeRegistry
+) -> None:
+    asked = supply(tmp_path, registry=f"http://{registry.address}")
+    asked.ask(3, {7, 8})
+    assert asked.values(3).unknown == {8: "the registry does not have it"}
+    # Meanwhile there is one, and the driver is another: the batch may have sent its dead letters.
+    registry.answers["/schemas/ids/8"] = {"schema": json.dumps(LONG)}
+    again = supply(tmp_path, registry=f"http://{registry.address}")
+    assert again.values(3).unknown == {8: "the registry does not have it"}
+    assert again.values(4).unknown == {}
+    again.ask(4, {8})
+    assert again.values(4).unknown == {}
+    # Where there are no dead letters nothing has been decided by it.
+    without = supply(tmp_path / "without", registry=f"http://{registry.address}", keeps_unknown=False)
+    without.ask(3, {9})
+    assert 9 in without.values(3).unknown
+    registry.answers["/schemas/ids/9"] = {"schema": json.dumps(LONG)}
+    assert supply(tmp_path / "without", files=(), registry=f"http://{registry.address}").values(3).unknown == {}
+
+
+@pytest.mark.parametrize("trouble", [401, 500, 503, None])
+def test_a_registry_that_is_away_stops_the_job(tmp_path: Path, registry: FakeRegistry, trouble: int | None) -> None:
+    registry.trouble = trouble
+    address = registry.address if trouble else "127.0.0.1:1"
+    asked = supply(tmp_path, registry=f"http://ann:secret@{address}")
+    with pytest.raises(
+        UserError, match=r"schema 7 is wanted for batch 5, and the registry: .*nothing of this"
+    ) as raised:
+        asked.ask(5, {7})
+    assert "secret" not in str(raised.value)
+    assert not (tmp_path / "schemas").exists() and asked.values(5).unknown == {}
+
+
+def test_more_schemas_than_there_can_be(tmp_path: Path, registry: FakeRegistry) -> None:
+    with pytest.raises(UserError, match="are these records framed"):
+        supply(tmp_path, registry=f"http://{registry.address}").ask(0, range(WANTED_MAX + 1))
+    assert not registry.asked
+
+
+def test_files_go_before_the_registry_and_do_not_change(tmp_path: Path, registry: FakeRegistry) -> None:
+    file = tmp_path / "long.avsc"
+    file.write_text(json.dumps(LONG))
+    files = (f"9={file}",)
+    only_files = supply(tmp_path, files=files)
+    only_files.keep_given()
+    only_files.keep_given()
+    only_files.ask(0, {8})
+    assert only_files.values(0).unknown == {8: "there is no file for it"}
+    file.write_text(json.dumps(LONG | {"name": "M"}))
+    with pytest.raises(UserError, match="schema 9 is another than the job began with"):
+        supply(tmp_path, files=files, registry=f"http://{registry.address}").keep_given()
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "said"),
+    [
+        (ValueKind.REGISTRY, {}, "wants --schema-registry URL"),
+        (ValueKind.REGISTRY, {"registry": "ann:secret@host"}, "--schema-registry: write http://HOST:PORT"),
+        (ValueKind.REGISTRY, {"files": ("x.avsc",)}, "write ID=FILE"),
+        (ValueKind.REGISTRY, {"files": ("3000000000=x.avsc",)}, "write ID=FILE"),
+        (ValueKind.AVRO, {}, "wants one --schema-file FILE"),
+        (ValueKind.AVRO, {"files": ("nowhere.avsc",)}, "cannot be read: No such file"),
+        (ValueKind.AVRO, {"files": ("orders.desc",)}, "it is a schema of protobuf, and not of avro"),
+        (ValueKind.AVRO, {"files": ("string.avsc",)}, "cannot be used: its Avro schema is no record's"),
+        (ValueKind.AVRO, {"files": ("bomb.avsc",)}, "cannot be used: its Avro schema never ends"),
+        (ValueKind.AVRO, {"files": ("large",)}, "at most are read"),
+        (ValueKind.PROTOBUF, {"files": ("order.proto",)}, "is Protobuf's text: give what `protoc"),
+        (ValueKind.PROTOBUF, {"files": ("noise",)}, "is neither Avro's JSON nor a descriptor"),
+        (ValueKind.PROTOBUF, {"files": ("orders.desc",), "message": "shop.Bill"}, "name one of shop.Order"),
+        (ValueKind.AVRO, {"files": ("long.avsc",), "message": "shop.Bill"}, "--message is for"),
+        (ValueKind.JSON, {"files": ("long.avsc",)}, "--schema-file is for"),
+    ],
+)
+def test_what_is_given_and_does_not_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: ValueKind, changes: dict[str, Any], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    never_ends = {"type": "record", "name": "A", "fields": [{"name": "a", "type": "A"}]}
+    for name, form in (("long", LONG), ("string", "string"), ("bomb", never_ends)):
+        Path(f"{name}.avsc").write_text(json.dumps(form))
+    Path("orders.desc").write_bytes(descriptors().SerializeToString())
+    Path("order.proto").write_text('syntax = "proto3";\nmessage Order { int64 id = 1; }\n')
+    Path("noise").write_bytes(b"\xff" * 50)
+    Path("large").write_bytes(b" " * (4 * 1024 * 1024 + 1))
+    with pytest.raises(UserError) as raised:
+        supply(tmp_path, kind, **changes)
+    assert said in str(raised.value) and "secret" not in str(raised.value)

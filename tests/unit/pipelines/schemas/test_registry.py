@@ -1,0 +1,76 @@
+"""A registry that knows a schema, one that does not, and one that is away: three different things."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.client import json_over_http
+from odradek.pipelines.schemas.registry import RegistryAway, RegistryClient, UnknownSchema
+from odradek.pipelines.schemas.schema import Schema, Undecodable
+from tests.schema_registry import FakeRegistry, fake_registry
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as running:
+        yield running
+
+
+@pytest.fixture
+def client(registry: FakeRegistry) -> RegistryClient:
+    return RegistryClient(f"http://ann:secret@{registry.address}")
+
+
+def test_what_it_knows_and_what_it_does_not(registry: FakeRegistry, client: RegistryClient) -> None:
+    registry.answers = {
+        "/schemas/ids/1": {"schema": '"int"'},
+        "/schemas/ids/2": {"schema": '"X"', "references": [{"name": "X", "subject": "x", "version": 1}]},
+    }
+    assert client.schema(1) == Schema(type="AVRO", text='"int"')
+    with pytest.raises(UnknownSchema):
+        client.schema(3)
+    with pytest.raises(Undecodable, match="names 'X', which the registry does not have") as raised:
+        client.schema(2)
+    assert not isinstance(raised.value, UnknownSchema)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
+def test_other_answers_say_nothing_about_a_schema(registry: FakeRegistry, client: RegistryClient, status: int) -> None:
+    """Also 404, by a server that is no registry."""
+    registry.answers = {"/schemas/ids/1": {"message": "no"}}
+    registry.trouble = status
+    with pytest.raises(RegistryAway, match=f"answers {status}") as raised:
+        client.schema(1)
+    assert "secret" not in str(raised.value) and "ann" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "answer", [b"<html>", b"[]", {}, {"schema": "x", "references": 5}, {"schema": "x", "references": [{"name": "a"}]}]
+)
+def test_answers_that_are_none(registry: FakeRegistry, client: RegistryClient, answer: object) -> None:
+    registry.answers = {"/schemas/ids/1": answer}
+    with pytest.raises(RegistryAway):
+        client.schema(1)
+
+
+def test_protobuf_as_text_is_not_understood(registry: FakeRegistry, client: RegistryClient) -> None:
+    told = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3"; message A {}'}
+    registry.answers = {"/schemas/ids/1": told, "/schemas/ids/1?format=serialized": told}
+    with pytest.raises(RegistryAway, match="format=serialized"):
+        client.schema(1)
+
+
+def test_answers_are_bounded(registry: FakeRegistry, client: RegistryClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.answers = {"/schemas/ids/1": {"schema": "x" * json_over_http.ANSWER_BYTES_MAX}}
+    with pytest.raises(RegistryAway, match="answers 200"):
+        client.schema(1)
+    registry.answers = {"/schemas/ids/1": {"schema": '"int"'}}
+    monkeypatch.setattr(json_over_http, "ANSWER_S", 0.2)
+    registry.pause_s = 0.5
+    with pytest.raises(RegistryAway, match="does not answer"):
+        client.schema(1)
+
+
+def test_one_that_is_not_there() -> None:
+    with pytest.raises(RegistryAway, match=r"127\.0\.0\.1 does not answer"):
+        RegistryClient("http://ann:secret@127.0.0.1:1").schema(1)

@@ -1,0 +1,299 @@
+"""Each request to a controller, in each version that kio knows, is answered, and refused, with a message of it."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.assign_replicas_to_dirs.v0.request import DirectoryData, PartitionData, TopicData
+from kio.schema.index import api_key_map
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.alteration import Operation
+from odradek.core.metadata.image import RESOURCE_TOPIC
+from odradek.quorum.apis.commands.apis import CONTROLLER_APIS, load_handler
+from odradek.wire.schemas import Schema, schema
+from tests.unit.core.controller.cluster import CLUSTER_ID, Cluster
+
+ID = UUID(int=4711)
+SECOND = timedelta(seconds=1)
+
+
+def versions() -> Iterator[Any]:
+    for api_key, name in CONTROLLER_APIS.items():
+        for version in range(20):
+            if find_spec(f"kio.schema.{api_key_map[api_key]}.v{version}") is not None:
+                yield pytest.param(api_key, version, id=f"{name}-v{version}")
+
+
+def request_of(messages: Schema, cluster: Cluster) -> Any:
+    new = messages.new
+    epoch = cluster.image.brokers[1].epoch
+    match CONTROLLER_APIS[messages.api_key]:
+        case "create_topics":
+            config = new("CreatableTopicConfig", name="retention.ms", value="5")
+            topic = new(
+                "CreatableTopic",
+                name="new",
+                num_partitions=2,
+                replication_factor=1,
+                assignments=(),
+                configs=(config,),
+            )
+            return new("CreateTopicsRequest", topics=(topic,), validate_only=False)
+        case "delete_topics":
+            if messages.version < 6:
+                return new("DeleteTopicsRequest", topic_names=("orders", "nowhere"), timeout=SECOND)
+            names = [("orders", None), (None, ID)]
+            topics = tuple(new("DeleteTopicState", name=name, topic_id=topic_id) for name, topic_id in names)
+            return new("DeleteTopicsRequest", topics=topics, timeout=SECOND)
+        case "create_partitions":
+            topic = new("CreatePartitionsTopic", name="orders", count=3, assignments=None)
+            return new("CreatePartitionsRequest", topics=(topic,), timeout=SECOND, validate_only=False)
+        case "alter_configs" | "incremental_alter_configs" as name:
+            config = new("AlterableConfig", name="segment.ms", value="60000", config_operation=Operation.SET)
+            resource = new(
+                "AlterConfigsResource", resource_type=RESOURCE_TOPIC, resource_name="orders", configs=(config,)
+            )
+            prefix = "Incremental" if name.startswith("incremental") else ""
+            return new(f"{prefix}AlterConfigsRequest", resources=(resource,), validate_only=False)
+        case "update_features":
+            update = new(
+                "FeatureUpdateKey",
+                feature="group.version",
+                max_version_level=1,
+                upgrade_type=1,
+                allow_downgrade=False,
+            )
+            return new("UpdateFeaturesRequest", feature_updates=(update,), validate_only=False)
+        case "broker_registration":
+            registration = cluster.registration(1, incarnation=2)
+            return new(
+                "BrokerRegistrationRequest",
+                broker_id=1,
+                cluster_id=CLUSTER_ID,
+                incarnation_id=ID,
+                listeners=(new("Listener", name="PLAINTEXT", host="h", port=1, security_protocol=0),),
+                features=tuple(
+                    new("Feature", name=name, min_supported_version=low, max_supported_version=high)
+                    for name, low, high in (
+                        (one.name, one.min_supported_version, one.max_supported_version)
+                        for one in registration.features
+                    )
+                ),
+                rack=None,
+                log_dirs=registration.directories,
+                is_migrating_zk_broker=False,
+                previous_broker_epoch=-1,
+            )
+        case "broker_heartbeat":
+            return new(
+                "BrokerHeartbeatRequest",
+                broker_id=1,
+                broker_epoch=epoch,
+                current_metadata_offset=cluster.image.offset,
+                want_fence=False,
+                want_shut_down=False,
+                offline_log_dirs=(),
+                cordoned_log_dirs=(),
+            )
+        case "controller_registration":
+            return new(
+                "ControllerRegistrationRequest",
+                controller_id=7,
+                incarnation_id=ID,
+                zk_migration_ready=False,
+                listeners=(new("Listener", name="CONTROLLER", host="h", port=1, security_protocol=0),),
+                features=(new("Feature", name="kraft.version", min_supported_version=0, max_supported_version=1),),
+            )
+        case "alter_partition":
+            return alter_partition(messages, cluster, cluster.image.topics_by_name["orders"].id)
+        case "elect_leaders":
+            topics = (new("TopicPartitions", topic="orders", partitions=(0,)),)
+            return new("ElectLeadersRequest", election_type=0, topic_partitions=topics, timeout=SECOND)
+        case "alter_partition_reassignments":
+            partitions = tuple(
+                new("ReassignablePartition", partition_index=index, replicas=replicas)
+                for index, replicas in ((0, (1,)), (0, None), (7, (1,)))
+            )
+            topics = (new("ReassignableTopic", name="orders", partitions=partitions),)
+            return new(
+                "AlterPartitionReassignmentsRequest",
+                timeout=SECOND,
+                allow_replication_factor_change=False,
+                topics=topics,
+            )
+        case "list_partition_reassignments":
+            topics = (new("ListPartitionReassignmentsTopics", name="orders", partition_indexes=(0, 7)),)
+            return new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=topics)
+        case "unregister_broker":
+            return new("UnregisterBrokerRequest", broker_id=1)
+        case "allocate_producer_ids":
+            return new("AllocateProducerIdsRequest", broker_id=1, broker_epoch=epoch)
+        case "assign_replicas_to_dirs":
+            return new("AssignReplicasToDirsRequest", broker_id=1, broker_epoch=epoch, directories=())
+    raise AssertionError("no request for this API")
+
+
+def alter_partition(messages: Schema, cluster: Cluster, *topic_ids: UUID | None) -> Any:
+    """Both sides of this API call their parts alike: `new` would give those of the response."""
+    sides = import_module(f"kio.schema.alter_partition.v{messages.version}.request")
+    epoch = cluster.image.brokers[1].epoch
+    values: dict[str, Any] = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 0}
+    if messages.version < 3:
+        partition = sides.PartitionData(**values, new_isr=(1,))
+    else:
+        isr = (sides.BrokerState(broker_id=1, broker_epoch=epoch),)
+        partition = sides.PartitionData(**values, new_isr_with_epochs=isr)
+    topics = tuple(sides.TopicData(topic_id=topic_id, partitions=(partition,)) for topic_id in topic_ids)
+    return messages.new("AlterPartitionRequest", broker_id=1, broker_epoch=epoch, topics=topics)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster()
+    cluster.create("orders", 1, 1)
+    return cluster
+
+
+@pytest.mark.parametrize(("api_key", "version"), [*versions()])
+def test_answers(api_key: int, version: int, cluster: Cluster) -> None:
+    messages = schema(api_key, version)
+    if CONTROLLER_APIS[api_key] == "broker_registration" and version < 2:
+        # Requests that know no directories belong to clusters that know none, where sessions have to end.
+        cluster = Cluster(metadata_version=16)
+        cluster.now += 10
+    request = request_of(messages, cluster)
+    response = cluster.take(load_handler(api_key).handle(request, messages, cluster.controller, cluster.now))
+    data = messages.write(response)
+    assert messages.read_response(data, 0)[1] == len(data)
+    assert getattr(response, "error_code", ErrorCode.none) is ErrorCode.none
+
+
+@pytest.mark.parametrize(("api_key", "version"), [*versions()])
+def test_refuses(api_key: int, version: int, cluster: Cluster) -> None:
+    messages = schema(api_key, version)
+    request = request_of(messages, cluster)
+    response = load_handler(api_key).refuse(request, messages, KafkaError(ErrorCode.not_controller, "why"))
+    data = messages.write(response)
+    found, size = messages.read_response(data, 0)
+    assert size == len(data)
+    assert "not_controller" in repr(found)
+
+
+def test_topic_deletion_can_be_forbidden() -> None:
+    cluster = Cluster(delete_topic_enable="false")
+    for version, code in ((2, ErrorCode.invalid_request), (3, ErrorCode.topic_deletion_disabled)):
+        messages = schema(20, version)
+        request = messages.new("DeleteTopicsRequest", topic_names=("orders",), timeout=SECOND)
+        with pytest.raises(KafkaError) as raised:
+            load_handler(20).handle(request, messages, cluster.controller, cluster.now)
+        assert raised.value.code is code
+
+
+def test_directory_assignments_are_answered_where_they_stand(cluster: Cluster) -> None:
+    messages = schema(73, 0)
+    orders = cluster.image.topics_by_name["orders"].id
+    (directory,) = cluster.image.brokers[1].directories
+
+    def topic(topic_id: UUID, *partitions: int) -> Any:
+        return TopicData(
+            topic_id=topic_id,
+            partitions=tuple(PartitionData(partition_index=index) for index in partitions),  # type: ignore[arg-type]
+        )
+
+    request = messages.new(
+        "AssignReplicasToDirsRequest",
+        broker_id=1,
+        broker_epoch=cluster.image.brokers[1].epoch,
+        directories=(DirectoryData(id_=directory, topics=(topic(orders, 0, 9), topic(ID, 0))),),
+    )
+    response = load_handler(73).handle(request, messages, cluster.controller, cluster.now).response
+    codes = [[one.error_code for one in found.partitions] for found in response.directories[0].topics]
+    assert codes == [[ErrorCode.none, ErrorCode.unknown_topic_or_partition], [ErrorCode.unknown_topic_id]]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_in_sync_sets_are_answered_where_they_stand(cluster: Cluster, version: int) -> None:
+    messages = schema(56, version)
+    orders = cluster.image.topics_by_name["orders"].id
+    request = alter_partition(messages, cluster, orders, ID, None)
+    response = cluster.take(load_handler(56).handle(request, messages, cluster.controller, cluster.now))
+    assert [topic.topic_id for topic in response.topics] == [orders, ID, None]
+    done, unknown, unnamed = (topic.partitions[0] for topic in response.topics)
+    assert (done.error_code, done.leader_id, done.isr) == (ErrorCode.none, 1, (1,))
+    assert unknown.error_code is unnamed.error_code is ErrorCode.unknown_topic_id
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_elections_that_nobody_knows_are_refused(cluster: Cluster, version: int) -> None:
+    messages = schema(43, version)
+    for number in (-1, 2, 127):
+        topics = (messages.new("TopicPartitions", topic="orders", partitions=(0,)),)
+        request = messages.new("ElectLeadersRequest", election_type=number, topic_partitions=topics, timeout=SECOND)
+        with pytest.raises(KafkaError, match=f"Unknown election type {number}") as raised:
+            load_handler(43).handle(request, messages, cluster.controller, cluster.now)
+        response = load_handler(43).refuse(request, messages, raised.value)
+        (partition,) = response.replica_election_results[0].partition_result
+        assert response.error_code is partition.error_code is ErrorCode.invalid_request
+        assert partition.error_message == f"Unknown election type {number}"
+
+
+def test_every_leader_is_meant_without_a_list(cluster: Cluster) -> None:
+    messages = schema(43, 2)
+    everything = messages.new("ElectLeadersRequest", election_type=0, topic_partitions=None, timeout=SECOND)
+    response = load_handler(43).handle(everything, messages, cluster.controller, cluster.now).response
+    assert [(one.topic, one.partition_result) for one in response.replica_election_results] == [("orders", ())]
+    refused = load_handler(43).refuse(everything, messages, KafkaError(ErrorCode.not_controller))
+    assert (refused.error_code, refused.replica_election_results) == (ErrorCode.not_controller, ())
+
+
+@pytest.fixture
+def large_cluster() -> Cluster:
+    cluster = Cluster(brokers=3)
+    cluster.create("orders", assignments={0: (1, 2), 1: (2, 1)})
+    return cluster
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_moves_are_answered_where_they_stand_and_listed_then(large_cluster: Cluster, version: int) -> None:
+    cluster, messages = large_cluster, schema(45, version)
+    new = messages.new
+
+    def topic(name: str, *moves: tuple[int, tuple[int, ...] | None]) -> Any:
+        partitions = (new("ReassignablePartition", partition_index=index, replicas=to) for index, to in moves)
+        return new("ReassignableTopic", name=name, partitions=tuple(partitions))
+
+    topics = (topic("nowhere", (0, (1,))), topic("orders", (1, (3, 1)), (0, (1, 2, 3)), (0, None), (9, None)))
+    request = new(
+        "AlterPartitionReassignmentsRequest", timeout=SECOND, allow_replication_factor_change=False, topics=topics
+    )
+    response = cluster.take(load_handler(45).handle(request, messages, cluster.controller, cluster.now))
+    found = [[part.error_code for part in one.partitions] for one in response.responses]
+    done, unknown = ErrorCode.none, ErrorCode.unknown_topic_or_partition
+    refused = [done, ErrorCode.invalid_replication_factor, ErrorCode.no_reassignment_in_progress, unknown]
+    # Version 0 cannot say that the number of replicas must stay.
+    assert found == [[unknown], [done, done, done, unknown] if version == 0 else refused]
+
+    listing = schema(46, 0)
+    everything = listing.new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=None)
+    listed = load_handler(46).handle(everything, listing, cluster.controller, cluster.now).response
+    (ongoing,) = listed.topics
+    (partition,) = ongoing.partitions
+    assert (ongoing.name, partition.partition_index, partition.replicas) == ("orders", 1, (3, 1, 2))
+    assert (partition.adding_replicas, partition.removing_replicas) == ((3,), (2,))
+
+
+def test_a_refused_list_names_what_was_asked_for(large_cluster: Cluster) -> None:
+    messages = schema(46, 0)
+    error = KafkaError(ErrorCode.not_controller, "why")
+    everything = messages.new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=None)
+    assert load_handler(46).refuse(everything, messages, error).topics == ()
+    refused = load_handler(46).refuse(request_of(messages, large_cluster), messages, error)
+    assert [(one.name, [part.partition_index for part in one.partitions]) for one in refused.topics] == [
+        ("orders", [0, 7])
+    ]
+    assert (refused.error_code, refused.error_message) == (ErrorCode.not_controller, "why")

@@ -1,0 +1,202 @@
+"""Requests that brokers hand on. What comes back for a broken one is what Apache Kafka 4.3.1 says to the same bytes."""
+
+import asyncio
+import struct
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.quorum.apis.commands.apis import load_handler
+from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
+from odradek.wire.principal import ANONYMOUS, Principal, UnreadablePrincipal, read_principal, write_principal
+from odradek.wire.schemas import Message, schema
+from tests import raw_wire
+from tests.unit.quorum.fake_controller_node import FakeControllerNode
+
+ENVELOPE, CREATE_TOPICS, DESCRIBE_QUORUM, UNREGISTER = 58, 19, 55, 64
+LOCALHOST = b"\x7f\0\0\1"
+CORRELATION_ID = 77
+
+
+@pytest.fixture
+def node() -> FakeControllerNode:
+    return FakeControllerNode()
+
+
+def inner(api_key: int, version: int, **fields: Any) -> bytes:
+    messages = schema(api_key, version)
+    request = raw_wire.build(messages.request_type, fields)
+    return write_forwarded_request(messages, request, correlation_id=CORRELATION_ID, client_id="client")
+
+
+def forward(
+    node: FakeControllerNode, data: bytes, principal: bytes | None = write_principal(ANONYMOUS), host: bytes = LOCALHOST
+) -> Any:
+    return node.ask(ENVELOPE, 0, request_data=data, request_principal=principal, client_host_address=host)
+
+
+CREATE = inner(CREATE_TOPICS, 7, topics=[{"name": "orders", "num_partitions": 1}])
+
+
+def created(api_key: int, version: int, request: Message) -> Message:
+    messages = schema(api_key, version)
+    return messages.new(
+        "CreateTopicsResponse",
+        throttle_time=timedelta(0),
+        topics=load_handler(api_key).refuse(request, messages, KafkaError(ErrorCode.topic_already_exists)).topics,
+    )
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_the_answer_is_the_one_that_the_client_would_have_got(node: FakeControllerNode, version: int) -> None:
+    node.controller.answer = created
+    response = forward(node, inner(CREATE_TOPICS, version, topics=[{"name": "orders"}]))
+    assert response.error_code is ErrorCode.none
+    answer = read_forwarded_response(
+        schema(CREATE_TOPICS, version), response.response_data, correlation_id=CORRELATION_ID
+    )
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("orders", ErrorCode.topic_already_exists)]
+    ((api_key, asked_version, request),) = node.controller.asked
+    assert (api_key, asked_version, request.topics[0].name) == (CREATE_TOPICS, version, "orders")
+
+
+def test_not_controller_is_the_envelopes_to_say(node: FakeControllerNode) -> None:
+    response = forward(node, CREATE)
+    assert (response.error_code, response.response_data) == (ErrorCode.not_controller, None)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(ErrorCode.not_leader_or_follower, ErrorCode.not_controller), (ErrorCode.unknown_topic_or_partition, None)],
+)
+def test_who_does_not_lead_the_quorum_is_not_the_controller(
+    node: FakeControllerNode, code: ErrorCode, said: ErrorCode | None
+) -> None:
+    messages = schema(DESCRIBE_QUORUM, 2)
+    topic = {"topic_name": "__cluster_metadata", "partitions": [{"error_code": code}]}
+    node.quorum.answered = raw_wire.build(messages.response_type, {"error_code": ErrorCode.none, "topics": [topic]})
+    response = forward(node, inner(DESCRIBE_QUORUM, 2, topics=[]))
+    assert response.error_code is (said or ErrorCode.none)
+    assert node.quorum.asked == [(DESCRIBE_QUORUM, 2, "CONTROLLER")]
+
+
+def header(api_key: int, version: int, client_id_size: int = 0) -> bytes:
+    return struct.pack(">hhih", api_key, version, CORRELATION_ID, client_id_size)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (header(CREATE_TOPICS, 1) + CREATE[16:], ErrorCode.unsupported_version),
+        (header(CREATE_TOPICS, 99) + CREATE[16:], ErrorCode.unsupported_version),
+        (header(999, 0), ErrorCode.unsupported_version),
+        (header(-1, 0), ErrorCode.unsupported_version),
+        (b"\0\x13", ErrorCode.unsupported_version),
+        (b"", ErrorCode.unsupported_version),
+        (CREATE[:-4], ErrorCode.unsupported_version),
+        (header(UNREGISTER, 0, 100) + b"\0", ErrorCode.unsupported_version),
+        # An array of two billion topics.
+        (header(CREATE_TOPICS, 7) + b"\0\xff\xff\xff\xff\x07", ErrorCode.unsupported_version),
+        # Not for brokers to hand on, whatever the version and whether or not it can be read.
+        (header(3, 12), ErrorCode.invalid_request),
+        (header(3, 99), ErrorCode.invalid_request),
+        (header(18, 0), ErrorCode.invalid_request),
+        (header(52, 0), ErrorCode.invalid_request),
+        (header(60, 0), ErrorCode.invalid_request),
+        (header(63, 0), ErrorCode.invalid_request),
+        (header(56, 3), ErrorCode.invalid_request),
+        (header(73, 0), ErrorCode.invalid_request),
+        (header(82, 0), ErrorCode.invalid_request),
+        (header(ENVELOPE, 0) + b"\0" * 5, ErrorCode.invalid_request),
+    ],
+)
+def test_requests_that_are_not_taken(node: FakeControllerNode, data: bytes, code: ErrorCode) -> None:
+    response = forward(node, data)
+    assert (response.error_code, response.response_data) == (code, None)
+    assert not node.controller.asked and not node.quorum.asked
+
+
+def test_what_stands_behind_a_request_is_passed_over(node: FakeControllerNode) -> None:
+    node.controller.answer = created
+    assert forward(node, CREATE + b"xx").error_code is ErrorCode.none
+
+
+@pytest.mark.parametrize("host", [b"", b"\1\2\3", bytes(17)])
+def test_a_host_must_be_an_address(node: FakeControllerNode, host: bytes) -> None:
+    assert forward(node, CREATE, host=host).error_code is ErrorCode.invalid_request
+    # It is looked at before the request.
+    assert forward(node, b"", host=host).error_code is ErrorCode.invalid_request
+
+
+def test_a_host_may_be_of_either_kind(node: FakeControllerNode) -> None:
+    node.controller.answer = created
+    assert forward(node, CREATE, host=bytes(16)).error_code is ErrorCode.none
+
+
+WRITTEN = b"\0\0\x05User\x0aANONYMOUS\0\0"
+READABLE = {
+    WRITTEN: ANONYMOUS,
+    WRITTEN + b"xyz": ANONYMOUS,
+    b"\0\0\x05Svcs\x02x\0\0": Principal("Svcs", "x"),
+    b"\0\0\x01\x01\0\0": Principal("", ""),
+    b"\0\0\x05User\x02x\2\0": Principal("User", "x", token_authenticated=True),
+    b"\0\0\x05User\x03\xff\xfe\0\0": Principal("User", "\ufffd\ufffd"),
+    # A tagged field from the future.
+    b"\0\0\x05User\x02x\0\1\5\1y": Principal("User", "x"),
+}
+
+
+@pytest.mark.parametrize("data", READABLE)
+def test_principals_that_are_read(node: FakeControllerNode, data: bytes) -> None:
+    assert read_principal(data) == READABLE[data]
+    node.controller.answer = created
+    assert forward(node, CREATE, principal=data).error_code is ErrorCode.none
+
+
+def test_a_principal_comes_back_as_it_was_written() -> None:
+    assert write_principal(ANONYMOUS) == WRITTEN
+    for principal in (ANONYMOUS, Principal("User", "ä" * 200, token_authenticated=True)):
+        assert read_principal(write_principal(principal)) == principal
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        b"",
+        b"\0",
+        b"\0\1" + WRITTEN[2:],
+        b"\xff\xff" + WRITTEN[2:],
+        *(WRITTEN[:size] for size in range(2, len(WRITTEN))),
+        b"\0\0\x05User\0\0\0",
+        b"\0\0\xff\xff\xff\xff\x0fUser\x02x\0\0",
+        b"\0\0\x05User\x02x\0\xff\xff\xff\xff\x0f",
+        b"\0\0\x05User\x02x\0\1\5\x64y",
+    ],
+)
+def test_principals_that_are_refused(node: FakeControllerNode, data: bytes | None) -> None:
+    with pytest.raises(UnreadablePrincipal):
+        read_principal(data or b"")
+    assert forward(node, CREATE, principal=data).error_code is ErrorCode.principal_deserialization_failure
+    # It is looked at before all else.
+    assert forward(node, b"", data, b"").error_code is ErrorCode.principal_deserialization_failure
+
+
+def test_large_requests_and_answers_are_read_and_written_off_the_loop(node: FakeControllerNode) -> None:
+    node.controller.answer = created
+    topics = [{"name": f"topic-{number:06}"} for number in range(3000)]
+    response = forward(node, inner(CREATE_TOPICS, 7, topics=topics))
+    answer = read_forwarded_response(schema(CREATE_TOPICS, 7), response.response_data, correlation_id=CORRELATION_ID)
+    assert len(answer.topics) == 3000
+    assert node.executor.runs == 2
+
+
+def test_a_refusal_that_no_answer_can_carry_is_the_envelopes(node: FakeControllerNode) -> None:
+    async def handle(api_key: int, version: int, request: Message) -> Message:
+        await asyncio.sleep(0)
+        raise KafkaError(ErrorCode.request_timed_out)
+
+    node.controller.handle = handle  # type: ignore[method-assign]
+    assert forward(node, CREATE).error_code is ErrorCode.request_timed_out

@@ -1,0 +1,406 @@
+import asyncio
+import errno
+import shutil
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.core.metadata.apply import ImageDelta
+from odradek.core.metadata.batches import build_metadata_batch
+from odradek.core.metadata.image import ClusterImage
+from odradek.core.metadata.records import BeginTransactionRecord, FeatureLevelRecord
+from odradek.core.metadata.snapshot import parse_file_name
+from odradek.core.raft.batch import Batch
+from odradek.core.raft.messages import FetchRequest, FetchSnapshotRequest
+from odradek.core.raft.voter_set import ReplicaKey
+from odradek.quorum import wire
+from odradek.quorum.quorum import Quorum, QuorumError
+from odradek.quorum.store import QuorumStore
+from odradek.wire.schemas import schema
+from tests.unit.quorum.quorum_host import CLUSTER_ID, Host, create_topics, register
+
+
+@pytest.fixture(params=[True, False], ids=["standalone", "fixed voters"])
+def host(tmp_path: Path, request: pytest.FixtureRequest) -> Host:
+    return Host(tmp_path, is_standalone=request.param)
+
+
+def test_a_new_cluster_begins_with_what_format_has_prepared(host: Host) -> None:
+    async def scenario(quorum: Quorum) -> None:
+        image = quorum.image
+        assert image.features.metadata_version == 30
+        assert image.features.level("eligible.leader.replicas.version") == 1
+        assert image.default_broker_config() == {"min.insync.replicas": "1"}
+        assert image.features.kraft_version == (0 if host.config.controller_quorum_voters else 1)
+        assert (quorum.driver.epoch, image.epoch) == (1, 1)
+        await quorum.stop()
+
+    host.run(scenario)
+
+
+def test_what_was_answered_is_there_after_every_restart(host: Host) -> None:
+    async def first(quorum: Quorum) -> None:
+        await register(quorum, host.directory_id)
+        response = await create_topics(quorum, "orders", partitions=3)
+        assert response.topics[0].error_code is ErrorCode.none
+        await quorum.stop()
+
+    host.run(first)
+    for restart in range(3):
+
+        async def again(quorum: Quorum, epoch: int = restart + 2) -> ClusterImage:
+            assert quorum.driver.epoch == epoch
+            await quorum.stop()
+            return quorum.image
+
+        image = host.run(again)
+        assert len(image.topics_by_name["orders"].partitions) == 3
+        assert image.brokers[1].directories == (host.directory_id,)
+
+
+def test_after_kill_9_the_broker_is_let_in_at_once_and_leads_again(host: Host) -> None:
+    async def first(quorum: Quorum) -> None:
+        await register(quorum, host.directory_id)
+        await create_topics(quorum, "orders")
+        # No close: the process is gone.
+
+    async def second(quorum: Quorum) -> None:
+        assert quorum.image.topics_by_name["orders"].partitions[0].leader == 1
+        await register(quorum, host.directory_id, incarnation=2)
+        partition = quorum.image.topics_by_name["orders"].partitions[0]
+        assert (partition.leader, partition.isr, partition.leader_epoch) == (1, (1,), 2)
+
+    host.run(first)
+    host.run(second)
+
+
+def test_a_tail_torn_at_any_byte_loses_only_what_was_never_answered(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    sizes: dict[int, set[str]] = {}
+    log = host.metadata / "00000000000000000000.log"
+
+    async def scenario(quorum: Quorum) -> None:
+        await register(quorum, host.directory_id)
+        sizes[log.stat().st_size] = set()
+        for name in ("first", "second"):
+            await create_topics(quorum, name)
+            sizes[log.stat().st_size] = set(quorum.image.topics_by_name)
+
+    host.run(scenario)
+    whole = log.read_bytes()
+    start = min(sizes)
+    for cut in range(start, len(whole), 7):
+        torn = Host(tmp_path / f"cut-{cut}")
+        shutil.rmtree(torn.directory)
+        shutil.copytree(host.directory, torn.directory)
+        (torn.metadata / log.name).write_bytes(whole[:cut])
+        torn.directory_id = host.directory_id
+
+        async def look(quorum: Quorum) -> set[str]:
+            return set(quorum.image.topics_by_name)
+
+        assert torn.run(look) == sizes[max(size for size in sizes if size <= cut)]
+
+
+def test_everybody_hears_of_changes_in_order_before_the_answer(host: Host) -> None:
+    heard: list[tuple[int, tuple[str, ...]]] = []
+
+    async def subscriber(image: ClusterImage, delta: ImageDelta) -> None:
+        await asyncio.sleep(0)
+        heard.append((image.offset, tuple(topic.name for topic in delta.topics_created)))
+
+    async def scenario(quorum: Quorum) -> None:
+        await register(quorum, host.directory_id)
+        quorum.subscribe(subscriber)
+        names = [f"topic-{number}" for number in range(20)]
+
+        async def create(name: str) -> None:
+            await create_topics(quorum, name)
+            assert any(name in created for _, created in heard)
+            assert name in quorum.image.topics_by_name
+
+        await asyncio.gather(*map(create, names))
+        assert [name for _, created in heard for name in created] == names
+        assert [offset for offset, _ in heard] == sorted(offset for offset, _ in heard)
+
+    host.run(scenario)
+
+
+def test_one_sync_serves_all_that_came_meanwhile(host: Host) -> None:
+    async def scenario(quorum: Quorum) -> None:
+        await register(quorum, host.directory_id)
+        before = host.executor.runs
+        await asyncio.gather(*(create_topics(quorum, f"topic-{number}") for number in range(100)))
+        assert host.executor.runs - before <= 3
+
+    host.run(scenario)
+
+
+def test_a_refusal_waits_for_the_decision_it_rests_on(host: Host) -> None:
+    async def scenario(quorum: Quorum) -> None:
+        await register(quorum, host.directory_id)
+        order: list[ErrorCode] = []
+
+        async def create() -> None:
+            order.append((await create_topics(quorum, "orders")).topics[0].error_code)
+
+        await asyncio.gather(create(), create())
+        assert order == [ErrorCode.none, ErrorCode.topic_already_exists]
+
+    host.run(scenario)
+
+
+def test_after_a_failed_sync_nothing_is_acknowledged(host: Host) -> None:
+    def no_space() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def scenario(quorum: Quorum) -> None:
+        await register(quorum, host.directory_id)
+        host.executor.before = no_space
+        answers = await asyncio.gather(*(create_topics(quorum, name) for name in ("a", "b")))
+        assert [answer.topics[0].error_code for answer in answers] == [ErrorCode.kafka_storage_error] * 2
+        assert quorum.failed.result().errno == errno.ENOSPC
+        host.executor.before = lambda: None
+        later = await create_topics(quorum, "c")
+        assert later.topics[0].error_code is ErrorCode.kafka_storage_error
+        assert len(quorum.image.topics_by_name) == 0
+
+    host.run(scenario)
+
+
+class TestSnapshots:
+    def test_by_bytes(self, tmp_path: Path) -> None:
+        host = Host(tmp_path, metadata_log_max_record_bytes_between_snapshots="2000")
+
+        async def scenario(quorum: Quorum) -> ClusterImage:
+            await register(quorum, host.directory_id)
+            for number in range(40):
+                await create_topics(quorum, f"topic-{number}")
+            await quorum.maintain()
+            await quorum.stop()
+            return quorum.image
+
+        image = host.run(scenario)
+        assert len(list(host.metadata.glob("*.checkpoint"))) > 2
+        restarted = host.run(lambda quorum: _image_of(quorum))
+        assert set(restarted.topics_by_name) == set(image.topics_by_name)
+        assert restarted.brokers == image.brokers
+
+    def test_by_time_only_when_something_changed(self, tmp_path: Path) -> None:
+        host = Host(tmp_path, metadata_log_max_snapshot_interval_ms="1000")
+
+        async def scenario(quorum: Quorum) -> list[int]:
+            counts = []
+            for _ in range(3):
+                host.clock.now_ms += 1001
+                await quorum.maintain()
+                counts.append(len(list(host.metadata.glob("*.checkpoint"))))
+            return counts
+
+        assert host.run(scenario) == [2, 2, 2]
+
+    def test_a_snapshot_stands_for_the_log_that_is_gone(self, tmp_path: Path) -> None:
+        host = Host(
+            tmp_path,
+            metadata_log_max_record_bytes_between_snapshots="1000",
+            metadata_max_retention_ms="10",
+            internal_metadata_log_segment_bytes="2000",
+        )
+
+        async def scenario(quorum: Quorum) -> ClusterImage:
+            await register(quorum, host.directory_id)
+            for number in range(60):
+                host.clock.now_ms += 100
+                await create_topics(quorum, f"topic-{number}")
+                await quorum.maintain()
+            host.clock.now_ms += 100_000
+            await quorum.maintain()
+            await quorum.stop()
+            return quorum.image
+
+        image = host.run(scenario)
+        assert len(list(host.metadata.glob("*.checkpoint"))) <= 2
+        assert min(int(file.stem) for file in host.metadata.glob("*.log")) > 0
+        restarted = host.run(lambda quorum: _image_of(quorum))
+        assert set(restarted.topics_by_name) == set(image.topics_by_name)
+        assert restarted.features == image.features
+
+    def test_a_log_behind_its_snapshot_starts_anew_after_it(self, tmp_path: Path) -> None:
+        host = Host(tmp_path, metadata_log_max_snapshot_interval_ms="1000")
+
+        async def scenario(quorum: Quorum) -> int:
+            await register(quorum, host.directory_id)
+            await create_topics(quorum, "orders")
+            host.clock.now_ms += 1001
+            await quorum.maintain()
+            await quorum.stop()
+            return quorum.image.offset
+
+        offset = host.run(scenario)
+        for file in host.metadata.glob("0*.*"):
+            if file.suffix != ".checkpoint":
+                file.unlink()
+        restarted = host.run(lambda quorum: _image_of(quorum))
+        assert "orders" in restarted.topics_by_name
+        assert restarted.offset > offset
+
+    def test_unfinished_ones_are_swept_away(self, tmp_path: Path) -> None:
+        host = Host(tmp_path)
+        for mark in ("part", "tmp", "deleted"):
+            (host.metadata / f"00000000000000000042-0000000007.checkpoint.{mark}").write_bytes(b"half")
+        host.run(_image_of)
+        assert [file.name for file in host.metadata.glob("*42*")] == []
+
+
+async def _image_of(quorum: Quorum) -> ClusterImage:
+    await quorum.stop()
+    return quorum.image
+
+
+class TestRefusals:
+    def test_another_directory(self, tmp_path: Path) -> None:
+        host = Host(tmp_path)
+        host.directory_id = UUID(int=77)
+        with pytest.raises(QuorumError, match="another directory"):
+            host.run(_image_of)
+
+    def test_a_broken_snapshot(self, tmp_path: Path) -> None:
+        host = Host(tmp_path)
+        snapshot = next(host.metadata.glob("*.checkpoint"))
+        snapshot.chmod(0o600)
+        snapshot.write_bytes(snapshot.read_bytes()[:-1])
+        with pytest.raises(QuorumError, match="cannot be read"):
+            host.run(_image_of)
+
+    def test_a_broken_quorum_state(self, tmp_path: Path) -> None:
+        host = Host(tmp_path)
+        (host.metadata / "quorum-state").write_text("{")
+        with pytest.raises(QuorumError, match="quorum-state"):
+            host.run(_image_of)
+
+    def test_without_a_bootstrap_file_the_defaults_count(self, tmp_path: Path) -> None:
+        host = Host(tmp_path)
+        (host.directory / "bootstrap.checkpoint").unlink()
+        assert host.run(_image_of).features.level("transaction.version") == 2
+
+
+def test_a_transaction_left_open_is_aborted(tmp_path: Path) -> None:
+    """As when a controller dies while it writes its bootstrap records in several batches."""
+    host = Host(tmp_path)
+    records = [BeginTransactionRecord(name="x"), FeatureLevelRecord(name="metadata.version", feature_level=29)]
+    data = build_metadata_batch(records, metadata_version=29, timestamp_ms=1)
+    store = QuorumStore.open(host.disk, host.config, now_ms=1)
+    store.append([Batch(base_offset=0, last_offset=1, epoch=1, data=data)], now_ms=1)
+    store.close()
+    for _ in range(2):
+        image = host.run(_image_of)
+        assert image.features.metadata_version == 30
+
+
+def test_the_quorums_version_can_be_raised(tmp_path: Path) -> None:
+    host = Host(tmp_path, is_standalone=False)
+    messages = schema(57, 2)
+
+    async def scenario(quorum: Quorum) -> None:
+        assert quorum.image.features.kraft_version == 0
+        update = messages.new("FeatureUpdateKey", feature="kraft.version", max_version_level=1, upgrade_type=1)
+        for validate_only in (True, False):
+            request = messages.new("UpdateFeaturesRequest", feature_updates=(update,), validate_only=validate_only)
+            assert (await quorum.controller.handle(57, 2, request)).error_code is ErrorCode.none
+            assert quorum.image.features.kraft_version == (0 if validate_only else 1)
+        await quorum.stop()
+
+    host.run(scenario)
+    assert host.run(_image_of).features.kraft_version == 1
+
+
+class TestABrokenDisk:
+    """Whoever waits is told, and the node can be stopped."""
+
+    def test_while_records_are_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        host = Host(tmp_path)
+
+        async def scenario(quorum: Quorum) -> None:
+            await register(quorum, host.directory_id)
+            monkeypatch.setattr(QuorumStore, "append", broken)
+            answer = await asyncio.wait_for(create_topics(quorum, "a"), 20)
+            assert answer.topics[0].error_code is ErrorCode.kafka_storage_error
+            assert quorum.failed.result().errno == errno.EIO
+            await asyncio.wait_for(quorum.stop(), 20)
+
+        host.run(scenario)
+
+    def test_while_old_records_are_removed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def scenario(quorum: Quorum) -> None:
+            monkeypatch.setattr(QuorumStore, "clean", broken)
+            await asyncio.wait_for(quorum.maintain(), 20)
+            assert quorum.failed.result().errno == errno.EIO
+            await asyncio.wait_for(quorum.stop(), 20)
+
+        Host(tmp_path).run(scenario)
+
+    def test_while_records_are_read_for_another_node(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def scenario(quorum: Quorum) -> None:
+            monkeypatch.setattr(QuorumStore, "read_cached", broken)
+            await asyncio.wait([asyncio.ensure_future(_ask(quorum, wire.FETCH, _fetch(quorum)))], timeout=20)
+            assert quorum.failed.result().errno == errno.EIO
+            await asyncio.wait_for(quorum.stop(), 20)
+
+        Host(tmp_path).run(scenario)
+
+
+def test_a_snapshot_that_is_removed_while_it_is_asked_for(tmp_path: Path) -> None:
+    host = Host(tmp_path, metadata_log_max_snapshot_interval_ms="1000")
+    forgetful = Host(tmp_path, metadata_max_retention_ms="10").config
+
+    async def scenario(quorum: Quorum) -> None:
+        await register(quorum, host.directory_id)
+        for number in range(2):
+            await create_topics(quorum, f"topic-{number}")
+            host.clock.now_ms += 1001
+            await quorum.maintain()
+        snapshots = sorted(filter(None, (parse_file_name(file.name) for file in host.metadata.iterdir())))
+        removed = next(one for one in snapshots if one.end_offset > 0)
+        request = FetchSnapshotRequest(
+            cluster_id=CLUSTER_ID,
+            replica=ReplicaKey(2, None),
+            current_leader_epoch=quorum.driver.epoch,
+            snapshot_id=removed,
+            position=0,
+            max_bytes=1000,
+        )
+        cleaning = asyncio.ensure_future(quorum.driver.clean(forgetful, host.clock.now_ms + 100_000))
+        answer = await asyncio.wait_for(_ask(quorum, wire.FETCH_SNAPSHOT, request), 20)
+        await cleaning
+        assert not (host.metadata / removed.file_name).exists()
+        response = wire.read_response(wire.FETCH_SNAPSHOT, answer, listener_name="CONTROLLER")
+        assert response.error is ErrorCode.snapshot_not_found
+        assert not quorum.failed.done()
+        await quorum.stop()
+
+    host.run(scenario)
+
+
+def broken(*_: object) -> None:
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def _fetch(quorum: Quorum) -> FetchRequest:
+    return FetchRequest(
+        cluster_id=CLUSTER_ID,
+        replica=ReplicaKey(2, None),
+        current_leader_epoch=quorum.driver.epoch,
+        last_fetched_epoch=0,
+        fetch_offset=0,
+        max_wait_ms=0,
+        max_bytes=1000,
+        high_watermark=0,
+    )
+
+
+async def _ask(quorum: Quorum, api_key: int, message: Any) -> Any:
+    version = wire.HIGHEST[api_key]
+    return await quorum.answer(api_key, version, wire.write_request(schema(api_key, version), message), "CONTROLLER")

@@ -1,0 +1,102 @@
+"""Levels of loggers, changed as Kafka changes them, and whose requests are written down."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.config.alteration import Change, Operation
+from odradek.instruments.request_log import CHOSEN_MAX, REQUEST_LOG
+from odradek.server.apis.logger_levels import change_levels, levels
+
+REQUESTS = "kafka.request.logger"
+NODE_ID = 1
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = logging.root.level
+    yield
+    logging.root.setLevel(before)
+    logging.getLogger("odradek.tried").setLevel(logging.NOTSET)
+    logging.getLogger(REQUESTS).setLevel(logging.INFO)
+    REQUEST_LOG.choose(False, frozenset(), frozenset())
+
+
+def change(*changes: tuple[str, Operation, str | None], name: str = "1", validate_only: bool = False) -> None:
+    change_levels(name, [Change(*one) for one in changes], NODE_ID, validate_only=validate_only)
+
+
+def test_levels_are_set_and_unset() -> None:
+    logging.getLogger("odradek.tried")
+    change(("odradek.tried", Operation.SET, "TRACE"))
+    assert levels()["odradek.tried"] == "TRACE"
+    change(("root", Operation.SET, "ERROR"), ("odradek.tried", Operation.DELETE, None))
+    assert levels()["root"] == levels()["odradek.tried"] == "ERROR"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "message"),
+    [
+        ([("no.such", Operation.SET, "INFO")], ErrorCode.invalid_config, "Logger no.such does not exist!"),
+        ([("no.such", Operation.DELETE, None)], ErrorCode.invalid_config, "Logger no.such does not exist!"),
+        ([("root", Operation.DELETE, None)], ErrorCode.invalid_request, "Removing the log level of the root logger"),
+        ([("root", Operation.APPEND, "INFO")], ErrorCode.invalid_request, "APPEND operation is not allowed"),
+        ([("root", Operation.SET, "info")], ErrorCode.invalid_config, "Cannot set the log level of root to info"),
+        (
+            [(f"{REQUESTS}.client.{number}", Operation.SET, "DEBUG") for number in range(CHOSEN_MAX + 1)],
+            ErrorCode.invalid_config,
+            "at most 100",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_changes(
+    changes: list[tuple[str, Operation, str | None]], code: ErrorCode, message: str
+) -> None:
+    before = levels()
+    with pytest.raises(KafkaError, match=message) as refused:
+        change((REQUESTS, Operation.SET, "DEBUG"), *changes)
+    assert refused.value.code is code
+    assert levels() == before
+    assert not REQUEST_LOG.is_on
+
+
+def test_only_looking_changes_nothing() -> None:
+    change((REQUESTS, Operation.SET, "DEBUG"), validate_only=True)
+    assert not REQUEST_LOG.is_on
+
+
+def test_requests_are_chosen_by_client_and_topic() -> None:
+    client, topic = f"{REQUESTS}.client.my.app", f"{REQUESTS}.topic.orders"
+    change((client, Operation.SET, "DEBUG"), (topic, Operation.SET, "TRACE"))
+    assert (REQUEST_LOG.everybody, REQUEST_LOG.clients, REQUEST_LOG.topics) == (False, {"my.app"}, {"orders"})
+    assert levels()[client] == levels()[topic] == "DEBUG"
+    change((client, Operation.SET, "INFO"), (topic, Operation.DELETE, None))
+    assert not REQUEST_LOG.is_on
+    assert client not in levels()
+    # Whatever the root says, nobody's requests are written unless that is asked for.
+    change(("root", Operation.SET, "DEBUG"))
+    assert not REQUEST_LOG.is_on
+    change((REQUESTS, Operation.SET, "DEBUG"))
+    assert REQUEST_LOG.everybody
+    change((REQUESTS, Operation.DELETE, None))
+    assert not REQUEST_LOG.is_on
+
+
+def test_who_serves_is_told_once_it_is_switched() -> None:
+    class Server:
+        told = 0
+
+        def requests_are_logged(self) -> None:
+            self.told += 1
+
+    server, gone = Server(), Server()
+    REQUEST_LOG.tell(server)
+    REQUEST_LOG.tell(gone)
+    del gone
+    REQUEST_LOG.choose(False, frozenset({"a"}), frozenset())
+    REQUEST_LOG.choose(False, frozenset({"a", "b"}), frozenset())
+    assert server.told == 1
+    REQUEST_LOG.choose(False, frozenset(), frozenset())
+    assert server.told == 2

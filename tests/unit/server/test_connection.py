@@ -1,0 +1,593 @@
+"""One connection's rules: answers in the order of requests, bounds on what waits, faults that stay where they are."""
+
+import asyncio
+import contextlib
+import gc
+import socket
+import struct
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from odradek.instruments.requests import UNCOUNTED, RequestMeter
+from odradek.server.connection import (
+    OWED_MAX,
+    WAITING_BYTES_MAX,
+    WAITING_FRAMES_MAX,
+    ClientConnection,
+    UnsupportedRequest,
+)
+from odradek.server.context import CLOSE_CONNECTION, RequestContext
+from odradek.server.late_answer import LateAnswer
+from odradek.server.limits import NodeConnectionLimits
+from odradek.server.server import Listener, ListenError
+from odradek.wire.headers import RequestHeader
+from odradek.wire.schemas import Schema, schema
+
+REQUEST_BYTES_MAX = 10_000
+WAITING_CONNECTIONS_MAX = 4
+Scenario = Callable[["Harness"], Coroutine[Any, Any, None]]
+
+
+class Clock:
+    seconds = 0.0
+
+    def wall_ms(self) -> int:
+        return 0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Replicated(LateAnswer):
+    """As a producer's: what was asked is done, and the answer is given when the test says so."""
+
+    lets_next_pass = True
+
+    def begin(self) -> None:
+        """Whenever it is released."""
+
+
+class Scripted:
+    """Answers by api key: 0 and 8 as a producer's, or at once if its body says so; 1 at once, 2 when released, 3 fails,
+    4 fails later, 5 hangs up, 6 says nothing."""
+
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+        self.seen: list[int] = []
+        self.replicated: list[Replicated] = []
+
+    def schema_of(self, header: RequestHeader) -> Schema:
+        if header.api_key == 99:
+            raise UnsupportedRequest("no such API")
+        return schema(3, 0)
+
+    def meter_of(self, messages: Any) -> RequestMeter:
+        return UNCOUNTED
+
+    def refuse_version(self, header: RequestHeader) -> bytes | None:
+        return None
+
+    def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any:
+        self.seen.append(struct.unpack_from(">i", frame, 4)[0])
+        match context.api_key:
+            case 0 | 8 if frame[body:] != b"at once":
+                self.replicated.append(Replicated())
+                return self.replicated[-1]
+            case 0 | 1:
+                return bytes(frame[body:])
+            case 2:
+                return self._later(b"later")
+            case 3:
+                raise RuntimeError("a fault of ours")
+            case 4:
+                return self._later(RuntimeError("a fault of ours"))
+            case 5:
+                return CLOSE_CONNECTION
+            case _:
+                return None
+
+    async def _later(self, answer: bytes | Exception) -> bytes:
+        await self.release.wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Harness:
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.dispatcher = Scripted()
+        self.limits = NodeConnectionLimits(
+            self.clock,
+            connections_max=3,
+            per_address_max=3,
+            per_address_overrides={},
+            idle_ms_max=1000,
+            waiting_max=WAITING_CONNECTIONS_MAX,
+        )
+        self.listener = Listener(
+            "PLAINTEXT",
+            "127.0.0.1",
+            0,
+            self.limits,
+            request_bytes_max=REQUEST_BYTES_MAX,
+            backlog=10,
+        )
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.listener.port)
+
+
+def request(api_key: int, correlation_id: int, body: bytes = b"") -> bytes:
+    frame = struct.pack(">hhih", api_key, 0, correlation_id, -1) + body
+    return struct.pack(">i", len(frame)) + frame
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    (length,) = struct.unpack(">i", await reader.readexactly(4))
+    raw = await reader.readexactly(length)
+    return struct.unpack(">i", raw[:4])[0], raw[4:]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
+    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def play(scenario: Scenario) -> None:
+        async def main() -> None:
+            harness = Harness()
+            await harness.listener.bind()
+            await harness.listener.serve(harness.dispatcher)
+            try:
+                async with asyncio.timeout(10):
+                    await scenario(harness)
+            finally:
+                harness.listener.stop_accepting()
+
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(main())
+
+    return play
+
+
+def test_answers_come_in_the_order_of_requests(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        writer.write(request(2, 1) + request(1, 2, b"now") + request(2, 3))
+        await writer.drain()
+        while not harness.dispatcher.seen:
+            await asyncio.sleep(0.001)
+        assert harness.dispatcher.seen == [1]
+        harness.dispatcher.release.set()
+        assert [await answer(reader) for _ in range(3)] == [(1, b"later"), (2, b"now"), (3, b"later")]
+        writer.close()
+
+    run(scenario)
+
+
+def test_who_vanishes_before_the_turn_of_his_request_leaves_nothing_unawaited(
+    run: Callable[[Scenario], None], recwarn: pytest.WarningsRecorder
+) -> None:
+    class Gone(asyncio.Transport):
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            return None
+
+    async def scenario(harness: Harness) -> None:
+        connection = ClientConnection(harness.dispatcher, harness.limits, "PLAINTEXT", REQUEST_BYTES_MAX)
+        connection.connection_made(Gone())
+        connection.data_received(request(2, 1))
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+        del connection
+        gc.collect()
+
+    run(scenario)
+    assert [str(one.message) for one in recwarn] == []
+
+
+class TestAProducerThatDoesNotWait:
+    """Its requests are taken up while earlier ones wait for replicas; nobody else's are, and no answer overtakes."""
+
+    def test_answers_come_in_order_whoever_is_ready_first(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(0, 1) + request(0, 2) + request(0, 3, b"at once") + request(0, 4))
+            replicated = harness.dispatcher.replicated
+            await until(lambda: len(replicated) == 3)
+            replicated[1].give(b"second")
+            assert await is_silent(reader)
+            replicated[0].give(b"first")
+            assert [await answer(reader) for _ in range(3)] == [(1, b"first"), (2, b"second"), (3, b"at once")]
+            replicated[2].give(b"fourth")
+            assert await answer(reader) == (4, b"fourth")
+            writer.close()
+
+        run(scenario)
+
+    def test_another_request_waits_for_what_is_owed(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(0, 1))
+            await until(lambda: bool(harness.dispatcher.replicated))
+            writer.write(request(1, 2, b"metadata"))
+            writer.write(request(0, 3, b"at once"))
+            assert await is_silent(reader)
+            assert harness.dispatcher.seen == [1]
+            harness.dispatcher.replicated[0].give(b"first")
+            answers = [await answer(reader) for _ in range(3)]
+            assert answers == [(1, b"first"), (2, b"metadata"), (3, b"at once")]
+            writer.close()
+
+        run(scenario)
+
+    def test_what_is_asked_for_meanwhile_has_to_be_the_same(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(8, 1) + request(8, 2) + request(0, 3) + request(8, 4))
+            replicated = harness.dispatcher.replicated
+            await until(lambda: len(replicated) == 2)
+            assert await is_silent(reader)
+            assert harness.dispatcher.seen == [1, 2]
+            for number in range(4):
+                await until(lambda number=number: len(replicated) > number)  # type: ignore[misc]
+                replicated[number].give(b"%d" % number)
+            assert [await answer(reader) for _ in range(4)] == [(1, b"0"), (2, b"1"), (3, b"2"), (4, b"3")]
+            writer.close()
+
+        run(scenario)
+
+    def test_only_so_many_are_taken_up(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            count = OWED_MAX + 5
+            for number in range(count):
+                writer.write(request(0, number))
+            replicated = harness.dispatcher.replicated
+            await until(lambda: len(replicated) == OWED_MAX)
+            assert await is_silent(reader)
+            assert len(replicated) == OWED_MAX
+            for one in list(replicated):
+                one.give(b"")
+            await until(lambda: len(replicated) == count)
+            for one in replicated[OWED_MAX:]:
+                one.give(b"")
+            assert [(await answer(reader))[0] for _ in range(count)] == list(range(count))
+            writer.close()
+
+        run(scenario)
+
+    def test_who_hangs_up_is_answered_and_who_breaks_off_is_not(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(0, 1))
+            writer.write_eof()
+            replicated = harness.dispatcher.replicated
+            await until(lambda: len(replicated) == 1)
+            assert await is_silent(reader)
+            replicated[0].give(b"late")
+            assert await answer(reader) == (1, b"late")
+            assert await reader.read() == b""
+            _, other = await harness.connect()
+            other.write(request(0, 1))
+            await until(lambda: len(replicated) == 2)
+            # A reset, not the end of what it has to say.
+            other.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            other.transport.abort()
+            await until(lambda: replicated[1].is_over)
+            writer.close()
+
+        run(scenario)
+
+    def test_a_fault_ends_the_connection(self, run: Callable[[Scenario], None]) -> None:
+        async def scenario(harness: Harness) -> None:
+            reader, writer = await harness.connect()
+            writer.write(request(0, 1) + request(0, 2))
+            await until(lambda: len(harness.dispatcher.replicated) == 2)
+            harness.dispatcher.replicated[1].break_off(RuntimeError("a fault of ours"))
+            assert await reader.read() == b""
+            await until(lambda: harness.dispatcher.replicated[0].is_over)
+            writer.close()
+
+        run(scenario)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def test_a_flood_behind_a_waiting_request_is_left_in_the_socket(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        writer.write(request(2, 0))
+        flood = 40 * WAITING_FRAMES_MAX
+        payload = b"x" * 8_000
+        sender = asyncio.ensure_future(_send_all(writer, [request(1, 1 + i, payload) for i in range(flood)]))
+        await asyncio.sleep(0.2)
+        (connection,) = harness.limits.connections()
+        assert isinstance(connection, ClientConnection)
+        # What one read of the socket brings may come on top of the bound, and no more.
+        assert len(connection._waiting) <= WAITING_FRAMES_MAX + 262_144 // 8_000 + 1
+        harness.dispatcher.release.set()
+        assert [(await answer(reader))[0] for _ in range(flood + 1)] == list(range(flood + 1))
+        await sender
+        writer.close()
+
+    run(scenario)
+
+
+async def _send_all(writer: asyncio.StreamWriter, frames: list[bytes]) -> None:
+    for frame in frames:
+        writer.write(frame)
+        await writer.drain()
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        request(3, 1),
+        request(5, 1),
+        request(99, 1),
+        struct.pack(">i", -1),
+        struct.pack(">i", REQUEST_BYTES_MAX + 1),
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">i", 14) + struct.pack(">hhih", 1, 0, 1, 500) + b"abcd",
+        struct.pack(">i", 14) + struct.pack(">hhih", 1, 0, 1, 4) + b"\xff\xfe\xff\xff",
+    ],
+    ids=["fault", "hang up", "unknown", "negative", "too large", "short", "long client id", "no utf-8"],
+)
+def test_a_bad_request_ends_its_own_connection_only(run: Callable[[Scenario], None], hostile: bytes) -> None:
+    async def scenario(harness: Harness) -> None:
+        bystander, bystander_writer = await harness.connect()
+        reader, writer = await harness.connect()
+        writer.write(hostile)
+        assert await reader.read() == b""
+        bystander_writer.write(request(1, 7, b"still here"))
+        assert await answer(bystander) == (7, b"still here")
+        bystander_writer.close()
+        writer.close()
+
+    run(scenario)
+
+
+def test_a_fault_while_waiting_ends_the_connection(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        harness.dispatcher.release.set()
+        writer.write(request(4, 1) + request(1, 2))
+        assert await reader.read() == b""
+        writer.close()
+
+    run(scenario)
+
+
+def test_no_answer_and_on_to_the_next(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        writer.write(request(6, 1) + request(1, 2, b"next"))
+        assert await answer(reader) == (2, b"next")
+        writer.close()
+
+    run(scenario)
+
+
+async def exchange(link: tuple[asyncio.StreamReader, asyncio.StreamWriter], correlation_id: int) -> int:
+    link[1].write(request(1, correlation_id))
+    return (await answer(link[0]))[0]
+
+
+async def is_silent(reader: asyncio.StreamReader) -> bool:
+    """No answer, and no end of the connection either."""
+    try:
+        async with asyncio.timeout(0.1):
+            await reader.read(1)
+    except TimeoutError:
+        return True
+    return False
+
+
+def test_one_connection_too_many_waits_for_its_place(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.per_address_max = 100
+        opened = [await harness.connect() for _ in range(3)]
+        for number, link in enumerate(opened):
+            assert await exchange(link, number) == number
+        first, second = await harness.connect(), await harness.connect()
+        for reader, writer in (first, second):
+            writer.write(request(1, 7))
+            assert await is_silent(reader)
+        opened[0][1].close()
+        assert (await answer(first[0]))[0] == 7
+        assert await is_silent(second[0])
+        # Those who were there are served all the while.
+        assert await exchange(opened[1], 8) == 8
+        for _, writer in (*opened, first, second):
+            writer.close()
+
+    run(scenario)
+
+
+def test_who_gives_up_waiting_takes_no_place(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.per_address_max = 100
+        opened = [await harness.connect() for _ in range(3)]
+        impatient, patient = await harness.connect(), await harness.connect()
+        impatient[1].close()
+        await asyncio.sleep(0.05)
+        opened[0][1].close()
+        assert await exchange(patient, 5) == 5
+        for _, writer in (*opened, patient):
+            writer.close()
+
+    run(scenario)
+
+
+def test_more_than_may_wait_are_refused(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.per_address_max = 100
+        links = [await harness.connect() for _ in range(3 + WAITING_CONNECTIONS_MAX)]
+        reader, writer = await harness.connect()
+        assert await reader.read() == b""
+        for _, one in (*links, (reader, writer)):
+            one.close()
+
+    run(scenario)
+
+
+def test_limits_that_change_take_effect_at_once(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.change(connections_max=3, per_address_max=100, per_address_overrides={})
+        opened = [await harness.connect() for _ in range(3)]
+        waiting = await harness.connect()
+        for number, link in enumerate(opened):
+            assert await exchange(link, number) == number
+        harness.limits.change(connections_max=4, per_address_max=100, per_address_overrides={})
+        assert await exchange(waiting, 9) == 9
+        # Lowered, the idlest have to go.
+        harness.limits.change(connections_max=2, per_address_max=100, per_address_overrides={})
+        for reader, _ in opened[:2]:
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        assert await exchange(opened[2], 3) == 3
+        assert await exchange(waiting, 4) == 4
+        harness.limits.change(connections_max=100, per_address_max=100, per_address_overrides={"127.0.0.1": 2})
+        reader, refused = await harness.connect()
+        assert await reader.read() == b""
+        for _, writer in (*opened, waiting, (reader, refused)):
+            writer.close()
+
+    run(scenario)
+
+
+def test_requests_sent_before_hanging_up_are_handled(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        _, writer = await harness.connect()
+        writer.write(request(2, 1) + request(6, 2) + request(6, 3))
+        await writer.drain()
+        writer.close()
+        await asyncio.sleep(0.1)
+        assert harness.dispatcher.seen == [1]
+        harness.dispatcher.release.set()
+        while harness.limits.connections():
+            await asyncio.sleep(0.01)
+        assert harness.dispatcher.seen == [1, 2, 3]
+
+    run(scenario)
+
+
+def test_requests_before_a_bad_frame_are_answered(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        harness.dispatcher.release.set()
+        writer.write(request(1, 1) + request(2, 2) + struct.pack(">i", -5) + request(1, 3))
+        assert [(await answer(reader))[0] for _ in range(2)] == [1, 2]
+        assert await reader.read() == b""
+        assert harness.dispatcher.seen == [1, 2]
+        writer.close()
+
+    run(scenario)
+
+
+def test_behind_a_waiting_request_little_is_read(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.per_address_max = 100
+        listener = Listener("LARGE", "127.0.0.1", 0, harness.limits, request_bytes_max=100 << 20, backlog=10)
+        await listener.bind()
+        await listener.serve(harness.dispatcher)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        large = request(1, 1, bytes(20 << 20))
+        writer.write(request(2, 0) + large)
+        await asyncio.sleep(0.3)
+        (connection,) = harness.limits.connections()
+        assert connection._reader.held_bytes <= WAITING_BYTES_MAX + (256 << 10)
+        harness.dispatcher.release.set()
+        assert [await answer(reader) for _ in range(2)] == [(0, b"later"), (1, bytes(20 << 20))]
+        writer.close()
+        listener.stop_accepting()
+
+    run(scenario)
+
+
+def test_a_flood_of_small_requests_lets_others_have_their_turn(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        flooder, flooder_writer = await harness.connect()
+        bystander = await harness.connect()
+        assert await exchange(bystander, 0) == 0
+        flooder_writer.write(b"".join(request(6, 10 + number) for number in range(2000)))
+        await asyncio.sleep(0)
+        assert await exchange(bystander, 1) == 1
+        # Answered in the midst of the flood, not behind it.
+        assert 10 in harness.dispatcher.seen
+        assert harness.dispatcher.seen.index(1) < 1900
+        flooder_writer.write(request(1, 9))
+        assert (await answer(flooder))[0] == 9
+        assert [one for one in harness.dispatcher.seen if one >= 10] == list(range(10, 2010))
+        for writer in (flooder_writer, bystander[1]):
+            writer.close()
+
+    run(scenario)
+
+
+def test_an_address_over_its_limit_is_refused(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.limits.per_address_max = 1
+        _, first = await harness.connect()
+        refused, writer = await harness.connect()
+        assert await refused.read() == b""
+        first.close()
+        writer.close()
+
+    run(scenario)
+
+
+def test_a_silent_connection_is_closed(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        quiet, quiet_writer = await harness.connect()
+        quiet_writer.write(request(1, 1))
+        await answer(quiet)
+        harness.clock.seconds += 0.5
+        busy, busy_writer = await harness.connect()
+        busy_writer.write(request(1, 1))
+        await answer(busy)
+        harness.clock.seconds += 0.6
+        harness.limits.close_idle()
+        assert await quiet.read() == b""
+        busy_writer.write(request(1, 2))
+        assert (await answer(busy))[0] == 2
+        quiet_writer.close()
+        busy_writer.close()
+
+    run(scenario)
+
+
+def test_a_port_in_use_says_so(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        second = Listener(
+            "PLAINTEXT",
+            "127.0.0.1",
+            harness.listener.port,
+            harness.limits,
+            request_bytes_max=1,
+            backlog=1,
+        )
+        with pytest.raises(ListenError, match="is in use"):
+            await second.bind()
+
+    run(scenario)
+
+
+def test_a_client_may_change_its_name(run: Callable[[Scenario], None]) -> None:
+    async def scenario(harness: Harness) -> None:
+        reader, writer = await harness.connect()
+        for number, name in enumerate((b"one", b"one", b"", b"other", b"one")):
+            frame = struct.pack(">hhih", 1, 0, number, len(name)) + name + b"body"
+            writer.write(struct.pack(">i", len(frame)) + frame)
+            assert await answer(reader) == (number, b"body")
+        writer.write(request(1, 9, b"no name at all"))
+        assert await answer(reader) == (9, b"no name at all")
+        writer.close()
+
+    run(scenario)

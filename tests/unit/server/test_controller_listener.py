@@ -1,0 +1,214 @@
+"""A controller's listener with a real dispatcher, asked by real peers: what one sends the other understands."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from odradek.base.errors import ErrorCode
+from odradek.server.context import ConnectionPort
+from odradek.server.dispatch import ApiDispatcher
+from odradek.server.limits import NodeConnectionLimits
+from odradek.server.peer import Disconnected, NotServed, Peer
+from odradek.server.server import Listener
+from odradek.wire.apis import CONTROLLER_NODE_APIS
+from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
+from odradek.wire.principal import ANONYMOUS, write_principal
+from odradek.wire.schemas import Message, Schema, schema
+from tests.unit.quorum.fake_controller_node import FakeControllerNode
+from tests.unit.server.peer_stage import HEARTBEAT, LoopClock, Scenario, heartbeat
+
+Play = Callable[[Scenario], None]
+CREATE_TOPICS, ENVELOPE = 19, 58
+
+
+class Controller:
+    """A fake node behind a listener."""
+
+    def __init__(self) -> None:
+        self.node = FakeControllerNode()
+        self.node.controller.answer = accepted
+        self.limits = NodeConnectionLimits(
+            LoopClock(), connections_max=100, per_address_max=100, per_address_overrides={}, idle_ms_max=-1
+        )
+        self.listener = Listener("CONTROLLER", "localhost", 0, self.limits, request_bytes_max=1 << 20, backlog=10)
+        self.peers: list[Peer] = []
+
+    async def __aenter__(self) -> "Controller":
+        await self.listener.bind()
+        await self.listener.serve(ApiDispatcher(CONTROLLER_NODE_APIS, self.node))
+        return self
+
+    async def __aexit__(self, *args: object) -> None:
+        self.listener.stop_accepting()
+        for peer in self.peers:
+            peer.close()
+        for connection in self.limits.connections():
+            connection.abort()
+
+    def peer(self, **options: Any) -> Peer:
+        self.peers.append(Peer("localhost", self.listener.port, client_id="test", **options))
+        return self.peers[-1]
+
+    async def heard_connection(self, peer: Peer) -> ConnectionPort:
+        """That of a heartbeat, as the node was told of it."""
+        await peer.ask(HEARTBEAT, heartbeat, timeout_seconds=5)
+        return self.node.heard[-1][2]
+
+
+def accepted(api_key: int, version: int, request: Message) -> Message:
+    return schema(api_key, version).new(
+        "BrokerHeartbeatResponse",
+        throttle_time=timedelta(0),
+        error_code=ErrorCode.none,
+        is_caught_up=True,
+        is_fenced=False,
+        should_shut_down=False,
+    )
+
+
+def test_a_heartbeat_by_way_of_sockets(play: Play) -> None:
+    async def scenario() -> None:
+        async with Controller() as controller:
+            peer = controller.peer()
+            connection = await controller.heard_connection(peer)
+            assert controller.node.heard == [(1, 2, connection)]
+            assert peer.served.keys() == CONTROLLER_NODE_APIS.keys()
+            assert peer.supported_features["kraft.version"] == (0, 1)
+            assert await controller.heard_connection(peer) is connection
+            assert await controller.heard_connection(controller.peer()) is not connection
+
+    play(scenario)
+
+
+def test_what_is_no_controllers_business_is_not_served(play: Play) -> None:
+    async def scenario() -> None:
+        async with Controller() as controller:
+            with pytest.raises(NotServed):
+                await controller.peer().ask(0, lambda messages: None, timeout_seconds=10)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("way", ["close", "abort"])
+def test_the_end_of_a_brokers_connection_is_told_once(play: Play, way: str) -> None:
+    async def scenario() -> None:
+        async with Controller() as controller:
+            peer = controller.peer()
+            told = Told()
+            for _ in range(3):
+                connection = await controller.heard_connection(peer)
+                connection.on_close(told.once)
+            if way == "close":
+                assert peer._link is not None and peer._link._transport is not None
+                peer._link._transport.close()
+            else:
+                peer.close()
+            await told.event.wait()
+            await asyncio.sleep(0.05)
+            assert told.times == 1
+            assert not connection.was_closed_here
+            # Whoever asks late is told as well.
+            late = Told()
+            connection.on_close(late.once)
+            await late.event.wait()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("way", ["idle", "closed", "broken request"])
+def test_a_connection_that_this_node_ends_is_known_as_such(play: Play, way: str) -> None:
+    async def scenario() -> None:
+        async with Controller() as controller:
+            peer = controller.peer()
+            told = Told()
+            connection = await controller.heard_connection(peer)
+            connection.on_close(told.once)
+            (client,) = controller.limits.connections()
+            if way == "idle":
+                client.abort()
+            elif way == "closed":
+                client.close()
+            else:
+                assert peer._link is not None and peer._link._transport is not None
+                peer._link._transport.write(b"\0\0\0\x02xx")
+            await told.event.wait()
+            assert connection.was_closed_here
+
+    play(scenario)
+
+
+def test_a_broker_that_leaves_while_its_heartbeat_is_decided(play: Play) -> None:
+    async def scenario() -> None:
+        async with Controller() as controller:
+            may_answer = asyncio.Event()
+
+            async def handle(api_key: int, version: int, request: Message) -> Message:
+                await may_answer.wait()
+                return accepted(api_key, version, request)
+
+            controller.node.controller.handle = handle  # type: ignore[method-assign]
+            peer = controller.peer()
+            asked = asyncio.ensure_future(peer.ask(HEARTBEAT, heartbeat, timeout_seconds=5))
+            while not peer.is_connected:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
+            assert peer._link is not None and peer._link._transport is not None
+            peer._link._transport.close()
+            with pytest.raises(Disconnected):
+                await asked
+            await asyncio.sleep(0.05)
+            may_answer.set()
+            while not controller.node.heard:
+                await asyncio.sleep(0.01)
+            # Its end is told although nobody could have asked for it in time.
+            told = Told()
+            controller.node.heard[0][2].on_close(told.once)
+            await told.event.wait()
+            assert not controller.node.heard[0][2].was_closed_here
+
+    play(scenario)
+
+
+def test_an_envelope_by_way_of_sockets(play: Play) -> None:
+    async def scenario() -> None:
+        async with Controller() as controller:
+
+            def create(api_key: int, version: int, request: Message) -> Message:
+                assert request.topics[0].name == "orders"
+                return schema(api_key, version).new("CreateTopicsResponse", throttle_time=timedelta(0), topics=())
+
+            controller.node.controller.answer = create
+            chosen = schema(CREATE_TOPICS, 7)
+            topic = chosen.new(
+                "CreatableTopic", name="orders", num_partitions=1, replication_factor=1, assignments=(), configs=()
+            )
+            request = chosen.new(
+                "CreateTopicsRequest", topics=(topic,), timeout=timedelta(seconds=1), validate_only=False
+            )
+
+            def build(messages: Schema) -> Message:
+                return messages.new(
+                    "EnvelopeRequest",
+                    request_data=write_forwarded_request(chosen, request, correlation_id=5, client_id="client"),
+                    request_principal=write_principal(ANONYMOUS),
+                    client_host_address=b"\x7f\0\0\1",
+                )
+
+            response = await controller.peer().ask(ENVELOPE, build, timeout_seconds=5)
+            assert response.error_code is ErrorCode.none
+            assert read_forwarded_response(chosen, response.response_data, correlation_id=5).topics == ()
+
+    play(scenario)
+
+
+class Told:
+    def __init__(self) -> None:
+        self.times = 0
+        self.event = asyncio.Event()
+
+    def once(self) -> None:
+        self.times += 1
+        self.event.set()

@@ -1,0 +1,148 @@
+"""Requests that are written down: whose, in what form, and what is kept out of the log."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from odradek.instruments.request_log import LOGGER, RequestLog
+from odradek.server.context import RequestContext
+from odradek.server.late_answer import LateAnswer, given
+from odradek.server.logged_requests import ARRAY_SHOWN_MAX, logged
+from odradek.wire.produce_codec import PartitionRecords, ProduceRequest, TopicRecords
+from odradek.wire.schemas import schema
+
+METADATA, PRODUCE, INCREMENTAL_ALTER_CONFIGS = 3, 0, 44
+TOPIC_ID = UUID(int=7)
+BROKER = SimpleNamespace(image=SimpleNamespace(topics_by_name={"orders": SimpleNamespace(id=TOPIC_ID)}))
+
+
+def context(api_key: int, version: int, client_id: str | None = "me") -> RequestContext:
+    return RequestContext(api_key, version, client_id, "PLAINTEXT", "10.0.0.1", schema(api_key, version))
+
+
+def chosen(*, clients: set[str] | None = None, topics: set[str] | None = None) -> RequestLog:
+    log = RequestLog()
+    log.choose(not clients and not topics, frozenset(clients or ()), frozenset(topics or ()))
+    return log
+
+
+def written(
+    caplog: pytest.LogCaptureFixture, log: RequestLog, request: Any, asked: RequestContext, answer: Any = b"12345"
+) -> list[dict[str, Any]]:
+    """What is in the log after one request."""
+
+    async def ask() -> Any:
+        result = logged(lambda *_: answer, log)(request, asked, BROKER)
+        return await given(result) if isinstance(result, LateAnswer) else result
+
+    caplog.clear()
+    with caplog.at_level(logging.INFO, LOGGER):
+        asyncio.run(ask())
+    return [json.loads(one.getMessage().removeprefix("Completed request:")) for one in caplog.records]
+
+
+def produce(topic: str | None = "orders", topic_id: UUID | None = None) -> ProduceRequest:
+    records = memoryview(b"secret of a customer")
+    return ProduceRequest(None, -1, 30_000, [TopicRecords(topic, topic_id, [PartitionRecords(0, records)])])
+
+
+def test_an_entry(caplog: pytest.LogCaptureFixture) -> None:
+    (entry,) = written(caplog, chosen(), produce(), context(PRODUCE, 9))
+    assert entry["requestHeader"] == {
+        "requestApiKey": 0,
+        "requestApiVersion": 9,
+        "clientId": "me",
+        "requestApiKeyName": "PRODUCE",
+    }
+    assert entry["request"]["topics"] == [
+        {"name": "orders", "topicId": None, "partitions": [{"partition": 0, "records": {"sizeInBytes": 20}}]}
+    ]
+    assert entry["response"] == {"sizeInBytes": 5}
+    assert (entry["connection"], entry["listener"]) == ("10.0.0.1", "PLAINTEXT")
+    assert entry["totalTimeMs"] >= entry["localTimeMs"] >= 0
+    assert "secret" not in caplog.text
+
+
+class Given(LateAnswer):
+    def begin(self) -> None:
+        asyncio.get_running_loop().call_later(0.02, lambda: self.give(b"late"))
+
+
+def test_an_answer_that_comes_later_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    (entry,) = written(caplog, chosen(), produce(), context(PRODUCE, 9), Given())
+    assert entry["response"] == {"sizeInBytes": 4}
+    assert entry["remoteTimeMs"] >= 15
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_let_go() -> None:
+    inner = Given()
+
+    async def ask() -> None:
+        answer = logged(lambda *_: inner, chosen())(produce(), context(PRODUCE, 9), BROKER)
+        answer.then(lambda _: None, lambda _: None)
+        answer.abandon()
+
+    asyncio.run(ask())
+    assert inner.is_over
+
+
+@pytest.mark.parametrize(
+    ("log", "is_written"),
+    [
+        (lambda: chosen(clients={"me"}), True),
+        (lambda: chosen(clients={"you"}), False),
+        (lambda: chosen(topics={"orders"}), True),
+        (lambda: chosen(topics={"order"}), False),
+        (lambda: chosen(clients={"you"}, topics={"orders"}), True),
+    ],
+)
+@pytest.mark.parametrize("request_", [produce(), produce(None, TOPIC_ID)], ids=["by name", "by id"])
+def test_whose_are_written(
+    caplog: pytest.LogCaptureFixture, log: Callable[[], RequestLog], is_written: bool, request_: ProduceRequest
+) -> None:
+    assert len(written(caplog, log(), request_, context(PRODUCE, 9))) == is_written
+
+
+def metadata_request(asked: RequestContext, topics: tuple[Any, ...]) -> Any:
+    return asked.new(
+        "MetadataRequest", topics=topics, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+    )
+
+
+def test_topics_are_found_in_other_requests(caplog: pytest.LogCaptureFixture) -> None:
+    asked = context(METADATA, 12)
+    topics = tuple(asked.new("MetadataRequestTopic", name=name, topic_id=None) for name in ("other", "orders"))
+    (entry,) = written(caplog, chosen(topics={"orders"}), metadata_request(asked, topics), asked)
+    assert [topic["name"] for topic in entry["request"]["topics"]] == ["other", "orders"]
+
+
+def test_what_may_be_secret_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    asked = context(INCREMENTAL_ALTER_CONFIGS, 1)
+    values = {"ssl.keystore.password": "hunter2", "my.own": "hunter3", "retention.ms": "5", "log.cleaner.threads": "2"}
+    configs = tuple(
+        asked.new("AlterableConfig", name=name, config_operation=0, value=value) for name, value in values.items()
+    )
+    resource = asked.new("AlterConfigsResource", resource_type=4, resource_name="1", configs=configs)
+    request = asked.new("IncrementalAlterConfigsRequest", resources=(resource,), validate_only=False)
+    (entry,) = written(caplog, chosen(), request, asked)
+    (shown,) = entry["request"]["resources"]
+    assert {one["name"]: one["value"] for one in shown["configs"]} == values | {
+        "ssl.keystore.password": "(redacted)",
+        "my.own": "(redacted)",
+    }
+    assert "hunter" not in caplog.text
+
+
+def test_of_thousands_the_first_are_shown(caplog: pytest.LogCaptureFixture) -> None:
+    asked = context(METADATA, 12)
+    topics = tuple(asked.new("MetadataRequestTopic", name=f"t{number}", topic_id=None) for number in range(5000))
+    (entry,) = written(caplog, chosen(topics={"t4321"}), metadata_request(asked, topics), asked)
+    shown = entry["request"]["topics"]
+    assert len(shown) == ARRAY_SHOWN_MAX + 1
+    assert shown[-1] == "and 4900 more"

@@ -1,0 +1,521 @@
+"""What can happen between asking another node and its answer."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from odradek.server import peer_link
+from odradek.server.connecting import probe
+from odradek.server.peer import (
+    Disconnected,
+    NotServed,
+    Overloaded,
+    Peer,
+    PeerError,
+    PeerTimedOut,
+    Refused,
+    Unreachable,
+)
+from odradek.sim.machine import Ports
+from odradek.sim.world import World
+from tests.unit.server.peer_stage import (
+    API_VERSIONS,
+    HEARTBEAT,
+    Node,
+    Scenario,
+    ScriptedNode,
+    frame_of,
+    heartbeat,
+    name_versions,
+    versions_answer,
+)
+
+Play = Callable[[Scenario], None]
+
+
+def ask(peer: Peer, timeout_seconds: float = 5.0, **options: Any) -> Any:
+    return peer.ask(HEARTBEAT, heartbeat, timeout_seconds=timeout_seconds, **options)
+
+
+def test_asks_in_the_newest_version_that_both_know(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id, is_fenced=True)
+            peer = node.peer()
+            assert not peer.is_connected
+            response = await ask(peer)
+            assert response.is_fenced and response.is_caught_up
+            assert peer.is_connected
+            assert node.asked == [(API_VERSIONS, 4, 1), (HEARTBEAT, 1, 2)]
+            assert peer.supported_features == {"kraft.version": (0, 1)}
+            assert peer.served[HEARTBEAT] == (0, 1)
+            await peer.connect()
+            assert len(node.connections) == 1
+            peer.close()
+
+    play(scenario)
+
+
+def test_highest_is_not_exceeded_and_what_nobody_serves_is_not_asked(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            peer = node.peer()
+            with pytest.raises(NotServed, match="it does not serve vote"):
+                await peer.ask(52, lambda messages: None, timeout_seconds=10)
+            with pytest.raises(NotServed, match="versions 0 to 1 only"):
+                await ask(peer, highest=-1)
+            assert node.requests == []
+            with pytest.raises(PeerTimedOut):
+                await ask(peer, 0.05, highest=0)
+            assert [version for _, version, _ in node.requests] == [0]
+            peer.close()
+
+    play(scenario)
+
+
+def test_several_requests_are_under_way_and_answered_in_order(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            peer = node.peer()
+            asked = [asyncio.ensure_future(ask(peer)) for _ in range(5)]
+            await node.until(lambda: len(node.requests) == 5)
+            assert len(node.connections) == 1
+            for position, (_, _, correlation_id) in enumerate(node.requests):
+                node.connections[0].send_heartbeat_answer(correlation_id, is_fenced=position % 2 == 0)
+            assert [(await one).is_fenced for one in asked] == [True, False, True, False, True]
+            peer.close()
+
+    play(scenario)
+
+
+def test_nobody_listens(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            node.stop_listening()
+            lost: list[None] = []
+            peer = node.peer(on_lost=lambda: lost.append(None))
+            asked = await asyncio.gather(*(ask(peer) for _ in range(3)), peer.connect(), return_exceptions=True)
+            assert [type(one) for one in asked] == [Refused] * 4
+            with pytest.raises(Refused, match=f"localhost:{node.port}: connection refused"):
+                await peer.connect()
+            with pytest.raises(Refused):
+                await probe("localhost", node.port, timeout_seconds=10)
+            assert not lost
+            peer.close()
+
+    play(scenario)
+
+
+def test_a_probe_connects_and_hangs_up(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            await probe("localhost", node.port, timeout_seconds=10)
+            await node.until(lambda: bool(node.connections) and node.connections[0].is_lost)
+            assert node.asked == []
+
+    play(scenario)
+
+
+def test_an_unknown_name_is_not_a_refusal(play: Play) -> None:
+    async def scenario() -> None:
+        peer = Peer("no-such-host.invalid", 9093, client_id="test")
+        with pytest.raises(Unreachable, match=r"no-such-host\.invalid:9093: the host name is not known here"):
+            await peer.connect()
+        peer.close()
+
+    play(scenario)
+
+
+def test_a_name_with_several_addresses_refuses_only_if_all_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    class TwoAddresses(asyncio.SelectorEventLoop):
+        second = ("127.0.0.2", port)
+
+        async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
+            kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+            return [(*kind, ("127.0.0.1", port)), (*kind, self.second)]
+
+    async def refused() -> None:
+        with pytest.raises(Refused):
+            await probe("both", port, timeout_seconds=5)
+
+    async def no_route() -> None:
+        with pytest.raises(Unreachable, match=r"network is unreachable|no route|invalid argument|permission"):
+            await probe("both", port, timeout_seconds=5)
+
+    with asyncio.Runner(loop_factory=TwoAddresses) as runner:
+        runner.run(refused())
+        # A multicast address takes no connections, whatever the machine's routes are.
+        TwoAddresses.second = ("224.0.0.1", port)
+        runner.run(no_route())
+
+
+def test_a_connect_that_nobody_answers() -> None:
+    """A listener whose queue is full: the kernel drops what comes, as a firewall does."""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen(0)
+            fillers = []
+            for _ in range(4):
+                filler = socket.socket()
+                filler.setblocking(False)
+                filler.connect_ex(listening.getsockname())
+                fillers.append(filler)
+            await asyncio.sleep(0.05)
+            peer = Peer("127.0.0.1", listening.getsockname()[1], client_id="test", connect_timeout_seconds=0.2)
+            began = loop.time()
+            with pytest.raises(Unreachable, match=r"no connection within 0\.2 s"):
+                await peer.connect()
+            with pytest.raises(PeerTimedOut, match=r"no answer within 0\.1 s"):
+                await ask(peer, 0.1)
+            assert loop.time() - began < 10
+            peer.close()
+            for filler in fillers:
+                filler.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_machine_that_is_cut_off(world: World) -> None:
+    outcomes: list[Any] = []
+    server, client = world.add_machine("server"), world.add_machine("client")
+    node = ScriptedNode()
+    node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id)
+
+    async def serve(ports: Ports) -> int:
+        await asyncio.get_running_loop().create_server(lambda: Node(node), "server", 9093)
+        await asyncio.Event().wait()
+        return 0
+
+    async def main(ports: Ports) -> int:
+        loop = asyncio.get_running_loop()
+        lost: list[float] = []
+        peer = Peer(
+            "server", 9093, client_id="test", connect_timeout_seconds=3, on_lost=lambda: lost.append(loop.time())
+        )
+        world.network.block("client", "server")
+        outcomes.append(await outcome(peer.connect()))
+        world.network.unblock("client", "server")
+        outcomes.append(await outcome(peer.connect()))
+        # Silence on a connection that is there: only the deadline tells.
+        world.network.block("server", "client")
+        outcomes.append(await outcome(ask(peer, 1.0)))
+        outcomes.append(len(lost))
+        world.network.unblock("server", "client")
+        outcomes.append(await outcome(ask(peer, 5.0)))
+        # A process that dies closes its connections, and nobody listens any more.
+        server.kill()
+        while len(lost) < 2:
+            await asyncio.sleep(0.01)
+        outcomes.append(await outcome(peer.connect()))
+        peer.close()
+        return 0
+
+    server.run(serve)
+    world.run_for(0.1)
+    client.run(main)
+    world.run_for(60, lambda: not client.is_running)
+    assert not world.unexpected, world.unexpected
+    assert outcomes == [Unreachable, None, PeerTimedOut, 1, None, Refused]
+
+
+async def outcome(work: Any) -> type[PeerError] | None:
+    try:
+        await work
+    except PeerError as error:
+        return type(error)
+    return None
+
+
+def test_a_reset_in_the_middle_of_an_answer(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            lost: list[None] = []
+            peer = node.peer(on_lost=lambda: lost.append(None))
+
+            def break_off(one: Node, correlation_id: int) -> None:
+                one.transport.write(struct.pack(">ii", 100, correlation_id) + b"half")
+                asyncio.get_running_loop().call_later(0.02, one.transport.abort)
+
+            node.on_request = break_off
+            first, second = await asyncio.gather(ask(peer), ask(peer), return_exceptions=True)
+            assert (type(first), type(second)) == (Disconnected, Disconnected)
+            assert lost == [None]
+            assert not peer.is_connected
+            node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id)
+            assert (await ask(peer)).is_caught_up
+            peer.close()
+
+    play(scenario)
+
+
+def test_an_idle_connection_that_ends_is_noticed_and_made_again_when_needed(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            lost = asyncio.Event()
+            peer = node.peer(on_lost=lost.set)
+            await peer.connect()
+            node.connections[0].transport.close()
+            await lost.wait()
+            assert not peer.is_connected
+            await peer.connect()
+            assert len(node.connections) == 2
+            peer.close()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        (struct.pack(">i", 200_000), "longer than 100000 bytes"),
+        (struct.pack(">i", -1), "longer than 100000 bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "longer than 100000 bytes"),
+        (frame_of(b"\0\0"), "an answer without a header"),
+        (frame_of(struct.pack(">i", 99)), "it answered request 99, where 2 was due"),
+        # An array of two billion elements in an answer of a few bytes.
+        (frame_of(struct.pack(">i", 2) + b"\xff\xff\xff\xff\x0f" * 3), "cannot be read"),
+        (frame_of(struct.pack(">i", 2) + b"\0"), "cannot be read"),
+        # An error code that is not known here.
+        (frame_of(struct.pack(">i", 2) + b"\0" + struct.pack(">ih", 0, 30_000) + b"\0\0\0\0"), "cannot be read"),
+    ],
+    ids=["too large", "negative", "another protocol", "no header", "not asked", "lengths", "short", "error code"],
+)
+def test_a_broken_answer_ends_the_connection(play: Play, sent: bytes, reason: str) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            node.on_request = lambda one, correlation_id: one.transport.write(sent)
+            lost: list[None] = []
+            peer = node.peer(answer_bytes_max=100_000, on_lost=lambda: lost.append(None))
+            with pytest.raises(Disconnected, match=reason):
+                await ask(peer)
+            assert lost == [None]
+            await node.until(lambda: node.connections[0].is_lost)
+            peer.close()
+
+    play(scenario)
+
+
+def test_an_answer_to_nothing_ends_the_connection(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            lost = asyncio.Event()
+            peer = node.peer(on_lost=lost.set)
+            await peer.connect()
+            node.connections[0].send_heartbeat_answer(1)
+            await lost.wait()
+            peer.close()
+
+    play(scenario)
+
+
+def test_answers_behind_a_broken_one_are_not_taken(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            peer = node.peer()
+            asked = [asyncio.ensure_future(ask(peer)) for _ in range(2)]
+            await node.until(lambda: len(node.requests) == 2)
+            second = node.requests[1][2]
+            # Out of order: the answer to the second comes first, twice.
+            node.connections[0].send_heartbeat_answer(second)
+            node.connections[0].send_heartbeat_answer(second)
+            outcomes = await asyncio.gather(*asked, return_exceptions=True)
+            assert [type(one) for one in outcomes] == [Disconnected] * 2
+            peer.close()
+
+    play(scenario)
+
+
+def test_a_request_that_is_not_answered_in_time_ends_the_connection(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            lost: list[None] = []
+            peer = node.peer(on_lost=lambda: lost.append(None))
+            patient = asyncio.ensure_future(ask(peer, 10))
+            with pytest.raises(PeerTimedOut):
+                await ask(peer, 0.1)
+            with pytest.raises(Disconnected, match="a request before was not answered in time"):
+                await patient
+            assert lost == [None]
+            await node.until(lambda: node.connections[0].is_lost)
+            peer.close()
+
+    play(scenario)
+
+
+def test_who_gives_up_waiting_does_not_disturb_the_others(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            peer = node.peer()
+            impatient, patient = asyncio.ensure_future(ask(peer)), asyncio.ensure_future(ask(peer))
+            await node.until(lambda: len(node.requests) == 2)
+            impatient.cancel()
+            await asyncio.wait([impatient])
+            for _, _, correlation_id in node.requests:
+                node.connections[0].send_heartbeat_answer(correlation_id)
+            assert (await patient).is_caught_up
+            assert peer.is_connected
+            peer.close()
+
+    play(scenario)
+
+
+def test_who_gives_up_connecting_does_not_disturb_the_others(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            held: list[Callable[[], None]] = []
+            node.on_versions = lambda *args: held.append(partial(name_versions, *args))
+            peer = node.peer()
+            impatient, patient = asyncio.ensure_future(peer.connect()), asyncio.ensure_future(peer.connect())
+            await node.until(lambda: bool(node.asked))
+            impatient.cancel()
+            await asyncio.wait([impatient])
+            held[0]()
+            await patient
+            assert peer.is_connected and len(node.connections) == 1
+            peer.close()
+
+    play(scenario)
+
+
+def test_versions_that_are_not_named_in_time(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            node.on_versions = lambda *args: None
+            lost: list[None] = []
+            peer = node.peer(connect_timeout_seconds=0.1, on_lost=lambda: lost.append(None))
+            with pytest.raises(PeerTimedOut, match="did not name its versions"):
+                await peer.connect()
+            await node.until(lambda: node.connections[0].is_lost)
+            assert not lost
+            peer.close()
+
+    play(scenario)
+
+
+def test_an_older_node_is_asked_again_in_a_version_it_knows(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+
+            def refuse_the_newest(one: Node, version: int, correlation_id: int) -> None:
+                if version > 3:
+                    one.send_answer(correlation_id, versions_answer(0, ((API_VERSIONS, 0, 3),), error_code=35))
+                else:
+                    name_versions(one, version, correlation_id)
+
+            node.on_versions = refuse_the_newest
+            peer = node.peer()
+            await peer.connect()
+            assert [version for _, version, _ in node.asked] == [4, 3]
+            assert peer.supported_features == {"kraft.version": (0, 1)}
+            peer.close()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("code", [35, 42])
+def test_versions_refused(play: Play, code: int) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            node.on_versions = lambda one, version, correlation_id: one.send_answer(
+                correlation_id, versions_answer(0 if code == 35 else version, (), error_code=code)
+            )
+            peer = node.peer()
+            with pytest.raises(NotServed, match="it refuses to name its versions"):
+                await peer.connect()
+            await node.until(lambda: node.connections[0].is_lost)
+            peer.close()
+
+    play(scenario)
+
+
+def test_a_connection_that_ends_before_it_is_ready(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            lost: list[None] = []
+            node.on_versions = lambda one, version, correlation_id: one.transport.close()
+            peer = node.peer(on_lost=lambda: lost.append(None))
+            with pytest.raises(Disconnected, match="it closed the connection"):
+                await peer.connect()
+
+            def answer_and_break(one: Node, version: int, correlation_id: int) -> None:
+                body = struct.pack(">i", correlation_id) + versions_answer(version, ((HEARTBEAT, 0, 1),))
+                one.transport.write(frame_of(body) + frame_of(struct.pack(">i", 77)))
+
+            node.on_versions = answer_and_break
+            with pytest.raises(Disconnected):
+                await ask(peer)
+            assert not peer.is_connected
+            peer.close()
+
+    play(scenario)
+
+
+def test_close_while_asking_while_connecting_and_for_good(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            lost: list[None] = []
+            peer = node.peer(on_lost=lambda: lost.append(None))
+            asked = asyncio.ensure_future(ask(peer))
+            await node.until(lambda: bool(node.requests))
+            peer.close()
+            with pytest.raises(Disconnected, match="closed on this side"):
+                await asked
+            await node.until(lambda: node.connections[0].is_lost)
+
+            node.on_versions = lambda *args: None
+            peer = node.peer(on_lost=lambda: lost.append(None))
+            asked = asyncio.ensure_future(ask(peer))
+            await node.until(lambda: len(node.connections) == 2)
+            peer.close()
+            with pytest.raises(Disconnected, match="closed on this side"):
+                await asked
+            await node.until(lambda: node.connections[1].is_lost)
+            with pytest.raises(Disconnected, match="closed on this side"):
+                await peer.connect()
+            peer.close()
+            assert not lost
+
+    play(scenario)
+
+
+def test_what_cannot_be_built_or_written_is_the_callers_fault_alone(play: Play) -> None:
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id)
+            peer = node.peer()
+            with pytest.raises(LookupError):
+                await peer.ask(HEARTBEAT, lambda messages: messages.new("NoSuchMessage"), timeout_seconds=10)
+            assert (await ask(peer)).is_caught_up
+            assert len(node.connections) == 1
+            peer.close()
+
+    play(scenario)
+
+
+def test_the_number_of_requests_under_way_is_bounded(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_link, "UNDER_WAY_MAX", 2)
+
+    async def scenario() -> None:
+        async with ScriptedNode() as node:
+            peer = node.peer()
+            asked = [asyncio.ensure_future(ask(peer)) for _ in range(2)]
+            await node.until(lambda: len(node.requests) == 2)
+            with pytest.raises(Overloaded):
+                await ask(peer)
+            for _, _, correlation_id in node.requests:
+                node.connections[0].send_heartbeat_answer(correlation_id)
+            await asyncio.gather(*asked)
+            peer.close()
+
+    play(scenario)

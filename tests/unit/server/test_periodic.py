@@ -1,0 +1,68 @@
+"""Chores come round until they are stopped, whatever one round ends with."""
+
+import asyncio
+
+import pytest
+
+from odradek.server.periodic import Periodic
+
+
+def test_a_failed_round_is_followed_by_the_next(caplog: pytest.LogCaptureFixture) -> None:
+    rounds = 0
+
+    async def scenario() -> None:
+        async def chore() -> None:
+            nonlocal rounds
+            rounds += 1
+            raise OSError(5, "Input/output error")
+
+        periodic = Periodic()
+        periodic.every("sweeping", lambda: 1, chore)
+        while rounds < 3:
+            await asyncio.sleep(0.001)
+        await periodic.stop()
+        seen = rounds
+        await asyncio.sleep(0.02)
+        assert rounds == seen
+
+    asyncio.run(scenario())
+    assert "sweeping failed" in caplog.text
+
+
+def test_the_interval_is_asked_for_every_time() -> None:
+    async def scenario() -> None:
+        rounds = 0
+
+        async def chore() -> None:
+            nonlocal rounds
+            rounds += 1
+
+        periodic = Periodic()
+        # Quick at first, and then not again for an hour.
+        periodic.every("sweeping", lambda: 3_600_000 if rounds == 2 else 1, chore, first_ms=0)
+        while rounds < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert rounds == 2
+        await periodic.stop()
+
+    asyncio.run(scenario())
+
+
+def test_what_is_done_once_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        periodic = Periodic()
+        for _ in range(100):
+            periodic.once(asyncio.sleep(0))
+        await asyncio.sleep(0.01)
+        assert not periodic._tasks
+        hanging = asyncio.Event()
+
+        async def wait() -> None:
+            await hanging.wait()
+
+        periodic.once(wait())
+        async with asyncio.timeout(1):
+            await periodic.stop()
+
+    asyncio.run(scenario())

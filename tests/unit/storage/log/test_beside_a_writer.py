@@ -1,0 +1,290 @@
+"""What one thread writes while another reads it: the moments at which they meet, one by one.
+
+Where a moment can be met by a call, the other thread's work is done within it; else threads are let loose.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from odradek.host.disk import HostDisk, HostFile
+from odradek.records.batch import check_crc, parse_batches
+from odradek.storage.log.batch_file import _remember
+from odradek.storage.log.checkpoints import RECOVERY_POINT_CHECKPOINT, read_offsets
+from odradek.storage.log.doomed_files import DoomedFiles
+from odradek.storage.log.durability import Durability
+from odradek.storage.log.leader_epochs import EpochEntry, LeaderEpochs
+from odradek.storage.log.log_dir import LogDir
+from odradek.storage.log.producer_snapshots import ProducerSnapshots
+from odradek.storage.log.producer_state import ProducerState
+from odradek.storage.log.verification import Verifications
+from tests.unit.storage.log.log_support import NAME, NOW_MS, LogBox, batch, config, read_all
+from tests.unit.storage.log.test_threads import beside
+
+SECONDS = 0.3
+
+
+class Meanwhile:
+    """Calls another thread's work just before a method, or after it, the first time that it is about such a path."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, owner: type, method: str, ending: str = "", *, after: bool = False
+    ) -> None:
+        self.work: Callable[[], object] | None = None
+        original = getattr(owner, method)
+
+        def met(own: Any, *given: Any, **options: Any) -> Any:
+            path = given[0] if given and isinstance(given[0], str) else getattr(own, "path", "")
+            work = self.work
+            if work is None or not path.endswith(ending):
+                return original(own, *given, **options)
+            self.work = None
+            if not after:
+                work()
+            result = original(own, *given, **options)
+            if after:
+                work()
+            return result
+
+        monkeypatch.setattr(owner, method, met)
+
+
+# ---- reading
+
+
+def test_readers_that_go_on_later_do_not_disturb_each_other() -> None:
+    places: dict[int, int] = {}
+    choose = random.Random(5)
+
+    def read() -> None:
+        for _ in range(100):
+            _remember(places, choose.randrange(10_000), 0)
+
+    with beside(read, read, read):
+        time.sleep(SECONDS)
+
+
+def test_place_of_what_is_cut_off_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = LogBox(tmp_path)
+    for _ in range(10):
+        box.append(batch(1, size=100))
+    log = box.log
+    box.log.release_files()
+    meanwhile = Meanwhile(monkeypatch, HostFile, "read", ".log", after=True)
+
+    def another_leader() -> None:
+        log.truncate_to(2, NOW_MS)
+        for _ in range(10):
+            box.append(batch(1, size=37), epoch=1)
+
+    # In the middle of a walk over what is then cut off.
+    meanwhile.work = another_leader
+    log.read(0, 900, end_offset_exclusive=10)
+    # Backwards: no read finds out for the next one where that begins.
+    for offset in reversed(range(12)):
+        found = log.read(offset, 300, end_offset_exclusive=12)
+        headers = parse_batches(found.data)
+        assert headers[0].base_offset == offset
+        for header in headers:
+            check_crc(found.data, header)
+
+
+def test_what_is_read_while_the_end_is_cut_off_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = LogBox(tmp_path)
+    for _ in range(10):
+        box.append(batch(1, size=3000))
+    log = box.reopen_cleanly()
+    meanwhile = Meanwhile(monkeypatch, HostFile, "read", ".log")
+    meanwhile.work = lambda: log.truncate_to(5, NOW_MS)
+    found = log.read(0, 1 << 20, end_offset_exclusive=5)
+    assert meanwhile.work is None
+    assert [header.base_offset for header in parse_batches(found.data)] == list(range(5))
+
+
+def test_stable_offset_while_the_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consumer that reads from a follower: what is not decided stays hidden while the follower starts over."""
+    box = LogBox(tmp_path)
+    box.produce(7, 0, is_transactional=True)
+    for _ in range(5):
+        box.append(batch(1))
+    log = box.log
+    seen: list[int] = []
+    meanwhile = Meanwhile(monkeypatch, ProducerState, "replay")
+    meanwhile.work = lambda: seen.append(log.last_stable_offset(3))
+    log.truncate_to(4, NOW_MS)
+    assert seen == [0]
+    assert log.last_stable_offset(3) == 0
+
+
+# ---- indexes
+
+
+def test_index_that_is_loaded_by_reader_and_writer_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = LogBox(tmp_path, config=config(index_interval_bytes=1))
+    for number in range(5):
+        box.append(batch(1, timestamp=NOW_MS + number))
+    log = box.reopen_cleanly()
+    meanwhile = Meanwhile(monkeypatch, HostFile, "size", ".timeindex")
+    meanwhile.work = lambda: box.append(batch(1, timestamp=NOW_MS + 10))
+    log.offset_of_max_timestamp()
+    assert meanwhile.work is None
+    newest = log.offset_of_max_timestamp()
+    assert newest is not None
+    assert newest.offset == 5
+    assert log.active_segment.time_index.entries < 10
+    assert not log.active_segment.time_index.is_full
+
+
+# ---- syncing
+
+
+def test_flush_of_a_segment_that_retention_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = LogBox(tmp_path, config=config(segment_bytes=300, retention_bytes=300))
+    for _ in range(10):
+        box.append(batch(1, size=50))
+    log = box.log
+    log.release_files()
+    meanwhile = Meanwhile(monkeypatch, HostDisk, "open", f"{0:020}.log")
+
+    def retain() -> None:
+        log.delete_old_segments(NOW_MS, 10)
+
+    meanwhile.work = retain
+    log.flush()
+    assert log.log_start_offset > 0
+    assert log.recovery_point == 10
+
+
+def test_sync_of_a_snapshot_that_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshots = ProducerSnapshots(HostDisk(), str(tmp_path))
+    snapshots.write(5, [], sync=False)
+    meanwhile = Meanwhile(monkeypatch, HostDisk, "open")
+    meanwhile.work = lambda: snapshots.mark_deleted(5)
+    snapshots.sync()
+    assert snapshots.offsets == []
+
+
+def test_flush_claims_nothing_that_is_cut_off_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Durability, "_sync_batches", lambda *_: None)
+    durability = Durability(HostDisk(), 0)
+
+    class Target(int):
+        compared = 0
+
+        def __gt__(self, other: int) -> bool:
+            self.compared += 1
+            if self.compared == 2:
+                durability.truncated(3, None)  # type: ignore[arg-type]
+            return int(self) > other
+
+    durability.flush([], "", Target(10))
+    assert durability.recovery_point(20) == 0
+
+
+# ---- epochs
+
+
+def test_epochs_that_change_while_one_is_looked_up(tmp_path: Path) -> None:
+    entries = [EpochEntry(number, number * 10) for number in range(6)]
+    epochs = LeaderEpochs(HostDisk(), str(tmp_path), list(entries))
+
+    class Asked(int):
+        def __lt__(self, other: int) -> bool:
+            epochs.truncate_from_start(45)
+            return int(self) < other
+
+    assert epochs.end_offset_for(Asked(4), 60) == (4, 50)
+
+
+def test_epochs_that_change_while_others_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs = LeaderEpochs(HostDisk(), str(tmp_path))
+    epochs.assign_unwritten(1, 5)
+    meanwhile = Meanwhile(monkeypatch, HostDisk, "write_atomically")
+    meanwhile.work = lambda: epochs.assign(2, 7)
+    # By a flush, which has looked already, and is the last to write.
+    epochs.write_if_changed()
+    assert LeaderEpochs.read(HostDisk(), str(tmp_path)).entries == [(1, 5), (2, 7)]
+
+
+def test_checkpoint_of_what_is_gone_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = LogBox(tmp_path)
+    box.append(batch(1))
+    box.log.flush()
+    log_dir = LogDir.open(HostDisk(), str(tmp_path))
+    log_dir.logs[NAME] = box.log
+    meanwhile = Meanwhile(monkeypatch, HostDisk, "write_atomically")
+
+    def delete_and_create() -> None:
+        del log_dir.logs[NAME]
+        log_dir.forget_checkpoints_of(NAME)
+
+    meanwhile.work = delete_and_create
+    log_dir.checkpoint_recovery_points()
+    assert read_offsets(HostDisk(), log_dir.file(RECOVERY_POINT_CHECKPOINT)) == {}
+    log_dir.abandon()
+
+
+def test_file_that_several_write_at_once(tmp_path: Path) -> None:
+    disk, path = HostDisk(), str(tmp_path / "file")
+    with beside(*[lambda data=bytes([one]) * 100: disk.write_atomically(path, data) for one in range(3)]):
+        time.sleep(SECONDS)
+    assert len(set(disk.read_bytes(path))) == 1
+    assert disk.list_dir(str(tmp_path)) == ["file"]
+
+
+# ---- the rest
+
+
+def test_doomed_file_that_is_gone_already(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its partition is deleted just then, and the directory has another name."""
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    (directory / "file").write_bytes(b"")
+    doomed = DoomedFiles(HostDisk())
+    doomed.add(str(directory / "file"), 10)
+    meanwhile = Meanwhile(monkeypatch, HostDisk, "remove")
+    meanwhile.work = lambda: directory.rename(tmp_path / "orders-0.delete")
+    doomed.remove_due(10)
+
+
+def test_verification_that_begins_while_others_expire() -> None:
+    verifications = Verifications()
+
+    class Time(int):
+        def __ge__(self, other: int) -> bool:
+            verifications.begin(len(verifications._by_producer), 0, 0, epochs_rise=False, now_ms=NOW_MS)
+            return int(self) >= other
+
+    for producer_id in range(3):
+        verifications.begin(producer_id, 0, 0, epochs_rise=False, now_ms=1)
+    verifications.expire(Time(5))
+    assert verifications.of(2) is None
+
+
+def test_log_is_whole_after_all_that(tmp_path: Path) -> None:
+    """Reads and a flush beside a follower that is cut again and again."""
+    box = LogBox(tmp_path, config=config(segment_bytes=2000, index_interval_bytes=200))
+    log, choose = box.log, random.Random(9)
+    for _ in range(30):
+        box.append(batch(2, size=40))
+
+    def read() -> None:
+        end = log.log_end_offset
+        found = log.read(choose.randrange(20), 700, end_offset_exclusive=min(end, 20 + choose.randrange(40)))
+        headers = parse_batches(found.data)
+        for header in headers:
+            check_crc(found.data, header)
+        log.aborted_transactions(0, end)
+        log.epochs.end_offset_for(0, end)
+
+    deadline = time.monotonic() + SECONDS
+    with beside(read, read, log.flush, lambda: log.remove_deleted(NOW_MS + 10**9)):
+        while time.monotonic() < deadline:
+            log.truncate_to(20 + choose.randrange(20), NOW_MS)
+            for _ in range(choose.randrange(20)):
+                box.append(batch(choose.randint(1, 3), size=choose.randint(10, 90)), epoch=box.leader_epoch + 1)
+    read_all(log)

@@ -1,0 +1,286 @@
+"""The cleaner: one log at a time, at its pace, and never behind the writer's back."""
+
+import asyncio
+import errno
+import random
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from odradek.base.ids import TopicPartition
+from odradek.host.disk import HostDisk
+from odradek.storage.log.checkpoints import read_offsets
+from odradek.storage.log.compaction_cleaner import Cleaned, Cleaner, CleanerSettings
+from tests.unit.storage.log.compaction_support import CompactedBox, offsets_of
+from tests.unit.storage.log.log_support import NAME, NOW_MS
+
+T = TypeVar("T")
+
+
+class InlineExecutor:
+    def __init__(self) -> None:
+        self.before_each: Callable[[], None] = lambda: None
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        self.before_each()
+        return work()
+
+
+class FakePartition:
+    def __init__(self, box: CompactedBox, log_dir: str) -> None:
+        self.box = box
+        self.log = box.log
+        self.log_dir = log_dir
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.log_end_offset
+
+    async def exclusively(self, work: Callable[[], T]) -> T:
+        return work()
+
+
+class Bench:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.disk = HostDisk()
+        self.executor: InlineExecutor = InlineExecutor()
+        self.pauses: list[float] = []
+        self.partitions: list[FakePartition] = []
+        self.cleaner = self.new_cleaner()
+
+    def new_cleaner(self, **settings: Any) -> Cleaner:
+        self.cleaner = Cleaner(
+            self.disk,
+            [str(self.directory)],
+            executor=self.executor,
+            random=random.Random(1),
+            pause=self._pause,
+            settings=CleanerSettings(**settings),
+        )
+        return self.cleaner
+
+    async def _pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def add(self, name: TopicPartition, batches: int, **configs: Any) -> FakePartition:
+        box = CompactedBox(self.directory / name.topic, **configs)
+        box.log.topic_partition = name
+        for number in range(batches):
+            box.write((b"k", b"%d" % number * 30))
+        box.roll()
+        partition = FakePartition(box, str(self.directory))
+        self.partitions.append(partition)
+        return partition
+
+    def clean(self, partitions: Iterable[FakePartition] | None = None) -> Cleaned | None:
+        chosen = self.partitions if partitions is None else partitions
+        return asyncio.run(self.cleaner.clean_dirtiest(chosen, NOW_MS))  # type: ignore[arg-type]
+
+    def checkpoint(self) -> dict[TopicPartition, int]:
+        return read_offsets(self.disk, str(self.directory / "cleaner-offset-checkpoint"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_logs_are_cleaned_one_by_one_until_none_is_due(bench: Bench) -> None:
+    small, large = bench.add(TopicPartition("small", 0), 3), bench.add(TopicPartition("large", 0), 9)
+    names = set()
+    while (cleaned := bench.clean()) is not None:
+        names.add(cleaned.partition)
+        assert cleaned.stats.records_written == 1
+    assert names == {TopicPartition("small", 0), TopicPartition("large", 0)}
+    assert offsets_of(small.log) == [2] and offsets_of(large.log) == [8]
+    assert bench.checkpoint() == {TopicPartition("large", 0): 9, TopicPartition("small", 0): 3}
+
+
+def test_a_restart_goes_on_where_it_was(bench: Bench) -> None:
+    partition = bench.add(NAME, 5)
+    bench.clean()
+    bench.new_cleaner()
+    assert bench.cleaner.clean_offset(str(bench.directory), NAME) == 5
+    assert bench.clean() is None
+    partition.box.write((b"k", b"x" * 500))
+    partition.box.roll()
+    cleaned = bench.clean()
+    assert cleaned is not None and (cleaned.first_dirty_offset, cleaned.end_offset) == (5, 6)
+
+
+def test_other_topics_are_left_alone(bench: Bench) -> None:
+    bench.add(NAME, 5, compact=False)
+    assert bench.clean() is None
+
+
+def test_a_damaged_checkpoint_costs_time_only(bench: Bench) -> None:
+    (bench.directory / "cleaner-offset-checkpoint").write_text("0\n2\nnonsense\n")
+    bench.new_cleaner()
+    bench.add(NAME, 5)
+    assert bench.clean() is not None
+    assert bench.checkpoint() == {NAME: 5}
+
+
+def test_a_checkpoint_outside_the_log_is_corrected_before_the_log_grows_to_it(bench: Bench) -> None:
+    (bench.directory / "cleaner-offset-checkpoint").write_text(f"0\n1\n{NAME.topic} {NAME.partition} 100\n")
+    bench.new_cleaner()
+    bench.add(NAME, 1, min_cleanable_dirty_ratio=1.0)
+    assert bench.clean() is None
+    assert bench.checkpoint() == {NAME: 0}
+
+
+def test_an_open_transaction_in_the_dirtiest_log_does_not_hold_up_the_others(bench: Bench) -> None:
+    held, free = bench.add(TopicPartition("held", 0), 0), bench.add(TopicPartition("free", 0), 3)
+    held.box.write((b"k", b"open"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
+    held.box.roll()
+    bench.partitions = [held, free]
+    cleaned = bench.clean()
+    assert cleaned is not None and cleaned.partition == TopicPartition("free", 0)
+
+
+def test_the_rate_is_kept(bench: Bench) -> None:
+    bench.add(NAME, 2000)
+    bench.new_cleaner(io_max_bytes_per_second=10_000.0)
+    cleaned = bench.clean()
+    assert cleaned is not None
+    stats = cleaned.stats
+    total = stats.bytes_read + stats.map_bytes_read + stats.bytes_written
+    assert sum(bench.pauses) == pytest.approx(total / 10_000, rel=0.05)
+
+
+def test_without_a_rate_there_are_no_pauses(bench: Bench) -> None:
+    bench.add(NAME, 50)
+    bench.new_cleaner(io_max_bytes_per_second=1.7976931348623157e308)
+    bench.clean()
+    assert bench.pauses == []
+
+
+def test_a_damaged_log_is_left_alone_from_then_on(bench: Bench) -> None:
+    partition = bench.add(NAME, 5)
+    partition.box.damage_first_batch()
+    assert bench.clean() is None
+    assert bench.cleaner.uncleanable == {NAME}
+    assert bench.clean() is None
+    assert bench.checkpoint() == {}
+    asyncio.run(bench.cleaner.forget(str(bench.directory), NAME))
+    assert bench.cleaner.uncleanable == set()
+
+
+def test_a_topic_that_stops_being_compacted_stops_the_pass(bench: Bench) -> None:
+    partition = bench.add(NAME, 5)
+    calls = 0
+
+    def turn_off() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            partition.log.config = partition.log.config.__class__.resolve({"cleanup.policy": "delete"})
+
+    bench.executor.before_each = turn_off
+    assert bench.clean() is None
+    assert bench.checkpoint() == {}
+    assert not any(name.endswith(".cleaned") for name in partition.box.files())
+
+
+def test_an_error_of_the_disk_names_its_directory(bench: Bench) -> None:
+    partition = bench.add(NAME, 5)
+
+    class FailingDisk(HostDisk):
+        def open(self, path: str, **options: Any) -> Any:
+            if path.endswith(".cleaned"):
+                raise OSError(errno.EIO, "Input/output error")
+            return super().open(path, **options)
+
+    bench.disk = FailingDisk()
+    bench.new_cleaner()
+    with pytest.raises(OSError) as failure:
+        bench.clean()
+    assert failure.value.filename == partition.log.directory
+    assert bench.checkpoint() == {}
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3])
+def test_a_partition_that_is_deleted_meanwhile_is_no_broken_disk(bench: Bench, turn: int) -> None:
+    partition = bench.add(NAME, 5)
+    partition.log.release_files()
+    for segment in partition.log.segments:
+        segment._first_batch_timestamp = None
+    turns = 0
+
+    def delete() -> None:
+        nonlocal turns
+        turns += 1
+        if turns == turn:
+            partition.log.is_deleted = True
+            partition.log.move_to(f"{partition.log.directory}-delete")
+            partition.log.delete()
+
+    bench.executor.before_each = delete
+    assert bench.clean() is None
+    assert turns >= turn
+    assert bench.cleaner.uncleanable == set()
+
+
+def test_a_cancelled_pass_is_ended_by_its_own_thread(bench: Bench) -> None:
+    partition = bench.add(NAME, 5)
+    started, may_end = threading.Event(), threading.Event()
+
+    class ThreadExecutor(InlineExecutor):
+        async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+            return await asyncio.get_running_loop().run_in_executor(None, work)
+
+    class SlowDisk(HostDisk):
+        def open(self, path: str, **options: Any) -> Any:
+            if path.endswith(".log.cleaned"):
+                started.set()
+                assert may_end.wait(10)
+            return super().open(path, **options)
+
+    bench.disk = SlowDisk()
+    bench.executor = ThreadExecutor()
+    cleaner = bench.new_cleaner()
+
+    async def cancel_midway() -> None:
+        task = asyncio.create_task(cleaner.clean_dirtiest([partition], NOW_MS))  # type: ignore[list-item]
+        await asyncio.to_thread(started.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_end.set()
+
+    asyncio.run(cancel_midway())  # which waits for the threads
+    assert not any(name.endswith(".cleaned") for name in partition.box.files())
+    bench.disk, bench.executor = HostDisk(), InlineExecutor()
+    bench.new_cleaner()
+    assert bench.clean() is not None
+
+
+def test_truncation_and_deletion_are_remembered(bench: Bench) -> None:
+    bench.add(NAME, 5)
+    bench.clean()
+    directory = str(bench.directory)
+    asyncio.run(bench.cleaner.truncated(directory, NAME, 9))
+    assert bench.checkpoint() == {NAME: 5}
+    asyncio.run(bench.cleaner.truncated(directory, NAME, 2))
+    assert bench.checkpoint() == {NAME: 2}
+    asyncio.run(bench.cleaner.forget(directory, NAME))
+    assert bench.checkpoint() == {}
+    bench.cleaner.log_dir_failed(directory)
+    assert bench.clean() is None
+
+
+def test_a_log_that_is_cut_while_it_is_cleaned_is_clean_up_to_there(bench: Bench) -> None:
+    partition = bench.add(NAME, 5)
+
+    class Cut(FakePartition):
+        async def exclusively(self, work: Callable[[], T]) -> T:
+            done = work()
+            await bench.cleaner.truncated(self.log_dir, NAME, 3)
+            return done
+
+    assert bench.clean([Cut(partition.box, partition.log_dir)]) is not None
+    assert bench.checkpoint() == {NAME: 3}

@@ -1,0 +1,342 @@
+"""What a pass of compaction leaves of a log."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.base.errors import KafkaError
+from odradek.records.batch import CorruptBatch
+from odradek.records.compression import Compression
+from odradek.records.walk import INTERPRETED_WALK, Walk, compiled_walk
+from odradek.storage.log.transaction_index import AbortedTransaction
+from tests.unit.storage.log.compaction_support import (
+    CompactedBox,
+    all_records,
+    batch_ranges,
+    committed_records,
+    last_values,
+    offsets_of,
+)
+from tests.unit.storage.log.log_support import NOW_MS, read_all
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def walk(request: pytest.FixtureRequest) -> Walk:
+    if request.param == "interpreted":
+        return INTERPRETED_WALK
+    pytest.importorskip("numba")
+    walk = compiled_walk()
+    assert walk is not None
+    return walk
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> CompactedBox:
+    return CompactedBox(tmp_path)
+
+
+class TestKeys:
+    @pytest.mark.parametrize("codec", list(Compression))
+    def test_the_last_record_of_each_key_stays_at_its_offset(
+        self, box: CompactedBox, walk: Walk, codec: Compression
+    ) -> None:
+        box.write((b"a", b"1"), (b"b", b"1"), (b"c", b"1"), compression=codec)
+        box.write((b"a", b"2"), (b"c", b"2"), compression=codec)
+        box.roll()
+        box.write((b"b", b"2"), (b"a", b"3"), compression=codec)
+        box.roll()
+        before = last_values(all_records(box.log))
+        cleaning = box.compact(walk=walk)
+        assert offsets_of(box.log) == [4, 5, 6]
+        assert last_values(all_records(box.log)) == before
+        assert cleaning.end_offset == 7
+        assert (cleaning.stats.records_read, cleaning.stats.records_written) == (7, 3)
+
+    def test_the_active_segment_stays_as_it_is(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"))
+        box.roll()
+        box.write((b"a", b"2"), (b"a", b"3"))
+        box.compact(walk=walk)
+        # The last batch before the end of the pass has to stay, if only as a shell; this one is the last of its key.
+        assert offsets_of(box.log) == [0, 1, 2]
+
+    def test_the_last_offset_below_the_end_is_marked_by_a_shell(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"))
+        box.write((None, b"no key"), (None, b"none either"))
+        box.roll()
+        box.write((b"z", b"1"))
+        box.compact(walk=walk)
+        assert batch_ranges(box.log) == [(0, 0, 1), (1, 2, 0), (3, 3, 1)]
+
+    def test_records_above_a_full_map_stay(self, box: CompactedBox, walk: Walk) -> None:
+        for round in range(3):
+            box.write(*[(b"k%d" % key, b"%d" % round) for key in range(60)])
+            box.roll()
+        before = last_values(all_records(box.log))
+        offset = None
+        passes = 0
+        memory_bytes = 1200 if walk.is_compiled else 6000
+        while offset is None or offset < 180:
+            offset = box.compact(walk=walk, clean_offset=offset, memory_bytes=memory_bytes).end_offset
+            assert last_values(all_records(box.log)) == before
+            passes += 1
+            assert passes < 50
+        assert passes > 1
+        assert offsets_of(box.log) == list(range(120, 180))
+
+    def test_a_batch_whose_records_all_stay_keeps_its_bytes(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"), (b"b", b"1"), compression=Compression.LZ4)
+        box.roll()
+        before = box.log.read(0, 1000, end_offset_exclusive=2).data
+        box.compact(walk=walk)
+        assert box.log.read(0, 1000, end_offset_exclusive=2).data == before
+
+
+class TestTombstones:
+    def test_they_stay_for_delete_retention_after_the_pass_that_met_them(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"), (b"b", b"1"))
+        box.write((b"a", None))
+        box.roll()
+        box.compact(walk=walk)
+        (_, tombstone) = read_all(box.log)
+        assert tombstone.delete_horizon_ms == NOW_MS + 1000
+        assert [(one.key, one.value, one.timestamp) for one in all_records(box.log)] == [
+            (b"b", b"1", NOW_MS),
+            (b"a", None, NOW_MS),
+        ]
+        box.write((b"c", b"1"))
+        box.roll()
+        box.compact(walk=walk, now_ms=NOW_MS + 999)
+        assert offsets_of(box.log) == [1, 2, 3]
+        box.compact(walk=walk, now_ms=NOW_MS + 1000)
+        assert offsets_of(box.log) == [1, 3]
+
+    def test_their_own_timestamps_survive_the_horizon(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", None), (b"b", b"x"), timestamp=5)
+        box.write((b"c", None), timestamp=-1)
+        box.roll()
+        box.compact(walk=walk)
+        assert [one.timestamp for one in all_records(box.log)] == [5, 5, -1]
+        assert [header.max_timestamp for header in read_all(box.log)] == [5, -1]
+
+    def test_a_newer_value_removes_a_tombstone_at_once(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", None))
+        box.write((b"a", b"1"))
+        box.roll()
+        box.compact(walk=walk)
+        assert offsets_of(box.log) == [1]
+
+    def test_the_horizon_does_not_move(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", None), (b"b", b"1"), (b"c", b"1"))
+        box.roll()
+        box.compact(walk=walk)
+        box.write((b"b", b"2"))
+        box.roll()
+        box.compact(walk=walk, now_ms=NOW_MS + 500)
+        header = read_all(box.log)[0]
+        assert (header.delete_horizon_ms, header.record_count) == (NOW_MS + 1000, 2)
+        assert [one.timestamp for one in all_records(box.log)] == [NOW_MS] * 3
+
+
+class TestProducers:
+    def test_the_last_sequence_of_an_active_producer_stays(self, box: CompactedBox, walk: Walk) -> None:
+        for sequence in range(4):
+            box.write((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=sequence)
+        box.write((b"a", b"other"))
+        box.roll()
+        box.write((b"z", b""))
+        box.compact(walk=walk)
+        assert batch_ranges(box.log) == [(3, 3, 0), (4, 4, 1), (5, 5, 1)]
+        for name in box.files():
+            if name.endswith(".snapshot"):
+                (box.directory / name).unlink()
+        box.reopen_after_kill()
+        assert box.log.producers.producers[7].last_sequence == 3
+        with pytest.raises(KafkaError):
+            box.write((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=5)
+        box.write((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=4)
+
+    def test_shells_of_forgotten_producers_go(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=0)
+        box.write((b"a", b"2"))
+        box.roll()
+        box.compact(walk=walk)
+        assert len(read_all(box.log)) == 2
+        box.log.producers.clear()
+        box.compact(walk=walk)
+        assert len(read_all(box.log)) == 1
+
+
+class TestTransactions:
+    def write(self, box: CompactedBox, producer_id: int, sequence: int, key: bytes, value: bytes) -> None:
+        fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence, "is_transactional": True}
+        box.write((key, value), **fields)
+
+    def test_aborted_data_goes_and_hides_nothing(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"good"))
+        self.write(box, 5, 0, b"a", b"aborted")
+        box.end_transaction(5, commit=False)
+        box.roll()
+        before = last_values(committed_records(box.log))
+        box.compact(walk=walk)
+        assert last_values(committed_records(box.log)) == before == last_values(all_records(box.log))
+
+    def test_an_abort_marker_stays_while_data_does(self, box: CompactedBox, walk: Walk) -> None:
+        self.write(box, 5, 0, b"a", b"aborted")
+        box.end_transaction(5, commit=False)
+        box.roll()
+        box.write((b"z", b""))
+        # The batch is the producer's last: a shell of it stays, and with it marker and index entry.
+        box.compact(walk=walk)
+        assert box.log.aborted_transactions(0, 2) == [AbortedTransaction(5, 0, 1, 2)]
+        assert batch_ranges(box.log) == [(0, 0, 0), (1, 1, 1), (2, 2, 1)]
+
+    def test_markers_without_data_go_after_delete_retention(self, box: CompactedBox, walk: Walk) -> None:
+        self.write(box, 5, 0, b"a", b"1")
+        box.end_transaction(5, commit=True)
+        self.write(box, 6, 0, b"b", b"1")
+        box.end_transaction(6, commit=False)
+        box.write((b"a", b"2"))
+        box.roll()
+        box.log.producers.clear()
+        box.compact(walk=walk)
+        # In the pass that removes the data the commit marker is still needed; the aborted one's is, too.
+        assert [header.base_offset for header in read_all(box.log)] == [1, 3, 4]
+        assert all(not header.has_delete_horizon for header in read_all(box.log))
+        box.compact(walk=walk)
+        assert [header.delete_horizon_ms for header in read_all(box.log)][:2] == [NOW_MS + 1000] * 2
+        assert box.log.aborted_transactions(0, 5) == []
+        box.compact(walk=walk, now_ms=NOW_MS + 999)
+        assert len(read_all(box.log)) == 3
+        box.compact(walk=walk, now_ms=NOW_MS + 1000)
+        assert [header.base_offset for header in read_all(box.log)] == [4]
+
+    def test_a_marker_is_a_producers_last_word_on_its_epoch(self, box: CompactedBox, walk: Walk) -> None:
+        self.write(box, 5, 0, b"a", b"1")
+        box.end_transaction(5, commit=True, epoch=1)
+        box.write((b"a", b"2"))
+        box.roll()
+        for now_ms in (NOW_MS, NOW_MS, NOW_MS + 2000):
+            box.compact(walk=walk, now_ms=now_ms)
+        # Its record is gone, the batch stays to fence the older epoch.
+        marker = read_all(box.log)[0]
+        assert (marker.base_offset, marker.is_control, marker.record_count, marker.producer_epoch) == (1, True, 0, 1)
+        box.compact(walk=walk, now_ms=NOW_MS + 2000)
+        assert read_all(box.log)[0].base_offset == 1
+
+    def test_an_open_transaction_holds_the_pass(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"))
+        box.write((b"a", b"2"))
+        box.roll()
+        box.write((b"a", b"3"))
+        self.write(box, 5, 0, b"a", b"open")
+        box.roll()
+        cleaning = box.compact(walk=walk)
+        assert cleaning.end_offset == 2
+        assert offsets_of(box.log) == [1, 2, 3]
+
+    def test_a_transaction_across_segments(self, box: CompactedBox, walk: Walk) -> None:
+        box.log.config = box.log.config.__class__.resolve({"cleanup.policy": "compact", "segment.bytes": "1048576"})
+        self.write(box, 5, 0, b"a", b"aborted")
+        box.write((b"a", b"good"))
+        box.roll()
+        self.write(box, 5, 1, b"a", b"aborted too")
+        box.roll()
+        box.end_transaction(5, commit=False)
+        box.write((b"b", b"1"))
+        box.roll()
+        before = last_values(committed_records(box.log))
+        box.compact(walk=walk)
+        assert last_values(committed_records(box.log)) == before
+        assert last_values(all_records(box.log)) == before
+
+
+class TestSegments:
+    def test_small_neighbours_become_one(self, box: CompactedBox, walk: Walk) -> None:
+        for number in range(6):
+            box.write((b"k%d" % number, b"x" * 100))
+            box.roll()
+        box.compact(walk=walk)
+        assert [segment.base_offset for segment in box.log.segments] == [0, 6]
+        assert offsets_of(box.log) == list(range(6))
+
+    def test_groups_stay_within_the_segment_size(self, tmp_path: Path, walk: Walk) -> None:
+        box = CompactedBox(tmp_path, segment_bytes=500)
+        for number in range(6):
+            box.write((b"k%d" % number, b"x" * 100))
+            box.roll()
+        box.compact(walk=walk)
+        assert [segment.base_offset for segment in box.log.segments] == [0, 2, 4, 6]
+        assert all(segment.size <= 500 for segment in box.log.segments)
+
+    def test_indexes_find_what_is_left(self, box: CompactedBox, walk: Walk) -> None:
+        for number in range(200):
+            box.write((b"k%d" % (number % 50), b"x" * 50), timestamp=NOW_MS + number)
+        box.roll()
+        box.compact(walk=walk)
+        segment = box.log.segments[0]
+        segment.offset_index.load()
+        assert segment.offset_index.entries > 5
+        for offset in range(150, 200):
+            assert read_all(box.log, start=offset)[0].base_offset == offset
+            found = box.log.offset_for_timestamp(NOW_MS + offset)
+            assert found is not None and found.offset == offset
+        assert read_all(box.log, start=3)[0].base_offset == 150
+
+    def test_a_segment_may_become_empty(self, tmp_path: Path, walk: Walk) -> None:
+        box = CompactedBox(tmp_path, segment_bytes=300)
+        box.write((b"a", b"x" * 180))
+        box.roll()
+        box.write((b"a", b"y" * 180))
+        box.roll()
+        box.compact(walk=walk)
+        assert [(segment.base_offset, segment.size > 0) for segment in box.log.segments] == [
+            (0, False),
+            (1, True),
+            (2, False),
+        ]
+        assert offsets_of(box.log) == [1]
+        box.reopen_after_kill()
+        assert offsets_of(box.log) == [1]
+
+    def test_old_files_are_deleted_later(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"))
+        box.write((b"a", b"2"))
+        box.roll()
+        box.compact(walk=walk)
+        assert any(name.endswith(".deleted") for name in box.files())
+        box.log.remove_deleted(NOW_MS + 60_000)
+        assert not any(name.endswith((".deleted", ".cleaned", ".swap")) for name in box.files())
+
+    def test_a_log_that_changed_meanwhile_is_left_alone(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"))
+        box.write((b"a", b"2"))
+        box.roll()
+        box.write((b"a", b"3"))
+        replacement = None
+        steps = box.new_pass(walk=walk).steps()
+        for step in steps:
+            replacement = step.replacement or replacement
+        box.log.truncate_to(1, NOW_MS)
+        assert replacement is not None and not replacement.put_in_place(box.log, NOW_MS)
+        assert offsets_of(box.log) == [0]
+        assert not any(name.endswith(".cleaned") for name in box.files())
+
+    def test_an_abandoned_pass_leaves_nothing(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"))
+        box.roll()
+        steps = box.new_pass(walk=walk).steps()
+        next(steps)
+        next(steps)
+        assert any(name.endswith(".cleaned") for name in box.files())
+        steps.close()
+        assert not any(name.endswith(".cleaned") for name in box.files())
+
+    def test_damaged_batches_are_not_sealed_anew(self, box: CompactedBox, walk: Walk) -> None:
+        box.write((b"a", b"1"))
+        box.write((b"a", b"2"))
+        box.roll()
+        box.damage_first_batch()
+        with pytest.raises(CorruptBatch):
+            box.compact(walk=walk)
+        assert len(box.log.segments) == 2

@@ -1,0 +1,111 @@
+"""A transaction's first batch in a partition is written only if its coordinator knows of it (KIP-890)."""
+
+from pathlib import Path
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.storage.log.producer_state import Origin
+from odradek.storage.log.verification import Verification
+from tests.unit.storage.log.log_support import NOW_MS, LogBox, batch
+
+INVALID = ErrorCode.invalid_txn_state
+OUT_OF_ORDER = ErrorCode.out_of_order_sequence_number
+
+
+def ask(box: LogBox, epoch: int = 0, sequence: int = 0, *, epochs_rise: bool = True) -> Verification | None:
+    return box.log.producers.begin_verification(1, epoch, sequence, epochs_rise=epochs_rise, now_ms=NOW_MS)
+
+
+def write(
+    box: LogBox,
+    verification: Verification | None,
+    *,
+    epoch: int = 0,
+    sequence: int = 0,
+    origin: Origin = Origin.CLIENT,
+) -> ErrorCode:
+    data = batch(1, producer_id=1, producer_epoch=epoch, base_sequence=sequence, is_transactional=True)
+    try:
+        box.append(data, origin=origin, verification=verification, verifies=True)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.none
+
+
+def test_who_has_not_asked_does_not_write(tmp_path: Path) -> None:
+    box = LogBox(tmp_path)
+    assert write(box, None) is INVALID
+    asked = ask(box)
+    assert write(box, None) is INVALID
+    assert write(box, asked) is ErrorCode.none
+    assert write(box, None, sequence=1) is ErrorCode.none, "the transaction is open here"
+    assert ask(box) is None
+
+
+def test_an_answer_that_a_marker_has_overtaken_holds_no_more(tmp_path: Path) -> None:
+    box = LogBox(tmp_path)
+    asked = ask(box, epochs_rise=False)
+    box.end_transaction(1, commit=False)
+    assert write(box, asked) is INVALID
+    again = ask(box, epochs_rise=False)
+    assert again is not asked
+    assert write(box, asked) is INVALID
+    assert write(box, again) is ErrorCode.none
+
+
+def test_the_marker_before_leaves_the_next_transaction_alone(tmp_path: Path) -> None:
+    box = LogBox(tmp_path)
+    assert write(box, ask(box)) is ErrorCode.none
+    asked = ask(box, epoch=1)
+    box.end_transaction(1, commit=True, epoch=1, version=2)
+    assert write(box, asked, epoch=1) is ErrorCode.none
+    # Its own end does not.
+    assert ask(box, epoch=1) is None
+    box.end_transaction(1, commit=True, epoch=2, version=2)
+    assert write(box, asked, epoch=1) is ErrorCode.invalid_producer_epoch
+
+
+def test_epochs_that_have_passed_are_not_asked_for(tmp_path: Path) -> None:
+    box = LogBox(tmp_path)
+    assert write(box, ask(box, epoch=3), epoch=3) is ErrorCode.none
+    with pytest.raises(KafkaError) as caught:
+        ask(box, epoch=2)
+    assert caught.value.code is ErrorCode.invalid_producer_epoch
+
+
+def test_of_several_that_wait_the_lowest_sequence_is_first(tmp_path: Path) -> None:
+    box = LogBox(tmp_path)
+    later = ask(box, sequence=5, epochs_rise=False)
+    first = ask(box, sequence=0, epochs_rise=False)
+    assert first is later
+    assert write(box, later, sequence=5) is OUT_OF_ORDER
+    assert write(box, first, sequence=0) is ErrorCode.none
+
+
+def test_where_epochs_rise_every_transaction_begins_at_zero(tmp_path: Path) -> None:
+    box = LogBox(tmp_path)
+    assert write(box, ask(box, sequence=5), sequence=5) is OUT_OF_ORDER
+    assert write(box, ask(box, sequence=0), sequence=0) is ErrorCode.none
+    box.end_transaction(1, commit=True, epoch=1, version=2)
+    assert write(box, ask(box, epoch=1, sequence=1), epoch=1, sequence=1) is OUT_OF_ORDER
+
+
+def test_a_coordinator_writes_what_was_confirmed(tmp_path: Path) -> None:
+    box = LogBox(tmp_path)
+    assert write(box, None, origin=Origin.COORDINATOR) is INVALID
+    asked = ask(box)
+    assert asked is not None
+    assert write(box, None, origin=Origin.COORDINATOR) is INVALID
+    asked.is_confirmed = True
+    assert write(box, None, origin=Origin.COORDINATOR) is ErrorCode.none
+    assert write(box, None, origin=Origin.COORDINATOR) is ErrorCode.none
+
+
+def test_askings_are_forgotten_with_their_producers(tmp_path: Path) -> None:
+    box = LogBox(tmp_path, producer_id_expiration_ms=1_000)
+    asked = ask(box)
+    box.log.producers.expire(NOW_MS + 999)
+    assert ask(box) is asked
+    box.log.producers.expire(NOW_MS + 1_000)
+    assert ask(box) is not asked

@@ -1,0 +1,133 @@
+"""Many waiters share one sync; a sync that failed is reported to everybody and never tried again."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from odradek.storage.partition.group_sync import GroupSync
+
+T = TypeVar("T")
+
+
+class SlowSteps:
+    """Runs work only when the test says so."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        await self.gate.wait()
+        return work()
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_waiters_who_came_during_a_sync_share_the_next() -> None:
+    async def scenario() -> None:
+        executor = SlowSteps()
+        synced: list[int] = []
+        end = 10
+        sync = GroupSync(executor, synced.append, lambda: end, lambda _: None)
+        first = asyncio.ensure_future(sync.wait_for(10))
+        await settle()
+        end = 40
+        later = [asyncio.ensure_future(sync.wait_for(offset)) for offset in (20, 30, 40)]
+        await settle()
+        assert not first.done()
+        executor.gate.set()
+        await asyncio.gather(first, *later)
+        assert synced == [10, 40]
+
+    asyncio.run(scenario())
+
+
+def test_what_is_synced_already_is_not_waited_for() -> None:
+    async def scenario() -> None:
+        executor = SlowSteps()
+        executor.gate.set()
+        synced: list[int] = []
+        sync = GroupSync(executor, synced.append, lambda: 10, lambda _: None)
+        await sync.wait_for(10)
+        await sync.wait_for(7)
+        assert synced == [10]
+
+    asyncio.run(scenario())
+
+
+def test_a_failed_sync_is_never_tried_again() -> None:
+    async def scenario() -> None:
+        executor = SlowSteps()
+        executor.gate.set()
+        tries = 0
+        told: list[int] = []
+
+        def sync_to(_: int) -> None:
+            nonlocal tries
+            tries += 1
+            raise OSError(5, "Input/output error")
+
+        sync = GroupSync(executor, sync_to, lambda: 10, told.append)
+        outcomes = await asyncio.gather(sync.wait_for(5), sync.wait_for(10), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [OSError, OSError]
+        with pytest.raises(OSError, match="Input/output"):
+            await sync.wait_for(1)
+        assert (tries, told) == (1, [])
+
+    asyncio.run(scenario())
+
+
+def test_a_waiter_that_gave_up_does_not_stop_the_others() -> None:
+    async def scenario() -> None:
+        executor = SlowSteps()
+        told: list[int] = []
+        sync = GroupSync(executor, lambda _: None, lambda: 10, told.append)
+        gone = asyncio.ensure_future(sync.wait_for(10))
+        stays = asyncio.ensure_future(sync.wait_for(10))
+        await settle()
+        gone.cancel()
+        executor.gate.set()
+        await stays
+        assert told == [10]
+
+    asyncio.run(scenario())
+
+
+def test_what_takes_the_place_of_a_cut_end_is_synced_anew() -> None:
+    async def scenario() -> None:
+        executor = SlowSteps()
+        executor.gate.set()
+        synced: list[int] = []
+        sync = GroupSync(executor, synced.append, lambda: 10, lambda _: None)
+        await sync.wait_for(10)
+        sync.cut(6)
+        await sync.wait_for(6)
+        assert synced == [10]
+        await sync.wait_for(8)
+        assert synced == [10, 10]
+
+    asyncio.run(scenario())
+
+
+def test_a_sync_that_was_under_way_counts_up_to_the_cut() -> None:
+    async def scenario() -> None:
+        executor = SlowSteps()
+        synced: list[int] = []
+        told: list[int] = []
+        sync = GroupSync(executor, synced.append, lambda: 10, told.append)
+        gone, kept = asyncio.ensure_future(sync.wait_for(10)), asyncio.ensure_future(sync.wait_for(5))
+        await settle()
+        sync.cut(6)
+        await settle()
+        assert gone.done()
+        assert not kept.done()
+        later = asyncio.ensure_future(sync.wait_for(8))
+        executor.gate.set()
+        await asyncio.gather(kept, later)
+        assert told == [6, 10]
+
+    asyncio.run(scenario())

@@ -1,0 +1,382 @@
+"""Replicas between log dirs: on real files, with writers that do not stop."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID, uuid4
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.config.topic_config import TopicConfig
+from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.host.clock import SystemClock
+from odradek.host.disk import HostDisk
+from odradek.host.executor import ThreadExecutor
+from odradek.records.batch import parse_batches
+from odradek.storage.log.log_dirs import LogDirs, WantedLog
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.partition.moves import ReplicaMoves
+from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.partition import Partition
+from tests.record_batches import TestRecord, batch
+
+T = TypeVar("T")
+
+NAME = TopicPartition("orders", 0)
+TOPIC_ID = UUID(int=4711)
+CLUSTER_ID = "abcdefghijklmnopqrstuA"
+DEFAULTS = TopicConfig.resolve()
+
+
+class Bench:
+    """Two log dirs, a partition in the first, and what the node would do around them."""
+
+    def __init__(self, directory: Path, config: TopicConfig = DEFAULTS) -> None:
+        self.first, self.second = str(directory / "a"), str(directory / "b")
+        self.config = config
+        self.clock = SystemClock()
+        self.executor = ThreadExecutor(2)
+        self.assigned: list[UUID] = []
+        self.refuse: ErrorCode | None = None
+        self.before_assignment: Callable[[], Awaitable[None]] | None = None
+        self.failed: list[str] = []
+        self.throttle = ReplicationThrottle(window_count=11, window_seconds=0.01)
+
+    async def open(self) -> "Bench":
+        self.log_dirs = LogDirs.open(
+            HostDisk(), [self.first, self.second], node_id=1, cluster_id=CLUSTER_ID, new_id=uuid4
+        )
+        for job in self.log_dirs.loading_jobs(lambda _: self.config, now_ms=self.clock.wall_ms()):
+            assert job() is None
+        self.moves = ReplicaMoves(
+            self.log_dirs,
+            executor=self.executor,
+            clock=self.clock,
+            assign=self._assign,
+            pace_of=lambda _: AppendPace(),
+            throttle=self.throttle,
+            disk_failed=lambda directory, _: self.fail(directory),
+        )
+        self.moves.settle(lambda _: self.assigned[-1] if self.assigned else None)
+        wanted = WantedLog(NAME, TOPIC_ID, self.config, self.id_of(self.first))
+        (log,) = await self.log_dirs.get_or_create([wanted], now_ms=self.clock.wall_ms(), executor=self.executor)
+        assert isinstance(log, PartitionLog), log
+        self.partition = Partition(
+            NAME,
+            TOPIC_ID,
+            log,
+            log_dir=self.log_dirs.dir_of(log),
+            pace=AppendPace(),
+            clock=self.clock,
+            executor=self.executor,
+            disk_failed=lambda directory, _: self.fail(directory),
+        )
+        self.partition.become_leader(1, 0)
+        return self
+
+    def id_of(self, directory: str) -> UUID:
+        return self.log_dirs.directory_ids[directory]
+
+    def fail(self, directory: str) -> None:
+        self.failed.append(directory)
+        self.log_dirs.fail(directory, OSError(5, "Input/output error"))
+
+    async def _assign(self, partition: Partition, directory_id: UUID) -> None:
+        if self.before_assignment is not None:
+            await self.before_assignment()
+        if self.refuse is not None:
+            raise KafkaError(self.refuse)
+        self.assigned.append(directory_id)
+
+    async def append(self, value: bytes = b"x") -> None:
+        data = bytearray(batch(TestRecord(value)))
+        if self.partition.may_append_now:
+            self.partition.append(memoryview(data), parse_batches(data), 1)
+        else:
+            await self.partition.append_in_turn(memoryview(data), parse_batches(data))
+
+    async def done(self) -> None:
+        while self.moves.destination(NAME) is not None:
+            await asyncio.sleep(0.005)
+
+    def content(self) -> bytes:
+        log = self.partition.log
+        found, offset = b"", log.log_start_offset
+        while offset < log.log_end_offset:
+            read = log.read(offset, 1 << 20, end_offset_exclusive=log.log_end_offset)
+            found, offset = found + read.data, read.next_offset
+        return found
+
+    def kinds(self, directory: str) -> list[str]:
+        """The partition's directories, without the ids in their names."""
+        names = (name for name in os.listdir(directory) if name.startswith("orders"))
+        return sorted(name.split(".")[0] + (name[name.rindex("-") :] if "." in name else "") for name in names)
+
+
+def on(tmp_path: Path, test: Callable[[Bench], Awaitable[T]], config: TopicConfig = DEFAULTS) -> T:
+    async def run() -> T:
+        bench = await Bench(tmp_path, config).open()
+        try:
+            return await asyncio.wait_for(test(bench), 30)
+        finally:
+            await bench.moves.stop()
+            bench.log_dirs.abandon()
+            bench.executor.close()
+
+    return asyncio.run(run())
+
+
+def test_a_move_from_begin_to_end(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        for _ in range(5):
+            await bench.append()
+        before = bench.content()
+        await bench.moves.begin(bench.partition, bench.second)
+        assert bench.moves.destination(NAME) == bench.second
+        assert bench.kinds(bench.second) == ["orders-0-future"]
+        await bench.done()
+        assert bench.content() == before
+        assert bench.partition.log_dir == bench.second
+        assert bench.assigned == [bench.id_of(bench.second)]
+        assert (bench.kinds(bench.first), bench.kinds(bench.second)) == (["orders-0-delete"], ["orders-0"])
+        assert bench.log_dirs.get(NAME) is bench.partition.log
+        await bench.append()
+        assert bench.partition.high_watermark == 6
+
+    on(tmp_path, test)
+
+
+def test_writers_go_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.storage.log.log_copy.CHUNK_BYTES", 1000)
+
+    async def test(bench: Bench) -> None:
+        for _ in range(300):
+            await bench.append(b"x" * 200)
+        await bench.moves.begin(bench.partition, bench.second)
+        written = 300
+        while bench.moves.destination(NAME) is not None:
+            await bench.append(b"y" * 50)
+            written += 1
+            await asyncio.sleep(0.001)
+        assert written > 300
+        await bench.append(b"after")
+        headers = parse_batches(bench.content())
+        assert [one.base_offset for one in headers] == list(range(written + 1))
+        assert bench.partition.high_watermark == written + 1
+
+    on(tmp_path, test)
+
+
+def test_synced_writes_stay_synced(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        async def write() -> None:
+            for _ in range(100):
+                await bench.append()
+                await bench.partition.durable(bench.partition.log.log_end_offset)
+
+        writing = asyncio.ensure_future(write())
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.done()
+        await writing
+        assert bench.failed == []
+        assert bench.partition.log.recovery_point == bench.partition.high_watermark == 100
+
+    on(tmp_path, test, TopicConfig.resolve({"flush.messages": "1"}))
+
+
+def test_a_cancelled_move_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.append()
+        may_go_on = asyncio.Event()
+
+        async def hold() -> None:
+            await may_go_on.wait()
+
+        bench.before_assignment = hold
+        await bench.moves.begin(bench.partition, bench.second)
+        cancelling = asyncio.ensure_future(bench.moves.cancel(NAME))
+        await asyncio.sleep(0)
+        may_go_on.set()
+        await cancelling
+        assert bench.moves.destination(NAME) is None
+        assert bench.partition.log_dir == bench.first
+        assert (bench.kinds(bench.first), bench.kinds(bench.second)) == (["orders-0"], ["orders-0-delete"])
+
+    on(tmp_path, test)
+
+
+def test_a_controller_that_refuses(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.append()
+        bench.refuse = ErrorCode.unknown_topic_id
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.done()
+        assert bench.partition.log_dir == bench.first
+        assert bench.kinds(bench.second) == ["orders-0-delete"]
+        assert bench.failed == []
+
+    on(tmp_path, test)
+
+
+def test_a_move_that_ends_after_the_assignment_is_assigned_back(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.append()
+
+        async def delete_topic() -> None:
+            bench.partition.withdraw(ErrorCode.unknown_topic_or_partition)
+
+        bench.before_assignment = delete_topic
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.done()
+        assert bench.assigned == [bench.id_of(bench.second), bench.id_of(bench.first)]
+        assert bench.kinds(bench.second) == ["orders-0-delete"]
+
+    on(tmp_path, test)
+
+
+def test_a_stopped_node_goes_on_after_its_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.storage.log.log_copy.CHUNK_BYTES", 200)
+
+    async def first_run(bench: Bench) -> bytes:
+        for _ in range(50):
+            await bench.append(b"x" * 100)
+        bench.throttle.bytes_per_second_max = 20_000
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.moves.stop()
+        assert bench.kinds(bench.second) == ["orders-0-future"]
+        return bench.content()
+
+    before = on(tmp_path, first_run)
+
+    async def second_run(bench: Bench) -> None:
+        assert bench.partition.log_dir == bench.first
+        bench.moves.resume({NAME: bench.partition}.get)
+        assert bench.moves.destination(NAME) == bench.second
+        await bench.done()
+        assert bench.partition.log_dir == bench.second
+        assert bench.content() == before
+
+    on(tmp_path, second_run)
+
+
+def test_a_crash_between_promotion_and_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def first_run(bench: Bench) -> UUID:
+        for _ in range(5):
+            await bench.append()
+        monkeypatch.setattr(bench.log_dirs, "delete", lambda *_: None)
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.done()
+        assert (bench.kinds(bench.first), bench.kinds(bench.second)) == (["orders-0"], ["orders-0"])
+        return bench.id_of(bench.second)
+
+    known = on(tmp_path, first_run)
+
+    async def second_run(bench: Bench) -> None:
+        assert bench.partition.log_dir == bench.second
+        assert bench.partition.log.log_end_offset == 5
+        assert bench.kinds(bench.first) == ["orders-0-delete"]
+
+    class Knowing(Bench):
+        async def open(self) -> Bench:
+            self.assigned.append(known)
+            return await super().open()
+
+    async def run() -> None:
+        bench = await Knowing(tmp_path).open()
+        try:
+            await second_run(bench)
+        finally:
+            bench.log_dirs.abandon()
+            bench.executor.close()
+
+    asyncio.run(run())
+
+
+def test_a_destination_that_fails_costs_only_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.append()
+
+        def broken(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(bench.log_dirs, "promote", broken)
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.done()
+        assert bench.failed == [bench.second]
+        assert bench.partition.log_dir == bench.first
+        # Known to the controller where it really is, again.
+        assert bench.assigned[-1] == bench.id_of(bench.first)
+        await bench.append()
+        assert bench.partition.high_watermark == 2
+
+    on(tmp_path, test)
+
+
+def test_a_copy_that_cannot_even_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(bench: Bench) -> None:
+        def broken(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(bench.log_dirs, "create_future", broken)
+        with pytest.raises(OSError, match="No space"):
+            await bench.moves.begin(bench.partition, bench.second)
+        assert bench.moves.destination(NAME) is None
+
+    on(tmp_path, test)
+
+
+def test_a_source_that_fails_keeps_the_copy(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.append()
+
+        async def fail_source() -> None:
+            bench.partition.withdraw(ErrorCode.kafka_storage_error)
+            bench.fail(bench.first)
+
+        bench.before_assignment = fail_source
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.done()
+        assert bench.kinds(bench.second) == ["orders-0-future"]
+
+    on(tmp_path, test)
+
+
+def test_the_rate_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.storage.log.log_copy.CHUNK_BYTES", 1000)
+
+    async def test(bench: Bench) -> float:
+        for _ in range(10):
+            await bench.append(b"x" * 900)
+        bench.throttle.bytes_per_second_max = 40_000
+        started = bench.clock.monotonic()
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.done()
+        return bench.clock.monotonic() - started
+
+    # Ten kilobytes at forty a second; the last chunk is not waited for.
+    assert on(tmp_path, test) > 0.15
+
+
+def test_a_disk_that_fails_as_its_last_replica_leaves_keeps_it(tmp_path: Path) -> None:
+    """The broker has given the replica up: the cluster must not believe that it is served from elsewhere."""
+
+    async def test(bench: Bench) -> None:
+        await bench.append()
+        promote = bench.log_dirs.promote
+
+        def promote_too_late(log: PartitionLog) -> None:
+            promote(log)
+            bench.partition.withdraw(ErrorCode.kafka_storage_error)
+
+        bench.log_dirs.promote = promote_too_late  # type: ignore[method-assign]
+        await bench.moves.begin(bench.partition, bench.second)
+        await bench.done()
+        assert bench.assigned == [bench.id_of(bench.second), bench.id_of(bench.first)]
+        assert bench.partition.log_dir == bench.first
+        assert (bench.kinds(bench.first), bench.kinds(bench.second)) == (["orders-0"], ["orders-0"])
+
+    on(tmp_path, test)

@@ -1,0 +1,222 @@
+"""A partition's single writer: who waits is told, and a file that went with its topic is no broken disk."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import TopicPartition
+from odradek.base.ports import Executor
+from odradek.broker.fetch_wait import FetchWait
+from odradek.config.topic_config import TopicConfig
+from odradek.core.replication.follower import FollowerState
+from odradek.host.clock import SystemClock
+from odradek.host.disk import HostDisk
+from odradek.records.batch import parse_batches
+from odradek.records.builder import build_batch
+from odradek.records.record import Record
+from odradek.storage.log.partition_log import PartitionLog
+from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.partition import Partition
+
+T = TypeVar("T")
+NAME = TopicPartition("orders", 0)
+
+
+class Inline:
+    """Runs work at once."""
+
+    async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+        await asyncio.sleep(0)
+        return work()
+
+
+class Fixture:
+    def __init__(self, directory: Path, executor: Executor | None = None, **config: str) -> None:
+        self.failures: list[tuple[str, OSError]] = []
+        log = PartitionLog.open(
+            HostDisk(),
+            str(directory / "orders-0"),
+            topic_partition=NAME,
+            topic_id=UUID(int=7),
+            config=TopicConfig.resolve({key.replace("_", "."): value for key, value in config.items()}),
+            now_ms=0,
+        )
+        self.partition = Partition(
+            NAME,
+            UUID(int=7),
+            log,
+            log_dir=str(directory),
+            pace=AppendPace(),
+            clock=SystemClock(),
+            executor=executor or Inline(),
+            disk_failed=lambda log_dir, error: self.failures.append((log_dir, error)),
+        )
+        self.partition.become_leader(1, 0)
+
+    def append(self, value: bytes = b"x") -> int:
+        data = bytearray(build_batch([Record(offset=0, timestamp=0, key=None, value=value, headers=())]))
+        return self.partition.append(memoryview(data), parse_batches(data), 1).last_offset
+
+
+def test_a_reader_is_woken_by_enough_bytes_only(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        woken: list[int] = []
+        wait = FetchWait([fixture.partition], 150, lambda: woken.append(fixture.partition.high_watermark))
+        wait.begin(10)
+        fixture.append()
+        assert not woken
+        fixture.append(b"y" * 100)
+        fixture.append(b"y" * 100)
+        # Within the append that brought enough, and once only.
+        assert woken == [2]
+        assert not fixture.partition.watchers
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_is_woken_by_its_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        woken = asyncio.Event()
+        FetchWait([fixture.partition], 150, woken.set).begin(0.01)
+        await asyncio.wait_for(woken.wait(), 5)
+        assert not fixture.partition.watchers
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_that_left_is_not_woken(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        woken: list[bool] = []
+        wait = FetchWait([fixture.partition], 1, lambda: woken.append(True))
+        wait.begin(10)
+        wait.end()
+        fixture.append()
+        assert not woken
+
+    asyncio.run(scenario())
+
+
+def test_a_reader_hears_of_the_partitions_end(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        woken: list[bool] = []
+        FetchWait([fixture.partition], 1000, lambda: woken.append(True)).begin(10)
+        fixture.partition.withdraw(ErrorCode.unknown_topic_or_partition)
+        assert woken
+        with pytest.raises(KafkaError):
+            fixture.partition.check_leader()
+
+    asyncio.run(scenario())
+
+
+def test_with_flush_messages_1_nothing_is_readable_before_the_sync(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path, flush_messages="1")
+        fixture.append()
+        assert fixture.partition.needs_sync()
+        assert fixture.partition.high_watermark == 0
+        woken: list[int] = []
+        FetchWait([fixture.partition], 1_000_000, lambda: woken.append(fixture.partition.high_watermark)).begin(10)
+        await fixture.partition.durable(1)
+        assert woken == [1]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_files_that_went_with_their_topic_are_no_broken_disk(
+    tmp_path: Path, deleted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        fixture.append()
+
+        def flush(_: PartitionLog, up_to_offset: int | None = None) -> None:
+            raise FileNotFoundError(2, "No such file or directory")
+
+        monkeypatch.setattr(PartitionLog, "flush", flush)
+        if deleted:
+            fixture.partition.withdraw(ErrorCode.unknown_topic_or_partition)
+        fixture.partition._sync_in_background(1)
+        await asyncio.gather(*fixture.partition._background)
+        assert bool(fixture.failures) is not deleted
+
+    asyncio.run(scenario())
+
+
+def test_work_in_turn_is_done_even_if_nobody_waits_for_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        done: list[int] = []
+        first = asyncio.ensure_future(fixture.partition.exclusively(lambda: 1, done.append))
+        second = asyncio.ensure_future(fixture.partition.exclusively(lambda: 2, done.append))
+        await asyncio.sleep(0)
+        assert not fixture.partition.may_append_now
+        first.cancel()
+        assert await second == 2
+        assert done == [1, 2]
+        await asyncio.sleep(0)
+        assert fixture.partition.may_append_now
+
+    asyncio.run(scenario())
+
+
+def test_what_is_written_is_counted_while_this_broker_leads(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition, traffic = fixture.partition, fixture.partition.traffic
+        following = FollowerState(leader_id=2, leader_epoch=1, high_watermark=0, backoff_max_seconds=1.0)
+        written = [
+            build_batch([Record(offset=0, timestamp=0, key=None, value=b"x" * size, headers=())]) for size in (1, 9)
+        ]
+        fixture.append(b"x")
+        fixture.append(b"x" * 9)
+        partition.become_leader(1, 0)
+        partition.count_messages()
+        assert (traffic.appends, traffic.messages_in, traffic.bytes_in) == (2, 2, sum(map(len, written)))
+        partition.become_follower(2, 1, following)
+        copied = build_batch(
+            [Record(offset=2, timestamp=0, key=None, value=b"y", headers=())], base_offset=2, leader_epoch=1
+        )
+        assert await partition.replicate(1, copied, parse_batches(copied))
+        partition.count_messages()
+        assert (traffic.appends, traffic.messages_in, traffic.replication_bytes_in) == (2, 2, len(copied))
+        partition.become_leader(1, 2)
+        fixture.append()
+        partition.withdraw(ErrorCode.kafka_storage_error)
+        assert (traffic.appends, traffic.messages_in) == (3, 3)
+
+    asyncio.run(scenario())
+
+
+def test_a_sync_that_fails_where_the_replica_was_before_is_not_the_new_disks(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path, flush_messages="1")
+        partition = fixture.partition
+        fixture.append()
+        elsewhere = PartitionLog.open(
+            HostDisk(),
+            str(tmp_path / "elsewhere"),
+            topic_partition=NAME,
+            topic_id=UUID(int=7),
+            config=partition.log.config,
+            now_ms=0,
+        )
+
+        def flush(up_to_offset: int | None = None) -> None:
+            partition.relocate(elsewhere, "elsewhere", AppendPace())
+            raise OSError(5, "Input/output error")
+
+        partition.log.flush = flush  # type: ignore[method-assign]
+        await partition.durable(1)
+        assert not fixture.failures
+
+    asyncio.run(scenario())

@@ -1,0 +1,132 @@
+"""A gap that a passing refusal made is told by that refusal; every other gap is told as what it is."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.records.batch import NO_SEQUENCE, BatchHeader, parse_batches
+from odradek.records.builder import build_batch
+from odradek.records.record import Record
+from odradek.storage.partition.refused_in_passing import (
+    PARTITIONS_MAX,
+    PRODUCERS_MAX,
+    REMEMBERED_MS_MAX,
+    RefusedBeforehand,
+    RefusedInPassing,
+)
+from tests.unit.storage.partition.test_partition import Fixture
+
+PRODUCER = 7
+NOT_LEADER = ErrorCode.not_leader_or_follower
+GAP = ErrorCode.out_of_order_sequence_number
+
+
+def batch(sequence: int, *, epoch: int = 0, producer: int = PRODUCER) -> tuple[bytearray, list[BatchHeader]]:
+    record = Record(offset=0, timestamp=0, key=None, value=b"v", headers=())
+    data = bytearray(build_batch([record], producer_id=producer, producer_epoch=epoch, base_sequence=sequence))
+    return data, parse_batches(data)
+
+
+def header(sequence: int, *, epoch: int = 0, producer: int = PRODUCER) -> BatchHeader:
+    return batch(sequence, epoch=epoch, producer=producer)[1][0]
+
+
+@pytest.fixture
+def fixture(tmp_path: Path) -> Fixture:
+    """Sequences 0 and 1 are in the log."""
+    fixture = Fixture(tmp_path)
+    for sequence in (0, 1):
+        append(fixture, sequence)
+    return fixture
+
+
+def append(fixture: Fixture, sequence: int) -> None:
+    data, batches = batch(sequence)
+    fixture.partition.append(memoryview(data), batches, 0)
+
+
+def test_the_next_ones_hear_why_the_first_is_missing(fixture: Fixture) -> None:
+    partition = fixture.partition
+    assert partition.refuse(header(2), NOT_LEADER) is NOT_LEADER
+    for sequence in (3, 4):
+        with pytest.raises(KafkaError) as refusal:
+            append(fixture, sequence)
+        assert refusal.value.code is GAP
+        assert partition.refuse(header(sequence), GAP) is NOT_LEADER
+
+
+def test_once_it_is_in_the_log_a_gap_is_a_gap(fixture: Fixture) -> None:
+    partition = fixture.partition
+    partition.refuse(header(2), ErrorCode.not_enough_replicas)
+    append(fixture, 2)
+    assert partition.refuse(header(4), GAP) is GAP
+
+
+def test_a_gap_that_nothing_was_refused_in_is_a_gap(fixture: Fixture) -> None:
+    partition = fixture.partition
+    assert partition.refuse(header(5), GAP) is GAP
+    partition.refuse(header(5), NOT_LEADER)
+    assert partition.refuse(header(4), GAP) is GAP
+    assert partition.refuse(header(7, epoch=1), GAP) is GAP
+    assert partition.refuse(header(7, producer=8), GAP) is GAP
+    assert partition.refuse(header(7), GAP) is NOT_LEADER
+
+
+def test_other_refusals_are_told_as_they_are(fixture: Fixture) -> None:
+    partition = fixture.partition
+    partition.refuse(header(2), ErrorCode.invalid_record)
+    assert partition.refuse(header(3), GAP) is GAP
+    assert partition.refuse(header(3), ErrorCode.invalid_producer_epoch) is ErrorCode.invalid_producer_epoch
+
+
+def test_a_refusal_is_forgotten(fixture: Fixture) -> None:
+    known = fixture.partition.log.producers.producers[PRODUCER]
+    refused = RefusedInPassing()
+    refused.note(header(2), NOT_LEADER, now_ms=0)
+    assert refused.reason_for_gap(header(3), known, REMEMBERED_MS_MAX) is NOT_LEADER
+    assert refused.reason_for_gap(header(3), known, REMEMBERED_MS_MAX + 1) is None
+    for producer in range(100, 100 + PRODUCERS_MAX):
+        refused.note(header(2, producer=producer), NOT_LEADER, now_ms=0)
+    assert refused.reason_for_gap(header(3), known, 0) is None
+
+
+def test_producers_without_sequences_are_not_remembered(fixture: Fixture) -> None:
+    known = fixture.partition.log.producers.producers[PRODUCER]
+    refused = RefusedInPassing()
+    refused.note(header(NO_SEQUENCE), NOT_LEADER, now_ms=0)
+    assert refused.reason_for_gap(header(3), known, 0) is None
+
+
+# ---- before there is anything of the producer, or of the partition
+
+
+def test_what_would_be_taken_for_the_first_is_refused_as_the_first_was(tmp_path: Path) -> None:
+    partition = Fixture(tmp_path).partition
+    partition.refuse(header(0), NOT_LEADER)
+    with pytest.raises(KafkaError) as refusal:
+        partition.check_gap(header(3), 0)
+    assert refusal.value.code is NOT_LEADER
+    for fine in (header(0), header(3, epoch=1), header(3, producer=8), header(NO_SEQUENCE)):
+        partition.check_gap(fine, 0)
+
+
+def test_a_partition_hears_what_was_refused_before_it_came() -> None:
+    beforehand = RefusedBeforehand()
+    topic_id = UUID(int=5)
+    beforehand.note(topic_id, 1, header(0), ErrorCode.unknown_topic_id, 0)
+    beforehand.note("t", 1, header(0), ErrorCode.kafka_storage_error, 0)
+    assert beforehand.take(topic_id, 0) is None and beforehand.take("t", 1) is None
+    refused = beforehand.take(topic_id, 1)
+    assert refused is not None and beforehand.take(topic_id, 1) is None
+    assert refused.reason_for_gap(header(1), None, 0) is ErrorCode.unknown_topic_id
+    assert refused.reason_for_gap(header(0), None, 0) is None
+
+
+def test_only_so_much_is_kept_for_partitions_that_may_never_come() -> None:
+    beforehand = RefusedBeforehand()
+    for index in range(PARTITIONS_MAX + 1):
+        beforehand.note("t", index, header(0), ErrorCode.unknown_topic_or_partition, 0)
+    assert beforehand.take("t", 0) is None
+    assert beforehand.take("t", 1) is not None

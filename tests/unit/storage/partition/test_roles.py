@@ -1,0 +1,272 @@
+"""Roles change between writes, never during one: what was asked of a leader or follower of before leaves no trace."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import pytest
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.broker.fetch_wait import FetchWait
+from odradek.config.topic_config import TopicConfig
+from odradek.core.replication.follower import FetchAnswer, FollowerState
+from odradek.core.replication.leader import LeaderState
+from odradek.records.batch import BatchHeader, parse_batches
+from odradek.records.builder import build_batch
+from odradek.records.record import Record
+from odradek.storage.partition.partition import FollowerFetch
+from tests.unit.broker.fake_broker import InlineExecutor
+from tests.unit.storage.partition.test_partition import Fixture
+
+T = TypeVar("T")
+
+
+def batch(value: bytes, *, base_offset: int = 0, epoch: int = 0) -> tuple[bytearray, list[BatchHeader]]:
+    record = Record(offset=0, timestamp=0, key=None, value=value, headers=())
+    data = bytearray(build_batch([record], base_offset=base_offset, leader_epoch=epoch))
+    return data, parse_batches(data)
+
+
+def following(epoch: int) -> FollowerState:
+    return FollowerState(leader_id=2, leader_epoch=epoch, high_watermark=0, backoff_max_seconds=1.0)
+
+
+class Alive(NamedTuple):
+    epoch: int = 1
+    fenced: bool = False
+    in_controlled_shutdown: bool = False
+
+
+def with_followers(
+    fixture: Fixture, epoch: int, *, isr: tuple[int, ...], min_isr: int = 1, alive: tuple[int, ...] = ()
+) -> LeaderState:
+    return LeaderState(
+        broker_id=1,
+        leader_epoch=epoch,
+        partition_epoch=0,
+        replicas=(1, 2, 3),
+        isr=isr,
+        min_isr=min_isr,
+        epoch_start_offset=fixture.partition.log.log_end_offset,
+        log_end_offset=fixture.partition.log.log_end_offset,
+        high_watermark=fixture.partition.high_watermark,
+        lag_max_seconds=10.0,
+        brokers=lambda broker_id: Alive() if broker_id in alive else None,
+        now=0.0,
+    )
+
+
+def test_an_append_that_waited_through_the_end_of_its_epoch_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        data, batches = batch(b"in time")
+        first = asyncio.ensure_future(partition.append_in_turn(memoryview(data), batches))
+        await asyncio.sleep(0)
+        assert partition.is_busy
+        change = asyncio.ensure_future(
+            partition.exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following(1)))
+        )
+        await asyncio.sleep(0)
+        late, late_batches = batch(b"too late")
+        second = asyncio.ensure_future(partition.append_in_turn(memoryview(late), late_batches))
+        await asyncio.gather(first, change)
+        with pytest.raises(KafkaError) as refused:
+            await second
+        assert refused.value.code is ErrorCode.not_leader_or_follower
+        assert partition.log.log_end_offset == 1
+        assert partition.log.epochs.latest_epoch == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_former_leaders_batches_and_cuts_are_not_taken(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        fixture.append()
+        partition = fixture.partition
+        state = following(1)
+        partition.become_follower(2, 1, state)
+        data, batches = batch(b"new", base_offset=1, epoch=1)
+        assert await partition.replicate(1, bytes(data), batches)
+        state.follow(3, 2)
+        partition.become_follower(3, 2, state)
+        data, batches = batch(b"stale", base_offset=2, epoch=1)
+        assert not await partition.replicate(1, bytes(data), batches)
+        assert not await partition.cut(1, 0, fully=False)
+        assert partition.log.log_end_offset == 2
+        assert await partition.cut(2, 1, fully=False)
+        assert partition.log.log_end_offset == 1
+        partition.become_leader(1, 3)
+        assert not await partition.cut(2, 0, fully=True)
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_replicas_hears_when_the_leader_is_none_any_more(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
+        fixture.append()
+        waiting = asyncio.ensure_future(partition.committed(1, 1))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        partition.become_follower(2, 2, following(2))
+        assert await waiting is ErrorCode.not_leader_or_follower
+
+    asyncio.run(scenario())
+
+
+def test_who_reads_from_a_follower_hears_of_what_is_committed_and_of_a_new_epoch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        partition = Fixture(tmp_path).partition
+        state = following(1)
+        partition.become_follower(2, 1, state)
+        partition.check_replica(1)
+        with pytest.raises(KafkaError):
+            partition.check_leader(1)
+        woken: list[str] = []
+        FetchWait([partition], 1, lambda: woken.append("committed")).begin(10)
+        data, batches = batch(b"new", epoch=1)
+        await partition.replicate(1, bytes(data), batches)
+        assert not woken
+        state.appended(partition.log, FetchAnswer(high_watermark=1))
+        partition.take_high_watermark()
+        assert woken == ["committed"]
+        FetchWait([partition], 1, lambda: woken.append("epoch")).begin(10)
+        state.follow(3, 2)
+        partition.become_follower(3, 2, state)
+        assert woken == ["committed", "epoch"]
+        for epoch, code in ((1, ErrorCode.fenced_leader_epoch), (3, ErrorCode.unknown_leader_epoch)):
+            with pytest.raises(KafkaError) as refused:
+                partition.check_replica(epoch)
+            assert refused.value.code is code
+
+    asyncio.run(scenario())
+
+
+def test_what_a_former_epoch_appended_is_not_acknowledged_in_a_later_one(tmp_path: Path) -> None:
+    """It may have been synced meanwhile, and followed by the next leader's records at the same offsets."""
+
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
+        fixture.append()
+        for become in (
+            lambda: partition.become_follower(2, 2, following(2)),
+            lambda: partition.become_leaderless(3),
+            lambda: partition.become_leader(1, 4, with_followers(fixture, 4, isr=(1,))),
+            lambda: partition.become_leader(1, 5),
+        ):
+            become()
+            assert await partition.committed(1, 1) is ErrorCode.not_leader_or_follower
+
+    asyncio.run(scenario())
+
+
+def test_deleted_is_what_every_living_replica_has_deleted(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2), alive=(2,)))
+        for _ in range(3):
+            fixture.append()
+        partition.follower_fetched(FollowerFetch(2, -1), 3, 0)
+        partition.log.advance_log_start(2)
+        first, all_of_it = (asyncio.ensure_future(partition.deleted(offset)) for offset in (1, 2))
+        await asyncio.sleep(0)
+        assert not first.done()
+        partition.follower_fetched(FollowerFetch(2, -1), 3, 1)
+        assert await first == 1
+        assert not all_of_it.done()
+        partition.become_follower(2, 2, following(2))
+        with pytest.raises(KafkaError) as refused:
+            await all_of_it
+        assert refused.value.code is ErrorCode.not_leader_or_follower
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_replicas_hears_when_they_have_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path)
+        partition = fixture.partition
+        replication = with_followers(fixture, 1, isr=(1, 2))
+        partition.become_leader(1, 1, replication)
+        fixture.append()
+        fixture.append()
+        first, both = (asyncio.ensure_future(partition.committed(end, 1)) for end in (1, 2))
+        await asyncio.sleep(0)
+        assert replication.fetched(2, -1, 1, 0, now=1.0)
+        partition.take_high_watermark()
+        assert await first is ErrorCode.none
+        assert not both.done()
+        assert partition.high_watermark == 1
+        assert replication.fetched(2, -1, 2, 0, now=2.0)
+        partition.take_high_watermark()
+        assert await both is ErrorCode.none
+
+    asyncio.run(scenario())
+
+
+def test_what_was_cut_off_is_not_committed_for_whoever_leads_next(tmp_path: Path) -> None:
+    """The role may change before the follower that asked for the cut has its turn again."""
+
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path, executor=InlineExecutor())
+        partition = fixture.partition
+        for _ in range(3):
+            fixture.append()
+        state = FollowerState(leader_id=2, leader_epoch=1, high_watermark=3, backoff_max_seconds=1.0)
+        partition.become_follower(2, 1, state)
+        cut = asyncio.ensure_future(partition.cut(1, 1, fully=False))
+        change = asyncio.ensure_future(
+            partition.exclusively(
+                lambda: None, lambda _: partition.become_leader(1, 2, with_followers(fixture, 2, isr=(1, 2)))
+            )
+        )
+        assert await cut
+        await change
+        assert (partition.high_watermark, state.high_watermark) == (1, 1)
+        fixture.append()
+        assert partition.high_watermark == 1
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_a_sync_hears_of_it_if_nobody_has_to_any_more(tmp_path: Path) -> None:
+    """The topic was told meanwhile not to sync every record."""
+
+    async def scenario() -> None:
+        fixture = Fixture(tmp_path, flush_messages="1")
+        partition = fixture.partition
+        partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
+        fixture.append()
+        partition.sync_what_needs_it()
+        partition.follower_fetched(FollowerFetch(2, -1), 1, 0)
+        waiting = asyncio.ensure_future(partition.committed(1, 1))
+        partition.update_config(TopicConfig.resolve({"flush.messages": "1000"}))
+        assert await asyncio.wait_for(waiting, 20) is ErrorCode.none
+
+    asyncio.run(scenario())
+
+
+def test_what_the_disk_writes_while_the_broker_stops_is_not_taken_for_committed(tmp_path: Path) -> None:
+    """Simulated with seed 40232 of replicas-crash: a slow disk, and a high watermark that nobody else had reached was
+    written down."""
+
+    class StopsMeanwhile(InlineExecutor):
+        async def run(self, work: Callable[[], T], *, lane: str | None = None) -> T:
+            done = work()
+            fixture.partition.withdraw(ErrorCode.not_leader_or_follower)
+            return done
+
+    fixture = Fixture(tmp_path, executor=StopsMeanwhile())
+    fixture.partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2, 3)))
+    data, batches = batch(b"uncommitted")
+    asyncio.run(fixture.partition.append_in_turn(memoryview(data), batches))
+    assert fixture.partition.log.log_end_offset == 1
+    assert fixture.partition.high_watermark == 0

@@ -1,0 +1,53 @@
+"""Errors are found wherever a response carries them."""
+
+from datetime import timedelta
+
+from odradek.base.errors import ErrorCode
+from odradek.wire.error_codes import error_codes
+from odradek.wire.schemas import schema
+
+
+def test_of_the_response_itself() -> None:
+    messages = schema(12, 4)
+    for code, expected in ((ErrorCode.none, []), (ErrorCode.illegal_generation, [ErrorCode.illegal_generation])):
+        answer = messages.new("HeartbeatResponse", throttle_time=timedelta(0), error_code=code)
+        assert error_codes(answer) == expected
+
+
+def test_of_its_parts_at_any_depth() -> None:
+    messages = schema(8, 8)
+    codes = (ErrorCode.none, ErrorCode.unknown_member_id, ErrorCode.unknown_member_id)
+    partitions = tuple(
+        messages.new("OffsetCommitResponsePartition", partition_index=index, error_code=code)
+        for index, code in enumerate(codes)
+    )
+    topic = messages.new("OffsetCommitResponseTopic", name="t", partitions=partitions)
+    answer = messages.new("OffsetCommitResponse", throttle_time=timedelta(0), topics=(topic, topic))
+    assert error_codes(answer) == [ErrorCode.unknown_member_id] * 4
+
+
+def test_whatever_the_field_is_called() -> None:
+    messages = schema(24, 3)
+    codes = (ErrorCode.none, ErrorCode.invalid_txn_state)
+    partitions = tuple(
+        messages.new("AddPartitionsToTxnPartitionResult", partition_index=index, partition_error_code=code)
+        for index, code in enumerate(codes)
+    )
+    topic = messages.new("AddPartitionsToTxnTopicResult", name="t", results_by_partition=partitions)
+    answer = messages.new(
+        "AddPartitionsToTxnResponse", throttle_time=timedelta(0), results_by_topic_v3_and_below=(topic,)
+    )
+    assert error_codes(answer) == [ErrorCode.invalid_txn_state]
+
+
+def test_of_a_response_without_any() -> None:
+    assert error_codes(b"encoded") == []
+    assert error_codes(None) == []
+
+
+def test_of_parts_that_may_be_absent() -> None:
+    messages = schema(3, 12)
+    answer = messages.new(
+        "MetadataResponse", throttle_time=timedelta(0), brokers=(), cluster_id=None, controller_id=1, topics=()
+    )
+    assert error_codes(answer) == []

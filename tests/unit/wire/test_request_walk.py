@@ -1,0 +1,119 @@
+import struct
+from typing import Any
+
+import pytest
+
+from odradek.wire.request_walk import UnreadableMessage
+from odradek.wire.schemas import SerialError, schema
+from tests.apis import Api
+from tests.raw_wire import encode_request
+from tests.wire.fuzzing import Mutator, corpus
+
+
+def body_of(request: bytes) -> tuple[int, int, int]:
+    """API, version and where the body starts in a request of the raw wire, whose client id is known."""
+    api, version, _, client_id_size = struct.unpack_from(">hhih", request)
+    flexible = schema(api, version).flexible
+    return api, version, 10 + client_id_size + (1 if flexible else 0)
+
+
+def read(request: bytes) -> Any:
+    api, version, position = body_of(request)
+    return schema(api, version).read_request(request, position)[0]
+
+
+def unframed(api: Api, version: int, fields: dict[str, Any]) -> bytes:
+    return encode_request(api, version, 1, fields)[4:]
+
+
+@pytest.mark.parametrize("request_bytes", corpus(), ids=lambda data: "{}-v{}".format(*struct.unpack_from(">hh", data)))
+def test_good_requests_pass_untouched(request_bytes: bytes) -> None:
+    api, version, position = body_of(request_bytes)
+    assert schema(api, version)._walk_request(request_bytes, position) is request_bytes
+
+
+def test_damage_is_either_read_or_refused_and_never_anything_else() -> None:
+    mutator = Mutator(11)
+    for _ in range(20_000):
+        damaged = mutator.next_frame()[4:]
+        try:
+            api, version, position = body_of(damaged)
+            if not 0 < position <= len(damaged):
+                continue
+        except (struct.error, KeyError, ModuleNotFoundError):
+            continue
+        try:
+            schema(api, version).read_request(damaged, position)
+        except SerialError:
+            continue
+
+
+@pytest.mark.parametrize("count", [2, 1000, 2**31 - 1])
+def test_an_array_longer_than_the_request(count: int) -> None:
+    head = unframed(Api.METADATA, 1, {"topics": []})[:-4]
+    with pytest.raises(UnreadableMessage):
+        read(head + struct.pack(">i", count))
+
+
+def test_a_null_that_may_not_be() -> None:
+    head = unframed(Api.METADATA, 0, {"topics": []})[:-4]
+    with pytest.raises(UnreadableMessage, match="null"):
+        read(head + struct.pack(">i", -1))
+
+
+def test_any_negative_length_is_null() -> None:
+    head = unframed(Api.METADATA, 1, {"topics": []})[:-4]
+    assert read(head + struct.pack(">i", -2)).topics is None
+
+
+def test_bytes_that_are_no_text() -> None:
+    head = unframed(Api.METADATA, 1, {"topics": []})[:-4]
+    request = read(head + struct.pack(">ih", 1, 2) + b"\xff\xfe")
+    assert request.topics[0].name == "\ufffd\ufffd"
+
+
+@pytest.mark.parametrize("byte", [b"g", b"\xff"])
+def test_a_name_is_no_longer_than_kafka_reads(byte: bytes) -> None:
+    """The longest, and one more; of bytes that are no text each becomes three."""
+    longest = 32_767 // len(byte.decode(errors="replace").encode())
+    empty = unframed(Api.DELETE_GROUPS, 2, {"groups_names": [""]})
+    assert empty.endswith(b"\x02\x01\x00")
+
+    def named(length: int) -> bytes:
+        size = bytes((length + 1 & 0x7F | 0x80, length + 1 >> 7 & 0x7F | 0x80, length + 1 >> 14))
+        return empty[:-2] + size + length * byte + b"\x00"
+
+    assert len(read(named(longest)).groups_names[0]) == longest
+    with pytest.raises(UnreadableMessage, match="longer than"):
+        read(named(longest + 1))
+
+
+def test_any_boolean_but_zero_is_true() -> None:
+    plain = unframed(Api.METADATA, 4, {"topics": [], "allow_auto_topic_creation": True})
+    assert read(plain[:-1] + b"\x07").allow_auto_topic_creation is True
+    assert read(plain[:-1] + b"\x00").allow_auto_topic_creation is False
+
+
+def test_tagged_fields_from_the_future_are_passed_over() -> None:
+    plain = unframed(
+        Api.FETCH, 12, {"cluster_id": "mine", "topics": [{"topic": "t", "partitions": [{"partition": 3}]}]}
+    )
+    # The request's own tagged fields come last: one, the cluster id.
+    known = b"\x01\x00\x05\x05mine"
+    assert plain.endswith(known)
+    request = read(plain[: -len(known)] + b"\x03" + known[1:] + b"\x7f\x02hi" + b"\xff\x01\x00")
+    assert request.cluster_id == "mine"
+    assert request.topics[0].partitions[0].partition == 3
+
+
+def test_a_known_tagged_field_of_the_wrong_size() -> None:
+    plain = unframed(Api.FETCH, 12, {"cluster_id": "mine", "topics": []})
+    with pytest.raises(UnreadableMessage, match="tagged"):
+        read(plain[:-6] + b"\x06\x05mine\0")
+
+
+def test_a_cursor_may_be_absent_or_present() -> None:
+    absent = unframed(Api.DESCRIBE_TOPIC_PARTITIONS, 0, {"topics": [{"name": "t"}]})
+    assert read(absent).cursor is None
+    present = {"topics": [{"name": "t"}], "cursor": {"topic_name": "t", "partition_index": 5}}
+    assert read(unframed(Api.DESCRIBE_TOPIC_PARTITIONS, 0, present)).cursor.partition_index == 5
