@@ -1,6 +1,7 @@
 """Leases on closed segments, asked for over HTTP: names for their files are made, and removed when a lease ends.
 
-`log/leases.py` decides; here are the clock, the disk and the principals. See `docs/decisions/0030-leases-on-closed-segments.md`.
+`storage/log/leases.py` has the rules; this module adds the clock, the disk and the principals. See
+`docs/decisions/0030-leases-on-closed-segments.md`.
 """
 
 import asyncio
