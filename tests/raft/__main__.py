@@ -1,4 +1,4 @@
-"""Many seeds at once, one seed again, or the planted bugs: `python -m tests.raft --help`."""
+"""Runs many seeds, replays one seed, or searches for the planted bugs: `python -m tests.raft --help`."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from tests.raft.timeline import Timeline
 from tests.seeded_runs import find_bugs, run_seeds, write_found
 
 FOUND_BY = Path(__file__).parent / "found_by.json"
-"""For every planted bug the first seed that finds it, and what is seen broken: CI replays these."""
+"""For every planted bug: the first seed that finds it, and the violated invariant. The tests replay these seeds."""
 _CLEAN = Bug()
 
 
@@ -22,7 +22,7 @@ def failure_of(seed: int, bug: Bug = _CLEAN, timeline: Timeline | None = None) -
             scenario.world.watchers.append(timeline)
         try:
             scenario.run()
-        except Exception as error:  # noqa: BLE001 (whatever ends a run is a finding)
+        except Exception as error:  # noqa: BLE001 (any error that ends a run is a finding)
             return f"{type(error).__name__} at {scenario.world.now_ms} ms: {error}"
     return None
 
@@ -36,7 +36,7 @@ def replay(seed: int, bug_name: str | None, last_lines: int) -> int:
 
 
 def find_all_bugs(seeds: int) -> int:
-    """Writes down the first seed that finds each of them."""
+    """Records the first seed that finds each bug."""
     found: dict[str, tuple[int, str]] = {}
     missed = find_bugs(lambda seed, name: failure_of(seed, BUGS[name]), BUGS, seeds, found)
     write_found(FOUND_BY, found)
@@ -46,16 +46,16 @@ def find_all_bugs(seeds: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.raft", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    seeds = commands.add_parser("seeds", help="run many seeds, stop at the first that fails")
+    seeds = commands.add_parser("seeds", help="run many seeds and stop at the first failure")
     seeds.add_argument("count", type=int)
     seeds.add_argument("--first", type=int, default=0)
-    again = commands.add_parser("replay", help="one seed with its timeline")
+    again = commands.add_parser("replay", help="run one seed and print its timeline")
     again.add_argument("seed", type=int)
     again.add_argument("--bug", choices=sorted(BUGS))
     again.add_argument("--lines", type=int, default=60)
-    bugs = commands.add_parser("bugs", help="search for every planted bug, and write down who found it")
+    bugs = commands.add_parser("bugs", help="search for every planted bug and record the seeds that find it")
     bugs.add_argument("--seeds", type=int, default=500)
-    commands.add_parser("transcripts", help="write tests/golden/raft anew")
+    commands.add_parser("transcripts", help="regenerate tests/golden/raft")
     arguments = parser.parse_args()
     match arguments.command:
         case "seeds":

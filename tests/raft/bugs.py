@@ -1,4 +1,4 @@
-"""Faults planted into the machine or its host, by name. A checker is worth what it catches of them."""
+"""Bugs planted by name into the state machine or its host. The checker has to find every one of them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -36,19 +36,17 @@ def planted(bug: Bug) -> Iterator[None]:
         yield
 
 
-# In the host
-
-
-class HastyHost(Host):
-    """Does not wait for quorum-state to be durable."""
+# Bugs in the host
+class HostWithoutSync(Host):
+    """Does not wait until quorum-state is durable."""
 
     def persist(self, effect: PersistQuorumState) -> None:
-        self._todo.popleft()
-        self.later(self.world.random.randrange(self.sync_delay_max_ms), lambda: self._persisted(effect.state))
+        self._pending_effects.popleft()
+        self.later(self.world.random.randrange(self.sync_delay_max_ms), lambda: self._save_quorum_state(effect.state))
 
 
-class EagerHost(Host):
-    """Takes snapshots of all it has written, committed or not."""
+class HostWithEarlySnapshots(Host):
+    """Includes uncommitted records in its snapshots."""
 
     def take_snapshot(self) -> None:
         machine = self.machine
@@ -60,13 +58,12 @@ class EagerHost(Host):
                 digest = digest_after(digest, batch)
         snapshot_id = SnapshotId(self.disk.end_offset, self.disk.log[-1].epoch)
         snapshot = self.world.new_snapshot(digest, machine.quorum_at(snapshot_id.end_offset))
-        self.world.checker.snapshot_taken(self.node_id, snapshot_id, digest)
+        self.world.checker.on_snapshot_taken(self.node_id, snapshot_id, digest)
         self.disk.snapshots[snapshot_id] = snapshot
-        self.hear(events.SnapshotTaken(snapshot_id, len(snapshot.data)))
+        self.step(events.SnapshotTaken(snapshot_id, len(snapshot.data)))
 
 
-# In the machine
-
+# Bugs in the state machine
 _first_role = election.first_role
 _election_state = Replica._election_state
 _truncation_point = LogView.truncation_point
@@ -77,91 +74,97 @@ def _forget_vote(replica: Replica, epoch: int, leader_id: int | None, voted: Rep
     _first_role(replica, epoch, leader_id, None)
 
 
-def _lead_on(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
+def _resume_leadership(replica: Replica, epoch: int, leader_id: int | None, voted: ReplicaKey | None) -> None:
     if leader_id == replica.identity.node_id:
         leader_id, voted = None, replica.key
     _first_role(replica, epoch, leader_id, voted)
 
 
-def _without_epoch(replica: Replica) -> QuorumState:
-    is_worth_it = replica.voted is not None or replica.leader_id is not None
-    return _election_state(replica) if is_worth_it else replica._persisted
+def _skip_epoch_only_states(replica: Replica) -> QuorumState:
+    has_vote_or_leader = replica.voted is not None or replica.leader_id is not None
+    return _election_state(replica) if has_vote_or_leader else replica._persisted
 
 
-def _one_too_few(progress: ReplicationProgress) -> int | None:
+def _majority_minus_one(progress: ReplicationProgress) -> int | None:
     ends = [one.end_offset for one in progress.voters.values() if one.end_offset is not None]
     needed = max(1, len(progress.voters) // 2)
     return sorted(ends, reverse=True)[needed - 1] if len(ends) >= needed else None
 
 
-def _with_observers(progress: ReplicationProgress) -> int | None:
-    everybody = (*progress.voters.values(), *progress.observers.values())
-    ends = [one.end_offset for one in everybody if one.end_offset is not None]
+def _majority_with_observers(progress: ReplicationProgress) -> int | None:
+    replicas = (*progress.voters.values(), *progress.observers.values())
+    ends = [one.end_offset for one in replicas if one.end_offset is not None]
     needed = len(progress.voters) // 2 + 1
     return sorted(ends, reverse=True)[needed - 1] if len(ends) >= needed else None
 
 
-def _cut_an_epoch_more(log: LogView, leader_end: OffsetAndEpoch) -> int:
+def _truncate_one_epoch_more(log: LogView, leader_end: OffsetAndEpoch) -> int:
     point = _truncation_point(log, leader_end)
     return max([log.start_offset, *(start.offset for start in log.epochs[1:] if start.offset < point)])
 
 
-def _stand_without_pre_vote(replica: Replica) -> None:
+def _start_election_without_pre_vote(replica: Replica) -> None:
     replica.become_prospective()
     replica.become_candidate()
     election._advance(replica)
 
 
-def _unfenced(replica: Replica, node_id: int, epoch: int) -> None:
+def _accept_stale_epoch(replica: Replica, node_id: int, epoch: int) -> None:
     return None
 
 
-def _only_version(replica: Replica, leader: Any, verb: str) -> membership.Refusal | None:
+def _check_version_only(replica: Replica, leader: Any, verb: str) -> membership.Refusal | None:
     return None if replica.quorum.kraft_version > 0 else (ErrorCode.unsupported_version, verb)
 
 
-def _before_own_commit(replica: Replica, leader: Any, verb: str) -> membership.Refusal | None:
+def _check_without_own_commit(replica: Replica, leader: Any, verb: str) -> membership.Refusal | None:
     is_open = leader.change is not None or membership.has_open_change(replica, replica.high_watermark)
-    return (ErrorCode.request_timed_out, verb) if is_open else _only_version(replica, leader, verb)
+    return (ErrorCode.request_timed_out, verb) if is_open else _check_version_only(replica, leader, verb)
 
 
-def _keep_own_voice(progress: ReplicationProgress, voters: VoterSet) -> None:
+def _keep_removed_leader(progress: ReplicationProgress, voters: VoterSet) -> None:
     own = progress.find(progress._own_key)
     _follow(progress, voters)
     if own is not None:
         progress.voters[own.key.node_id] = own
 
 
-def _always(value: object) -> Callable[..., object]:
+def _return(value: object) -> Callable[..., object]:
     return lambda *_: value
 
 
 BUGS: dict[str, Bug] = {
-    "unsynced vote": Bug(host_type=HastyHost),
-    "epoch not persisted": Bug(((Replica, "_election_state", _without_epoch),)),
+    "unsynced vote": Bug(host_type=HostWithoutSync),
+    "epoch not persisted": Bug(((Replica, "_election_state", _skip_epoch_only_states),)),
     "vote forgotten in a crash": Bug(((election, "first_role", _forget_vote),)),
-    "restarted leader leads on": Bug(((election, "first_role", _lead_on),)),
-    "commit without a majority": Bug(((ReplicationProgress, "majority_end_offset", _one_too_few),)),
-    "observers counted": Bug(((ReplicationProgress, "majority_end_offset", _with_observers),)),
-    "older epochs committed by counting": Bug(
+    "restarted leader keeps leading": Bug(((election, "first_role", _resume_leadership),)),
+    "commit without a majority": Bug(((ReplicationProgress, "majority_end_offset", _majority_minus_one),)),
+    "observers counted": Bug(((ReplicationProgress, "majority_end_offset", _majority_with_observers),)),
+    "older epochs committed by counting replicas": Bug(
         ((committing, "may_commit", lambda leader, end: end > (leader.high_watermark or 0)),)
     ),
-    "leader counts what it has not synced": Bug(((committing, "own_end_offset", lambda one: one.log.end_offset),)),
+    "leader counts unsynced records": Bug(((committing, "own_end_offset", lambda one: one.log.end_offset),)),
     "fetch before sync": Bug(((LogView, "is_synced", property(lambda log: log.loading is None)),)),
-    "candidate claims what it has not synced": Bug(((LogView, "synced_end", LogView.end),)),
+    "candidate claims unsynced records": Bug(((LogView, "synced_end", LogView.end),)),
     "vote for a shorter log": Bug(((OffsetAndEpoch, "freshness", (0, 0)),)),
-    "stale epoch accepted": Bug(((epochs, "refusal_to_claimant", _unfenced),)),
+    "stale epoch accepted": Bug(((epochs, "refusal_to_claimant", _accept_stale_epoch),)),
     "truncation below the high watermark": Bug(
-        ((LogView, "truncation_point", _cut_an_epoch_more), (fetching, "check_truncation", _always(None)))
+        ((LogView, "truncation_point", _truncate_one_epoch_more), (fetching, "check_truncation", _return(None)))
     ),
-    "late answers believed": Bug(((Requests, "answered", _always(True)),)),
-    "pre-vote ignored": Bug(((election, "stand", _stand_without_pre_vote),)),
-    "pre-vote beside a live leader": Bug(((election, "_is_content", _always(False)),)),
-    "refusal by hearsay": Bug(((suspicion, "is_leader_refused", lambda one: one.settings.fast_detection),)),
-    "snapshot ahead of the high watermark": Bug(((snapshots, "check_snapshot", _always(None)),), host_type=EagerHost),
-    "two changes of voters at once": Bug(((membership, "refusal_to_change", _only_version),)),
-    "change of voters before the epoch's first commit": Bug(((membership, "refusal_to_change", _before_own_commit),)),
-    "new voters not counted": Bug(((ReplicationProgress, "follow", _always(None)),)),
-    "removed leader counts itself": Bug(((ReplicationProgress, "follow", _keep_own_voice),)),
-    "deserted leader stays": Bug(((RaftSettings, "check_quorum_timeout_ms", 1 << 40),)),
+    "late responses accepted": Bug(((Requests, "answered", _return(True)),)),
+    "pre-vote ignored": Bug(((election, "stand", _start_election_without_pre_vote),)),
+    "pre-vote granted despite a live leader": Bug(((election, "_is_content", _return(False)),)),
+    "refused connection reported by another voter": Bug(
+        ((suspicion, "is_leader_refused", lambda one: one.settings.fast_detection),)
+    ),
+    "snapshot ahead of the high watermark": Bug(
+        ((snapshots, "check_snapshot", _return(None)),), host_type=HostWithEarlySnapshots
+    ),
+    "two voter changes at once": Bug(((membership, "refusal_to_change", _check_version_only),)),
+    "voter change before the epoch's first commit": Bug(
+        ((membership, "refusal_to_change", _check_without_own_commit),)
+    ),
+    "new voters not counted": Bug(((ReplicationProgress, "follow", _return(None)),)),
+    "removed leader counts itself": Bug(((ReplicationProgress, "follow", _keep_removed_leader),)),
+    "leader without followers stays": Bug(((RaftSettings, "check_quorum_timeout_ms", 1 << 40),)),
 }

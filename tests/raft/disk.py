@@ -1,6 +1,6 @@
-"""A replica's disk in the simulation: what is written, what of it is synced, and what a crash leaves.
+"""The simulated disk of a replica: written changes, synced changes, and what a crash leaves.
 
-A killed process loses nothing that it wrote. A power loss takes any number of the last changes that were not synced.
+A killed process loses no writes. A power loss drops any number of the last unsynced changes.
 """
 
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ EMPTY = SnapshotId(0, 0)
 
 
 def digest_after(digest: int, batch: Batch) -> int:
-    """Of a whole log up to and with this batch: equal digests stand for equal logs."""
+    """Returns the digest of the log up to and including this batch: equal digests mean equal logs."""
     return crc32(f"{batch.base_offset},{batch.last_offset},{batch.epoch},{batch.control}".encode() + batch.data, digest)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of a replicated machine whose state is the digest of everything it applied."""
+    """The replicated state, which is the digest of all applied records."""
 
     digest: int
     quorum: Quorum
@@ -50,7 +50,7 @@ class Disk:
     formatted_with: Quorum = field(default_factory=Quorum)
     quorum_state: QuorumState = field(default_factory=QuorumState)
     base: SnapshotId = EMPTY
-    """Where the log begins: at the end of this snapshot."""
+    """The log starts at the end of this snapshot."""
     snapshots: dict[SnapshotId, Snapshot] = field(default_factory=dict)
     log: list[Batch] = field(default_factory=list)
     synced: list[Batch] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Disk:
         self.unsynced.append(change)
 
     def sync(self, number: int) -> list[Change]:
-        """Returns what became durable by it."""
+        """Returns the changes that became durable."""
         done = [change for change in self.unsynced if change.number <= number]
         self.unsynced = [change for change in self.unsynced if change.number > number]
         for change in done:
@@ -70,7 +70,7 @@ class Disk:
         return done
 
     def load(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> None:
-        """Atomically, as a rename does it."""
+        """Replaces the log atomically, as a rename does."""
         self.base = snapshot_id
         self.snapshots[snapshot_id] = snapshot
         self.log.clear()
@@ -85,7 +85,7 @@ class Disk:
         self.synced = [batch for batch in self.synced if batch.base_offset >= snapshot_id.end_offset]
 
     def lose_power(self, random: Random) -> list[Change]:
-        """Returns the changes that came through though nobody had waited for them."""
+        """Returns the unsynced changes that survived."""
         kept = random.randrange(len(self.unsynced) + 1) if self.unsynced else 0
         survivors = self.unsynced[:kept]
         for change in survivors:
@@ -104,7 +104,7 @@ class Disk:
         return tuple(found[:max_batches])
 
     def recover(self) -> Durable:
-        """What a replica starts from. A log that ends before the newest snapshot gives way to it."""
+        """Returns what a replica starts from. The newest snapshot replaces a log that ends before it."""
         newest = max(self.snapshots, default=EMPTY)
         if self.end_offset < newest.end_offset:
             self.load(newest, self.snapshots[newest])

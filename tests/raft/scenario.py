@@ -1,7 +1,6 @@
-"""One seed's story: a quorum, a few seconds of faults, then healing, and the question whether it goes on.
+"""One seed: a quorum, a few seconds of faults, then recovery, and a check that the quorum makes progress.
 
-What can be broken is capped by nature: synced bytes survive, and everything broken is mended before progress is asked
-for.
+Synced bytes always survive, and every fault is healed before progress is checked.
 """
 
 from dataclasses import replace
@@ -19,8 +18,8 @@ HEALING_MS = 6_000
 class Scenario:
     def __init__(self, seed: int, *, host_type: type[Host] = Host) -> None:
         self.random = random = Random(seed)
-        self.grows_up = random.random() < 0.3
-        """From fixed voters to voters in the log, when there is occasion."""
+        self.upgrades_kraft_version = random.random() < 0.3
+        """Whether the quorum upgrades from static voters to voters in the log."""
         self.world = World(
             seed,
             voters=random.choice((1, 2, 3, 3, 3, 3, 4, 5)),
@@ -28,7 +27,7 @@ class Scenario:
             kraft_version=1 if random.random() < 0.4 else 0,
             settings=replace(
                 SETTINGS,
-                # Short ones make candidates meet.
+                # Short timeouts make candidates compete.
                 election_timeout_ms=random.choice((30, 200)),
                 fast_detection=random.random() < 0.5,
                 auto_join=random.random() < 0.3,
@@ -38,47 +37,47 @@ class Scenario:
         self.world.network = Network(
             slow_rate=random.choice((0.0, 0.05, 0.2)),
             loss_rate=random.choice((0.0, 0.02, 0.1)),
-            doubling_rate=random.choice((0.0, 0.05, 0.2)),
+            duplicate_rate=random.choice((0.0, 0.05, 0.2)),
         )
         self._offered = 0
         if random.random() < 0.4:
-            self.world.on_vote_granted = self._strike_voter
+            self.world.on_vote_granted = self._crash_voter
 
     def run(self) -> None:
         world = self.world
         world.start_all()
-        self._offer_on()
+        self._keep_offering()
         at_ms = 0
         gap_max_ms = self.random.choice((150, 400, 900))
         while at_ms < FAULTS_MS:
             at_ms += self.random.randrange(1, gap_max_ms)
-            world.after(at_ms, self._break_something)
+            world.after(at_ms, self._inject_fault)
         world.run(FAULTS_MS)
         self._heal()
         before = world.checker.committed_end
-        if not world.run(FAULTS_MS + HEALING_MS, lambda: self._is_well(before)):
+        if not world.run(FAULTS_MS + HEALING_MS, lambda: self._has_recovered(before)):
             state = {one.node_id: (one.machine and one.machine.role_name, one.applied_offset) for one in self._hosts()}
-            raise Violation("progress once the faults are gone", f"beyond {before}: {state}")
+            raise Violation("progress after the faults heal", f"beyond {before}: {state}")
 
     def _hosts(self) -> list[Host]:
         return list(self.world.hosts.values())
 
-    def _is_well(self, before: int) -> bool:
-        """Something new is committed, and everybody has it."""
+    def _has_recovered(self, before: int) -> bool:
+        """New records are committed and applied on all nodes."""
         end = min(host.applied_offset for host in self._hosts())
         return end > before + 5 and self.world.leader() is not None
 
-    def _offer_on(self) -> None:
+    def _keep_offering(self) -> None:
         for host in self._hosts():
             if host.is_running and host.leading_epoch is not None:
                 self._offered += 1
                 data = f"record {self._offered}".encode()
-                host.hear(events.RecordsOffered(host.leading_epoch, self.random.randrange(1, 4), data))
-        self.world.after(self.random.randrange(10, 100), self._offer_on)
+                host.step(events.RecordsOffered(host.leading_epoch, self.random.randrange(1, 4), data))
+        self.world.after(self.random.randrange(10, 100), self._keep_offering)
 
     # Faults
 
-    def _break_something(self) -> None:
+    def _inject_fault(self) -> None:
         action = self.random.choice(
             (
                 self._crash_one,
@@ -88,7 +87,7 @@ class Scenario:
                 self._crash_all,
                 self._isolate,
                 self._isolate,
-                self._cut_one_way,
+                self._isolate_one_way,
                 self._split,
                 self._slow_disk,
                 self._pause,
@@ -114,9 +113,9 @@ class Scenario:
         delay_ms = self.random.choice((5, 50, 300, 1200))
         self.world.after(self.random.randrange(1, delay_ms), lambda: self._start(node_id))
 
-    def _strike_voter(self, voter: int, asked: messages.Request | None) -> None:
-        """Right after its vote has left: will it remember?"""
-        is_binding = isinstance(asked, messages.VoteRequest) and not asked.pre_vote
+    def _crash_voter(self, voter: int, request: messages.Request | None) -> None:
+        """Crashes a voter right after it sent its vote, to check that it remembers the vote."""
+        is_binding = isinstance(request, messages.VoteRequest) and not request.pre_vote
         if is_binding and self.world.now_ms < FAULTS_MS and self.random.random() < 0.5:
             self.world.after(0, lambda: self.world.crash(voter, loses_power=True))
             self.world.after(self.random.randrange(1, 20), lambda: self._start(voter))
@@ -137,30 +136,32 @@ class Scenario:
         for node_id in self.world.hosts:
             self._crash(node_id)
 
-    def _cut(self, pairs: set[tuple[int, int]]) -> None:
-        self.world.network.cut |= pairs
-        self.world.after(self.random.randrange(50, 1500), lambda: self._mend(pairs))
+    def _drop_messages(self, pairs: set[tuple[int, int]]) -> None:
+        self.world.network.dropped_pairs |= pairs
+        self.world.after(self.random.randrange(50, 1500), lambda: self._restore_network(pairs))
 
-    def _mend(self, pairs: set[tuple[int, int]]) -> None:
-        self.world.network.cut -= pairs
+    def _restore_network(self, pairs: set[tuple[int, int]]) -> None:
+        self.world.network.dropped_pairs -= pairs
         for source, destination in sorted(pairs):
             self.world.connect(source, destination)
 
     def _isolate(self) -> None:
         node_id = self._target()
         others = [other for other in self.world.hosts if other != node_id]
-        self._cut({(node_id, other) for other in others} | {(other, node_id) for other in others})
+        self._drop_messages({(node_id, other) for other in others} | {(other, node_id) for other in others})
 
-    def _cut_one_way(self) -> None:
+    def _isolate_one_way(self) -> None:
         node_id = self._target()
         others = [other for other in self.world.hosts if other != node_id]
         is_outward = self.random.random() < 0.5
-        self._cut({(node_id, other) if is_outward else (other, node_id) for other in others})
+        self._drop_messages({(node_id, other) if is_outward else (other, node_id) for other in others})
 
     def _split(self) -> None:
         side = {node_id for node_id in self.world.hosts if self.random.random() < 0.5}
         rest = set(self.world.hosts) - side
-        self._cut({(one, other) for one in side for other in rest} | {(other, one) for one in side for other in rest})
+        self._drop_messages(
+            {(one, other) for one in side for other in rest} | {(other, one) for one in side for other in rest}
+        )
 
     def _slow_disk(self) -> None:
         host = self.world.hosts[self._target()]
@@ -168,7 +169,7 @@ class Scenario:
         self.world.after(self.random.randrange(100, 1000), lambda: setattr(host, "sync_delay_max_ms", 6))
 
     def _pause(self) -> None:
-        """A process that is stopped for a while, and does not know it afterwards."""
+        """Pauses a process, which does not notice this afterwards."""
         host = self.world.hosts[self._target()]
         self.world.pause(host.node_id, self.random.choice((100, 700, 1500)))
 
@@ -182,24 +183,24 @@ class Scenario:
     def _resign(self) -> None:
         leader = self.world.leader()
         if leader is not None and leader.leading_epoch is not None:
-            leader.hear(events.ResignRequested(leader.leading_epoch))
+            leader.step(events.ResignRequested(leader.leading_epoch))
 
     def _stop(self) -> None:
-        """In good order, if that is possible within its time."""
+        """Stops a node cleanly, if that completes in time."""
         node_id = self._target()
         host = self.world.hosts[node_id]
         if host.is_running:
-            self.world.note(f"node {node_id} is asked to stop")
-            host.hear(events.StopRequested())
-            self.world.after(600, partial(self._end, host, host.life))
+            self.world.note(f"node {node_id} begins a clean shutdown")
+            host.step(events.StopRequested())
+            self.world.after(600, partial(self._kill_unless_restarted, host, host.life))
             self.world.after(self.random.randrange(600, 1500), lambda: self._start(node_id))
 
-    def _end(self, host: Host, life: int) -> None:
+    def _kill_unless_restarted(self, host: Host, life: int) -> None:
         if host.life == life:
             self.world.crash(host.node_id)
 
     def _refuse(self) -> None:
-        """A port that refuses though its process lives: a firewall's doing."""
+        """Makes a live process's port refuse connections, as a firewall does."""
         leader = self.world.leader()
         other = self._target()
         if leader is not None and leader.node_id != other:
@@ -211,18 +212,20 @@ class Scenario:
         if leader is None or leader.machine is None or leader.leading_epoch is None:
             return
         if leader.machine.quorum.kraft_version == 0:
-            if self.grows_up:
-                leader.hear(events.KRaftVersionWanted(leader.leading_epoch, 1))
+            if self.upgrades_kraft_version:
+                leader.step(events.KRaftVersionWanted(leader.leading_epoch, 1))
             return
         voter_ids = {voter.voter_id for voter in leader.machine.quorum.voters}
         node_id = self.random.choice(list(self.world.hosts))
         key = key_of(node_id)
         if node_id in voter_ids:
-            self.world.ask(leader.node_id, messages.RemoveRaftVoterRequest(cluster_id="cluster", voter=key))
+            self.world.request_as_admin(
+                leader.node_id, messages.RemoveRaftVoterRequest(cluster_id="cluster", voter=key)
+            )
         else:
             endpoints = registration(node_id, with_directory=True).endpoints
             request = messages.AddRaftVoterRequest(cluster_id="cluster", voter=key, endpoints=endpoints)
-            self.world.ask(leader.node_id, request)
+            self.world.request_as_admin(leader.node_id, request)
 
     def _heal(self) -> None:
         world = self.world

@@ -1,4 +1,4 @@
-"""One replica alone, with everything that goes in and out in the test's hands."""
+"""One replica alone: the test supplies every event and sees every effect."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,8 +21,8 @@ T = TypeVar("T")
 SETTINGS = RaftSettings(election_timeout_ms=1000, fetch_timeout_ms=2000)
 
 
-class NoChance:
-    """Always the same share of what is possible. The least: election timeouts are exact."""
+class FixedRandom:
+    """Always returns the same share of the range. With 0, election timeouts are exact."""
 
     def __init__(self, share: float = 0.0) -> None:
         self._share = share
@@ -43,7 +43,7 @@ def state(epoch: int, *, leader: int = -1, voted: int = -1) -> QuorumState:
 
 
 class Single:
-    """Node 1 of a quorum. Its log is given as the epochs of its records."""
+    """Node 1 of a quorum. `log` lists the epochs of its records."""
 
     def __init__(
         self,
@@ -54,16 +54,16 @@ class Single:
         found: QuorumState | None = None,
         settings: RaftSettings = SETTINGS,
         snapshot: SnapshotId | None = None,
-        chance: Random | None = None,
+        random: Random | None = None,
         directory: int = 1,
         moved_to: int = 1,
     ) -> None:
-        """`directory` and `moved_to`: another disk or another address than the one it is known with."""
+        """`directory` and `moved_to` select another disk or another address than the registered one."""
         sets = VoterSet.of(registration(node_id, with_directory=kraft_version > 0) for node_id in voters)
         base = snapshot or SnapshotId(0, 0)
         records = batches(log, base.end_offset)
         self.end = (records[-1].last_offset + 1, records[-1].epoch) if records else tuple(base)
-        """Of the log: offset and last epoch."""
+        """End offset and last epoch of the log."""
         durable = Durable.found(
             quorum_state=found or state(self.end[1]),
             static_voters=VoterSet() if kraft_version else sets,
@@ -80,7 +80,7 @@ class Single:
             kraft_versions=KRAFT_VERSIONS,
         )
         self.key = ReplicaKey(1, identity.directory_id)
-        self.machine = RaftMachine(identity, settings, chance or NoChance(), durable)
+        self.machine = RaftMachine(identity, settings, random or FixedRandom(), durable)
         self.now_ms = 0
         self.effects: list[effects.Effect] = []
         self._last_sent: dict[type, effects.Send] = {}
@@ -96,25 +96,24 @@ class Single:
                 self.end = (effect.batches[-1].last_offset + 1, effect.batches[-1].epoch)
         return self.effects
 
-    # Going in
-
-    def hear(self, event: events.Event) -> list[effects.Effect]:
+    # Input
+    def step(self, event: events.Event) -> list[effects.Effect]:
         return self._keep(self.machine.step(event, self.now_ms))
 
     def wait(self, ms: int) -> list[effects.Effect]:
         self.now_ms += ms
-        return self.hear(events.TimePassed())
+        return self.step(events.TimePassed())
 
-    def ask(self, message: messages.Request) -> int:
+    def receive(self, message: messages.Request) -> int:
         self._request_id += 1
-        self.hear(events.RequestReceived(self._request_id, message))
+        self.step(events.RequestReceived(self._request_id, message))
         return self._request_id
 
-    def answer_of(self, message: messages.Request, kind: type[T]) -> T:
-        request_id = self.ask(message)
-        return self.answer_to(request_id, kind)
+    def request(self, message: messages.Request, kind: type[T]) -> T:
+        request_id = self.receive(message)
+        return self.response_to(request_id, kind)
 
-    def answer_to(self, request_id: int, kind: type[T]) -> T:
+    def response_to(self, request_id: int, kind: type[T]) -> T:
         found = [
             effect.message
             for effect in self.effects
@@ -125,14 +124,13 @@ class Single:
         assert isinstance(found[0], kind)
         return found[0]
 
-    def reply(self, send: effects.Send, message: messages.Response) -> list[effects.Effect]:
-        return self.hear(events.ResponseReceived(send.destination, send.correlation_id, message))
+    def respond(self, send: effects.Send, message: messages.Response) -> list[effects.Effect]:
+        return self.step(events.ResponseReceived(send.destination, send.correlation_id, message))
 
     def sync(self) -> list[effects.Effect]:
-        return self.hear(events.LogSynced(1 << 40))
+        return self.step(events.LogSynced(1 << 40))
 
-    # Coming out
-
+    # Output
     def all(self, kind: type[T]) -> list[T]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
@@ -145,17 +143,16 @@ class Single:
         return [(send, send.message) for send in self.all(effects.Send) if isinstance(send.message, kind)]
 
     def last(self, kind: type) -> effects.Send:
-        """The last one that was sent, in whatever step."""
+        """The last message of this type, from any step."""
         return self._last_sent[kind]
 
     def is_before(self, first: type[effects.Effect], second: type[effects.Effect]) -> bool:
         kinds = [type(effect) for effect in self.effects]
         return kinds.index(first) < kinds.index(second)
 
-    # Bringing it somewhere
-
+    # Transitions
     def become_leader(self) -> None:
-        """By the election timeout and the votes of all."""
+        """Wins an election after the election timeout, with the votes of all voters."""
         self.wait(2 * SETTINGS.election_timeout_ms)
         self.grant_all(pre_vote=True)
         self.grant_all(pre_vote=False)
@@ -164,15 +161,15 @@ class Single:
     def grant_all(self, *, pre_vote: bool) -> None:
         for send, request in self.sent(messages.VoteRequest):
             assert request.pre_vote is pre_vote
-            collected = self.reply(send, messages.VoteResponse(leader_epoch=request.replica_epoch, vote_granted=True))
+            collected = self.respond(send, messages.VoteResponse(leader_epoch=request.replica_epoch, vote_granted=True))
             if self.machine.role_name != ("Prospective" if pre_vote else "Candidate"):
                 self.effects = collected
                 return
 
     def follow(self, leader_id: int = 2, epoch: int = 1) -> None:
         request = replace(begin_request(leader_id, epoch), voter=self.key)
-        answer = self.answer_of(request, messages.BeginQuorumEpochResponse)
-        assert not answer.error
+        response = self.request(request, messages.BeginQuorumEpochResponse)
+        assert not response.error
         assert self.machine.role_name == "Follower"
 
 

@@ -2,14 +2,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.raft.transcripts import GOLDEN, PLAYS, Play, table_of_roles, transcript
+from tests.raft.transcripts import GOLDEN, RECORDINGS, Recording, table_of_roles, transcript
 
 
-@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.__name__)
-def test_transcript_is_the_golden_one(play: Callable[[], Play]) -> None:
-    """If the change is meant: `python -m tests.raft transcripts`, and look at the diff."""
-    assert transcript(play) == (GOLDEN / f"{play.__name__}.txt").read_text()
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording.__name__)
+def test_transcript_equals_golden_file(recording: Callable[[], Recording]) -> None:
+    """After an intended change, run `python -m tests.raft transcripts` and review the diff."""
+    assert transcript(recording) == (GOLDEN / f"{recording.__name__}.txt").read_text()
 
 
-def test_the_table_of_roles_is_the_golden_one() -> None:
+def test_role_transitions_equal_golden_file() -> None:
     assert table_of_roles() == (GOLDEN / "roles.txt").read_text()

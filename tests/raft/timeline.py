@@ -1,4 +1,4 @@
-"""A run as text: who said what to whom, what was written, who led and who died."""
+"""A run as text: messages, writes, leaders and crashes."""
 
 from odradek.base.errors import ErrorCode
 from odradek.core.raft import effects, events, messages
@@ -7,8 +7,7 @@ from odradek.records.control import ControlMessage, KRaftVersion, Voters
 
 
 class Timeline:
-    """Lines for people. What only keeps the machines going is left out, and so are Fetches that are like earlier ones
-    with nothing but Fetches since."""
+    """Omits internal events, and Fetches that repeat an earlier one with only Fetches in between."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -18,10 +17,10 @@ class Timeline:
         self._fetches.clear()
         self.lines.append(f"{now_ms:5} ms  {text}")
 
-    def happened(self, now_ms: int, text: str) -> None:
+    def on_note(self, now_ms: int, text: str) -> None:
         self._line(now_ms, f"* {text}")
 
-    def heard(self, now_ms: int, node_id: int, event: events.Event) -> None:
+    def on_event(self, now_ms: int, node_id: int, event: events.Event) -> None:
         match event:
             case events.ConnectionRefused(other):
                 self._line(now_ms, f"{node_id}        is refused by {other}")
@@ -32,7 +31,9 @@ class Timeline:
             case events.LogStartAdvanced(snapshot_id):
                 self._line(now_ms, f"{node_id}        drops its log before {snapshot_id.end_offset}")
 
-    def said(self, now_ms: int, source: int, destination: int, message: messages.Request | messages.Response) -> None:
+    def on_message(
+        self, now_ms: int, source: int, destination: int, message: messages.Request | messages.Response
+    ) -> None:
         to = "admin" if destination < 0 else str(destination)
         text = f"{source} -> {to:<3} {text_of_message(message)}"
         if not isinstance(message, messages.FetchRequest | messages.FetchResponse):
@@ -41,7 +42,7 @@ class Timeline:
             self._fetches.add(text)
             self.lines.append(f"{now_ms:5} ms  {text}")
 
-    def did(self, now_ms: int, node_id: int, effect: effects.Effect) -> None:
+    def on_effect(self, now_ms: int, node_id: int, effect: effects.Effect) -> None:
         text = _text_of_effect(effect)
         if text is not None:
             self._line(now_ms, f"{node_id}        {text}")
@@ -52,17 +53,17 @@ def _text_of_effect(effect: effects.Effect) -> str | None:
         case effects.Append(_, batches):
             return "writes " + ", ".join(map(_text_of_batch, batches))
         case effects.Truncate(_, end_offset):
-            return f"cuts its log at {end_offset}"
+            return f"truncates its log to {end_offset}"
         case effects.LoadSnapshot(_, snapshot_id):
-            return f"puts the snapshot up to {snapshot_id.end_offset} in place of its log"
+            return f"replaces its log with the snapshot up to {snapshot_id.end_offset}"
         case effects.BecameLeader(epoch, start):
             return f"leads epoch {epoch}, which starts at {start}"
         case effects.LeadershipConfirmed(epoch):
-            return f"knows that it leads: a record of epoch {epoch} is committed"
+            return f"confirms its leadership: a record of epoch {epoch} is committed"
         case effects.LostLeadership(epoch):
-            return f"does not lead epoch {epoch} any more"
+            return f"stops leading epoch {epoch}"
         case effects.HighWatermarkMoved(offset):
-            return f"has everything before {offset} committed"
+            return f"advances its high watermark to {offset}"
         case effects.ReadyToStop():
             return "may stop"
         case _:
@@ -96,17 +97,17 @@ def _request_detail(message: object) -> str:
     match message:
         case messages.VoteRequest():
             kind = "pre-vote " if message.pre_vote else ""
-            end = f"my log ends at {message.last_offset}, epoch {message.last_offset_epoch}"
+            end = f"log end {message.last_offset}, epoch {message.last_offset_epoch}"
             return f"{kind}in epoch {message.replica_epoch}; {end}"
         case messages.BeginQuorumEpochRequest():
-            return f"I lead epoch {message.leader_epoch}"
+            return f"epoch {message.leader_epoch}"
         case messages.EndQuorumEpochRequest():
-            best = " ".join(str(key.node_id) for key in message.preferred_candidates) or "nobody in particular"
-            return f"epoch {message.leader_epoch} is over; best next: {best}"
+            best = " ".join(str(key.node_id) for key in message.preferred_candidates) or "none"
+            return f"epoch {message.leader_epoch}; preferred candidates: {best}"
         case messages.FetchRequest():
             return (
-                f"from {message.fetch_offset}, after epoch {message.last_fetched_epoch}; in epoch "
-                f"{message.current_leader_epoch}, committed {message.high_watermark}"
+                f"from {message.fetch_offset}, last epoch {message.last_fetched_epoch}; in epoch "
+                f"{message.current_leader_epoch}, high watermark {message.high_watermark}"
             )
         case messages.FetchSnapshotRequest():
             return f"up to {message.snapshot_id.end_offset}, from byte {message.position}"
@@ -133,14 +134,14 @@ def _response_detail(message: object) -> str:
 
 def _fetched(message: messages.FetchResponse) -> str:
     if message.diverging_epoch is not None:
-        found = f"epoch {message.diverging_epoch.epoch} ends at {message.diverging_epoch.offset} here"
+        found = f"diverging epoch {message.diverging_epoch.epoch}, end offset {message.diverging_epoch.offset}"
     elif message.snapshot_id is not None:
-        found = f"there is a snapshot up to {message.snapshot_id.end_offset}"
+        found = f"snapshot up to {message.snapshot_id.end_offset}"
     elif message.batches:
         found = f"{message.batches[0].base_offset}-{message.batches[-1].last_offset}"
     else:
-        found = "nothing"
-    return found + ("" if message.high_watermark < 0 else f"; committed {message.high_watermark}")
+        found = "no records"
+    return found + ("" if message.high_watermark < 0 else f"; high watermark {message.high_watermark}")
 
 
 def _naming(message: object) -> str:

@@ -1,6 +1,6 @@
-"""Classic situations of a quorum, each played once and kept as text in `tests/golden/raft`.
+"""Typical situations of a quorum, each recorded as text in `tests/golden/raft`.
 
-Messages take one millisecond and so do disks, so that a change of behaviour is a change of lines, reviewed as a diff.
+Every message and every disk write takes one millisecond, so that a change of behaviour shows as a diff of these files.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,11 @@ from tests.raft.world import SETTINGS, Host, World, key_of, registration
 GOLDEN = Path(__file__).parent.parent / "golden" / "raft"
 
 
-class Play:
-    def __init__(self, *, voters: int = 3, observers: int = 0, kraft_version: int = 0, is_fast: bool = False) -> None:
-        settings = replace(SETTINGS, fast_detection=is_fast)
+class Recording:
+    def __init__(
+        self, *, voters: int = 3, observers: int = 0, kraft_version: int = 0, fast_detection: bool = False
+    ) -> None:
+        settings = replace(SETTINGS, fast_detection=fast_detection)
         self.world = World(1, voters=voters, observers=observers, kraft_version=kraft_version, settings=settings)
         self.world.network.delay_max_ms = 1
         for host in self.world.hosts.values():
@@ -25,7 +27,7 @@ class Play:
         self.timeline = Timeline()
 
     def begin(self) -> Host:
-        """The timeline starts when there is a leader that all know."""
+        """Starts the timeline when all nodes know the leader."""
         self.world.start_all()
         leader = self.wait_for_leader()
         self.world.watchers.append(self.timeline)
@@ -48,136 +50,138 @@ class Play:
 
     def offer(self, host: Host, text: str, count: int = 1) -> None:
         assert host.leading_epoch is not None
-        host.hear(events.RecordsOffered(host.leading_epoch, count, text.encode()))
+        host.step(events.RecordsOffered(host.leading_epoch, count, text.encode()))
         self.wait(10)
 
     def isolate(self, node_id: int) -> None:
-        self.world.note(f"node {node_id} is cut off")
+        self.world.note(f"node {node_id} is isolated")
         others = [other for other in self.world.hosts if other != node_id]
-        self.world.network.cut = {(node_id, other) for other in others} | {(other, node_id) for other in others}
+        self.world.network.dropped_pairs = {(node_id, other) for other in others} | {
+            (other, node_id) for other in others
+        }
 
-    def mend(self) -> None:
-        self.world.note("the network is whole again")
-        self.world.network.cut = set()
-
-
-def first_election() -> Play:
-    play = Play()
-    play.world.watchers.append(play.timeline)
-    play.world.start_all()
-    play.offer(play.wait_for_leader(), "a topic", 3)
-    return play
+    def restore_network(self) -> None:
+        self.world.note("the network is restored")
+        self.world.network.dropped_pairs = set()
 
 
-def leader_killed() -> Play:
-    """Its port refuses at once: nobody waits for a timeout."""
-    play = Play(is_fast=True)
-    leader = play.begin()
-    play.world.crash(leader.node_id)
-    play.wait_for_leader(leader.node_id)
-    play.wait(50)
-    play.world.start(leader.node_id)
-    play.wait(50)
-    return play
+def first_election() -> Recording:
+    recording = Recording()
+    recording.world.watchers.append(recording.timeline)
+    recording.world.start_all()
+    recording.offer(recording.wait_for_leader(), "a topic", 3)
+    return recording
 
 
-def leader_loses_power() -> Play:
-    """Silence proves nothing: the fetch timeout is waited for."""
-    play = Play()
-    leader = play.begin()
-    play.world.crash(leader.node_id, loses_power=True)
-    play.wait_for_leader(leader.node_id)
-    return play
+def leader_killed() -> Recording:
+    """Its port refuses connections at once, so no voter waits for a timeout."""
+    recording = Recording(fast_detection=True)
+    leader = recording.begin()
+    recording.world.crash(leader.node_id)
+    recording.wait_for_leader(leader.node_id)
+    recording.wait(50)
+    recording.world.start(leader.node_id)
+    recording.wait(50)
+    return recording
 
 
-def leader_stops_in_good_order() -> Play:
-    play = Play()
-    leader = play.begin()
-    play.world.note(f"node {leader.node_id} is asked to stop")
-    leader.hear(events.StopRequested())
-    play.wait_for_leader(leader.node_id)
-    return play
+def leader_loses_power() -> Recording:
+    """An unresponsive leader may be alive, so voters wait for the fetch timeout."""
+    recording = Recording()
+    leader = recording.begin()
+    recording.world.crash(leader.node_id, loses_power=True)
+    recording.wait_for_leader(leader.node_id)
+    return recording
 
 
-def diverging_log_is_cut() -> Play:
-    """What a leader wrote when nobody followed it any more gives way to what was committed meanwhile."""
-    play = Play()
-    leader = play.begin()
-    play.offer(leader, "kept")
-    play.isolate(leader.node_id)
-    play.offer(leader, "never committed", 2)
-    successor = play.wait_for_leader(leader.node_id)
-    play.offer(successor, "committed")
-    play.mend()
-    play.wait(500)
-    return play
+def leader_shuts_down_cleanly() -> Recording:
+    recording = Recording()
+    leader = recording.begin()
+    recording.world.note(f"node {leader.node_id} begins a clean shutdown")
+    leader.step(events.StopRequested())
+    recording.wait_for_leader(leader.node_id)
+    return recording
 
 
-def cut_off_follower_returns() -> Play:
-    """It has asked for pre-votes all the while. Nobody grants one beside a leader that answers; the epoch stays."""
-    play = Play()
-    leader = play.begin()
-    follower = next(one for one in play.world.hosts if one != leader.node_id)
-    play.isolate(follower)
-    play.wait(700)
-    play.offer(leader, "without the third")
-    play.mend()
-    play.wait(500)
-    return play
+def diverging_log_is_truncated() -> Recording:
+    """Records that an isolated leader wrote are replaced by the records committed meanwhile."""
+    recording = Recording()
+    leader = recording.begin()
+    recording.offer(leader, "kept")
+    recording.isolate(leader.node_id)
+    recording.offer(leader, "never committed", 2)
+    successor = recording.wait_for_leader(leader.node_id)
+    recording.offer(successor, "committed")
+    recording.restore_network()
+    recording.wait(500)
+    return recording
 
 
-def snapshot_in_pieces() -> Play:
-    play = Play(voters=1, observers=1)
-    play.world.start(1)
-    leader = play.wait_for_leader()
-    play.world.watchers.append(play.timeline)
-    play.offer(leader, "a", 10)
-    play.offer(leader, "b", 10)
+def isolated_follower_returns() -> Recording:
+    """It has requested pre-votes meanwhile. No voter grants one while the leader is responsive; the epoch stays."""
+    recording = Recording()
+    leader = recording.begin()
+    follower = next(one for one in recording.world.hosts if one != leader.node_id)
+    recording.isolate(follower)
+    recording.wait(700)
+    recording.offer(leader, "without the third")
+    recording.restore_network()
+    recording.wait(500)
+    return recording
+
+
+def snapshot_in_pieces() -> Recording:
+    recording = Recording(voters=1, observers=1)
+    recording.world.start(1)
+    leader = recording.wait_for_leader()
+    recording.world.watchers.append(recording.timeline)
+    recording.offer(leader, "a", 10)
+    recording.offer(leader, "b", 10)
     leader.take_snapshot()
     leader.clean()
-    play.offer(leader, "c")
-    play.world.start(2)
-    play.wait(300)
-    return play
+    recording.offer(leader, "c")
+    recording.world.start(2)
+    recording.wait(300)
+    return recording
 
 
-def voters_change() -> Play:
-    """A third voter is added, then the leader itself is removed: it leads until that is committed."""
-    play = Play(voters=2, observers=1, kraft_version=1)
-    leader = play.begin()
-    play.wait(20)
+def voters_change() -> Recording:
+    """A third voter is added, then the leader itself is removed. It leads until its removal is committed."""
+    recording = Recording(voters=2, observers=1, kraft_version=1)
+    leader = recording.begin()
+    recording.wait(20)
     endpoints = registration(3, with_directory=True).endpoints
-    play.world.ask(
+    recording.world.request_as_admin(
         leader.node_id, messages.AddRaftVoterRequest(cluster_id="cluster", voter=key_of(3), endpoints=endpoints)
     )
-    play.wait(30)
+    recording.wait(30)
     key = key_of(leader.node_id)
-    play.world.ask(leader.node_id, messages.RemoveRaftVoterRequest(cluster_id="cluster", voter=key))
-    play.wait_for_leader(leader.node_id)
-    return play
+    recording.world.request_as_admin(leader.node_id, messages.RemoveRaftVoterRequest(cluster_id="cluster", voter=key))
+    recording.wait_for_leader(leader.node_id)
+    return recording
 
 
-PLAYS: tuple[Callable[[], Play], ...] = (
+RECORDINGS: tuple[Callable[[], Recording], ...] = (
     first_election,
     leader_killed,
     leader_loses_power,
-    leader_stops_in_good_order,
-    diverging_log_is_cut,
-    cut_off_follower_returns,
+    leader_shuts_down_cleanly,
+    diverging_log_is_truncated,
+    isolated_follower_returns,
     snapshot_in_pieces,
     voters_change,
 )
 
 
-def transcript(play: Callable[[], Play]) -> str:
-    title = play.__name__.replace("_", " ").capitalize()
-    about = f"{title}. {play.__doc__}" if play.__doc__ else f"{title}."
-    return "\n".join([f"# {about}", *play().timeline.lines]) + "\n"
+def transcript(recording: Callable[[], Recording]) -> str:
+    title = recording.__name__.replace("_", " ").capitalize()
+    about = f"{title}. {recording.__doc__}" if recording.__doc__ else f"{title}."
+    return "\n".join([f"# {about}", *recording().timeline.lines]) + "\n"
 
 
 def table_of_roles() -> str:
-    """Every transition there is, as the machine's own table has it."""
-    lines = ["# Roles, and what leads from one to another. An observer is only ever Unattached or Follower."]
+    """Every transition in the state machine's table."""
+    lines = ["# Roles and their transitions. An observer is only ever Unattached or Follower."]
     for source, targets in TRANSITIONS.items():
         lines.append(f"{source.__name__}")
         lines += [f"    -> {target.__name__:<12} {reason}" for target, reason in targets.items()]
@@ -187,5 +191,5 @@ def table_of_roles() -> str:
 def record() -> None:
     GOLDEN.mkdir(parents=True, exist_ok=True)
     (GOLDEN / "roles.txt").write_text(table_of_roles())
-    for play in PLAYS:
-        (GOLDEN / f"{play.__name__}.txt").write_text(transcript(play))
+    for recording in RECORDINGS:
+        (GOLDEN / f"{recording.__name__}.txt").write_text(transcript(recording))

@@ -1,5 +1,8 @@
-"""A quorum of pure machines under a seeded scheduler: messages that are lost, late, doubled and overtake each other,
-disks that take their time, and crashes that lose what was not synced. A run is a function of its seed."""
+"""A quorum of Raft state machines under a seeded scheduler.
+
+Messages are lost, delayed, duplicated and reordered, disks are slow, and crashes lose unsynced writes.
+A seed determines the whole run.
+"""
 
 import heapq
 from collections import deque
@@ -29,7 +32,7 @@ SETTINGS = RaftSettings(
     fetch_max_wait_ms=100,
     fetch_snapshot_max_bytes=24,
 )
-"""A fifth of Kafka's, so that a short run holds many elections."""
+"""A fifth of Kafka's timeouts, so that a short run contains many elections."""
 BATCHES_PER_FETCH = 4
 KRAFT_VERSIONS = KRaftVersionRange(min_supported_version=0, max_supported_version=1)
 
@@ -53,33 +56,35 @@ def registration(node_id: int, *, with_directory: bool) -> VoterRegistration:
 
 @dataclass(slots=True)
 class Network:
-    """Of one run. Times in ms."""
+    """The faults of the network in one run."""
 
     delay_max_ms: int = 4
     slow_rate: float = 0.0
-    """Messages that take up to `slow_max_ms`."""
+    """Share of messages that take up to `slow_max_ms`."""
     slow_max_ms: int = 300
     loss_rate: float = 0.0
-    doubling_rate: float = 0.0
-    cut: set[tuple[int, int]] = field(default_factory=set)
-    """From whom to whom nothing passes."""
+    duplicate_rate: float = 0.0
+    dropped_pairs: set[tuple[int, int]] = field(default_factory=set)
+    """Pairs (source, destination) between which all messages are dropped."""
 
 
 class Watcher(Protocol):
-    """Reads along. It must not touch anything."""
+    """Observes a run without changing it."""
 
-    def happened(self, now_ms: int, text: str) -> None: ...
+    def on_note(self, now_ms: int, text: str) -> None: ...
 
-    def heard(self, now_ms: int, node_id: int, event: events.Event) -> None: ...
+    def on_event(self, now_ms: int, node_id: int, event: events.Event) -> None: ...
 
-    def did(self, now_ms: int, node_id: int, effect: effects.Effect) -> None: ...
+    def on_effect(self, now_ms: int, node_id: int, effect: effects.Effect) -> None: ...
 
-    def said(self, now_ms: int, source: int, destination: int, message: messages.Request | messages.Response) -> None:
-        """As it leaves."""
+    def on_message(
+        self, now_ms: int, source: int, destination: int, message: messages.Request | messages.Response
+    ) -> None:
+        """Called when the message is sent."""
 
 
 class Host:
-    """What a node does for its machine: carries out effects in their order, and tells it what came of them."""
+    """Drives one replica's state machine: executes its effects in order and feeds the results back as events."""
 
     def __init__(self, world: "World", node_id: int, disk: Disk) -> None:
         self.world = world
@@ -87,32 +92,31 @@ class Host:
         self.disk = disk
         self.machine: RaftMachine | None = None
         self.life = 0
-        """Callbacks of a former life are void."""
+        """Incremented by every start and crash, to ignore callbacks from before."""
         self.leading_epoch: int | None = None
         self.applied_offset = 0
         self.applied_digest = 0
         self.sync_delay_max_ms = 6
         self.paused_until_ms = 0
-        self._todo: deque[effects.Effect] = deque()
+        self._pending_effects: deque[effects.Effect] = deque()
         self._is_persisting = False
         self._is_syncing = False
         self._timer = 0
         self._open: dict[int, tuple[int, int, messages.Request]] = {}
-        """Requests that were received: from whom, its correlation id, and what."""
+        """Received requests: source, correlation ID and message."""
 
     @property
     def is_running(self) -> bool:
         return self.machine is not None
 
-    # Life and death
-
+    # Start and crash
     def start(self) -> None:
         self.life += 1
         base = self.disk.base
         durable = self.disk.recover()
         if self.disk.base != base:
             self._report_loaded(self.disk.base, self.disk.snapshots[self.disk.base])
-        self._todo.clear()
+        self._pending_effects.clear()
         self._open.clear()
         self._is_persisting = self._is_syncing = False
         self.leading_epoch = None
@@ -120,7 +124,7 @@ class Host:
         newest = max(self.disk.snapshots, default=None)
         self.applied_offset = 0 if newest is None else newest.end_offset
         self.applied_digest = 0 if newest is None else self.disk.snapshots[newest].digest
-        self.world.checker.restarted(self.node_id)
+        self.world.checker.on_restart(self.node_id)
         identity = Identity(
             node_id=self.node_id,
             directory_id=directory_of(self.node_id),
@@ -130,73 +134,75 @@ class Host:
         )
         random = Random(self.world.random.randrange(1 << 30))
         self.machine = RaftMachine(identity, self.world.settings, random, durable)
-        self.carry_out(self.machine.start(self.world.now_ms))
+        self.execute(self.machine.start(self.world.now_ms))
 
     def crash(self, *, loses_power: bool) -> None:
         self.machine = None
         self.life += 1
         if self._is_persisting and self.world.random.random() < 0.5:
-            # The write that was under way has reached the disk after all.
-            effect = self._todo[0]
+            # The pending write has reached the disk.
+            effect = self._pending_effects[0]
             assert isinstance(effect, effects.PersistQuorumState)
-            self._persisted(effect.state)
+            self._save_quorum_state(effect.state)
         survivors = self.disk.lose_power(self.world.random) if loses_power else self.disk.sync(1 << 60)
-        self.world.checker.synced(self.node_id, survivors)
-        self.world.checker.crashed(self.node_id)
+        self.world.checker.on_synced(self.node_id, survivors)
+        self.world.checker.on_crash(self.node_id)
 
-    def hear(self, event: events.Event) -> None:
-        if self.machine is not None and not self._is_paused(self._in_this_life(lambda: self.hear(event))):
+    def step(self, event: events.Event) -> None:
+        if self.machine is not None and not self._is_paused(self._in_this_life(lambda: self.step(event))):
             if isinstance(event, events.ResponseReceived):
-                self.world.checker.heard(self.node_id, event.message, event.correlation_id, self.world.now_ms)
+                self.world.checker.on_message_received(
+                    self.node_id, event.message, event.correlation_id, self.world.now_ms
+                )
             for watcher in self.world.watchers:
-                watcher.heard(self.world.now_ms, self.node_id, event)
-            self.carry_out(self.machine.step(event, self.world.now_ms))
+                watcher.on_event(self.world.now_ms, self.node_id, event)
+            self.execute(self.machine.step(event, self.world.now_ms))
 
     def receive(self, source: int, correlation_id: int, message: messages.Request) -> None:
         if self.machine is None or self._is_paused(lambda: self.receive(source, correlation_id, message)):
             return
         if isinstance(message, messages.ApiVersionsRequest):
-            answer = messages.ApiVersionsResponse(kraft_versions=KRAFT_VERSIONS)
-            self.world.send_response(self.node_id, source, correlation_id, answer)
+            response = messages.ApiVersionsResponse(kraft_versions=KRAFT_VERSIONS)
+            self.world.send_response(self.node_id, source, correlation_id, response)
             return
-        self.world.checker.heard(self.node_id, message, correlation_id, self.world.now_ms)
+        self.world.checker.on_message_received(self.node_id, message, correlation_id, self.world.now_ms)
         request_id = self.world.next_number()
         self._open[request_id] = (source, correlation_id, message)
-        self.hear(events.RequestReceived(request_id, message))
+        self.step(events.RequestReceived(request_id, message))
 
     # Effects
 
-    def carry_out(self, wanted: tuple[effects.Effect, ...]) -> None:
+    def execute(self, wanted: tuple[effects.Effect, ...]) -> None:
         for effect in wanted:
             if isinstance(effect, effects.SetTimer):
                 self._set_timer(effect.at_ms)
             else:
-                self._todo.append(effect)
-        self._go_on()
+                self._pending_effects.append(effect)
+        self._execute_next()
 
-    def _go_on(self) -> None:
-        while self._todo and not self._is_persisting:
-            effect = self._todo[0]
+    def _execute_next(self) -> None:
+        while self._pending_effects and not self._is_persisting:
+            effect = self._pending_effects[0]
             if isinstance(effect, effects.PersistQuorumState):
                 self.persist(effect)
             else:
-                self._todo.popleft()
-                self._carry_out_one(effect)
+                self._pending_effects.popleft()
+                self._execute(effect)
 
     def persist(self, effect: effects.PersistQuorumState) -> None:
-        """Nothing else is done until it is durable."""
+        """Executes no other effect until the state is durable."""
         self._is_persisting = True
         self.later(self.world.random.randrange(self.sync_delay_max_ms), lambda: self._on_persisted(effect))
 
     def _on_persisted(self, effect: effects.PersistQuorumState) -> None:
-        self._persisted(effect.state)
-        self._todo.popleft()
+        self._save_quorum_state(effect.state)
+        self._pending_effects.popleft()
         self._is_persisting = False
-        self._go_on()
+        self._execute_next()
 
-    def _persisted(self, state: QuorumState) -> None:
+    def _save_quorum_state(self, state: QuorumState) -> None:
         self.disk.quorum_state = state
-        self.world.checker.persisted(self.node_id, state)
+        self.world.checker.on_quorum_state_persisted(self.node_id, state)
 
     def _set_timer(self, at_ms: int) -> None:
         self._timer += 1
@@ -204,12 +210,12 @@ class Host:
 
         def ring() -> None:
             if timer == self._timer:
-                self.hear(events.TimePassed())
+                self.step(events.TimePassed())
 
         self.later(at_ms - self.world.now_ms, ring)
 
     def later(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Not after a restart, and not while the process is stopped."""
+        """Runs `action` unless the process was restarted; waits while it is paused."""
 
         def run() -> None:
             if not self._is_paused(guarded):
@@ -228,15 +234,15 @@ class Host:
         return run
 
     def _is_paused(self, then: Callable[[], object]) -> bool:
-        """What comes meanwhile is heard when the process goes on."""
+        """Postpones `then` until the process resumes, if it is paused."""
         remaining_ms = self.paused_until_ms - self.world.now_ms
         if remaining_ms > 0:
             self.world.after(remaining_ms, then)
         return remaining_ms > 0
 
-    def _carry_out_one(self, effect: effects.Effect) -> None:
+    def _execute(self, effect: effects.Effect) -> None:
         for watcher in self.world.watchers:
-            watcher.did(self.world.now_ms, self.node_id, effect)
+            watcher.on_effect(self.world.now_ms, self.node_id, effect)
         match effect:
             case effects.Send():
                 self.world.send_request(self.node_id, effect.destination, effect.correlation_id, effect.message)
@@ -270,8 +276,8 @@ class Host:
                 self.later(0, lambda: self.world.crash(self.node_id))
 
     def _respond(self, request_id: int, message: messages.Response) -> None:
-        source, correlation_id, asked = self._open.pop(request_id)
-        self.world.send_response(self.node_id, source, correlation_id, message, asked)
+        source, correlation_id, request = self._open.pop(request_id)
+        self.world.send_response(self.node_id, source, correlation_id, message, request)
 
     def _respond_with_snapshot(self, effect: effects.RespondWithSnapshot) -> None:
         message = effect.message
@@ -281,7 +287,7 @@ class Host:
         self._respond(effect.request_id, replace(message, data=piece))
 
     def _write(self, change: Change) -> None:
-        self.world.checker.wrote(self.node_id, change, self.leading_epoch, self.world.now_ms)
+        self.world.checker.on_write(self.node_id, change, self.leading_epoch, self.world.now_ms)
         self.disk.write(change)
         self._sync_soon()
 
@@ -293,23 +299,22 @@ class Host:
 
     def _on_synced(self, number: int) -> None:
         self._is_syncing = False
-        self.world.checker.synced(self.node_id, self.disk.sync(number))
+        self.world.checker.on_synced(self.node_id, self.disk.sync(number))
         self._sync_soon()
-        self.hear(events.LogSynced(number))
+        self.step(events.LogSynced(number))
 
     def _load(self, snapshot_id: SnapshotId) -> None:
         snapshot = self.world.snapshot_of(bytes(self.disk.pieces[snapshot_id]))
         self._report_loaded(snapshot_id, snapshot)
         self.disk.load(snapshot_id, snapshot)
         self.applied_offset, self.applied_digest = snapshot_id.end_offset, snapshot.digest
-        self.hear(events.SnapshotLoaded(snapshot_id, len(snapshot.data), snapshot.quorum))
+        self.step(events.SnapshotLoaded(snapshot_id, len(snapshot.data), snapshot.quorum))
 
     def _report_loaded(self, snapshot_id: SnapshotId, snapshot: Snapshot) -> None:
         voter_ids = self.world.voter_ids_of(snapshot.quorum)
-        self.world.checker.snapshot_loaded(self.node_id, snapshot_id, snapshot.digest, voter_ids)
+        self.world.checker.on_snapshot_loaded(self.node_id, snapshot_id, snapshot.digest, voter_ids)
 
-    # The replicated machine: a digest of all records
-
+    # The replicated state: a digest of all records
     def _apply(self, offset: int) -> None:
         for batch in self.disk.log:
             if self.applied_offset <= batch.base_offset and batch.last_offset < offset:
@@ -319,7 +324,7 @@ class Host:
             # Only a snapshot can be ahead of the log, and it was applied as a whole.
             assert self.applied_offset > offset
             return
-        self.world.checker.told(self.node_id, offset, self.applied_digest, self.leading_epoch)
+        self.world.checker.on_committed(self.node_id, offset, self.applied_digest, self.leading_epoch)
 
     def take_snapshot(self) -> None:
         epoch = next((one.epoch for one in self.disk.log if one.last_offset == self.applied_offset - 1), None)
@@ -327,20 +332,20 @@ class Host:
             return
         snapshot_id = SnapshotId(self.applied_offset, epoch)
         if snapshot_id in self.disk.snapshots:
-            # Somebody may be fetching it: its bytes stay what they are.
+            # Another node may be fetching it, so its bytes must not change.
             return
         quorum = self.machine.quorum_at(snapshot_id.end_offset)
         snapshot = self.world.new_snapshot(self.applied_digest, quorum)
-        self.world.checker.snapshot_taken(self.node_id, snapshot_id, snapshot.digest)
+        self.world.checker.on_snapshot_taken(self.node_id, snapshot_id, snapshot.digest)
         self.disk.snapshots[snapshot_id] = snapshot
-        self.hear(events.SnapshotTaken(snapshot_id, len(snapshot.data)))
+        self.step(events.SnapshotTaken(snapshot_id, len(snapshot.data)))
 
     def clean(self) -> None:
-        """The log before the newest snapshot goes; what is on its way to the disk is waited for."""
+        """Deletes the log before the newest snapshot, unless writes are still unsynced."""
         newest = max(self.disk.snapshots, default=None)
         if newest is not None and newest > self.disk.base and not self.disk.unsynced:
             self.disk.advance_start(newest)
-            self.hear(events.LogStartAdvanced(newest))
+            self.step(events.LogStartAdvanced(newest))
 
 
 class World:
@@ -362,9 +367,9 @@ class World:
         self._number = 0
         self._snapshots: dict[bytes, Snapshot] = {}
         self.watchers: list[Watcher] = []
-        self.on_vote_granted: Callable[[int, messages.Request | None], None] = lambda voter, asked: None
-        """For those who want to strike at the worst moment."""
-        self.admin_answers: list[messages.Response] = []
+        self.on_vote_granted: Callable[[int, messages.Request | None], None] = lambda voter, request: None
+        """Lets a scenario inject a fault right after a vote."""
+        self.admin_responses: list[messages.Response] = []
         ids = list(range(1, voters + observers + 1))
         self._static_ids = frozenset(ids[:voters])
         self.checker = Checker(
@@ -402,12 +407,12 @@ class World:
 
     def send_request(self, source: int, destination: int, correlation_id: int, message: messages.Request) -> None:
         for watcher in self.watchers:
-            watcher.said(self.now_ms, source, destination, message)
-        self.checker.said(source, message, asked=None, correlation_id=correlation_id, now_ms=self.now_ms)
+            watcher.on_message(self.now_ms, source, destination, message)
+        self.checker.on_message_sent(source, message, request=None, correlation_id=correlation_id, now_ms=self.now_ms)
         host = self.hosts[destination]
-        if not host.is_running and (source, destination) not in self.network.cut:
+        if not host.is_running and (source, destination) not in self.network.dropped_pairs:
             failure = events.RequestFailed(destination, correlation_id)
-            self._deliver(source, lambda: self.hosts[source].hear(failure))
+            self._deliver(source, lambda: self.hosts[source].step(failure))
             return
 
         def arrive() -> None:
@@ -422,35 +427,37 @@ class World:
         destination: int,
         correlation_id: int,
         message: messages.Response,
-        asked: messages.Request | None = None,
+        request: messages.Request | None = None,
     ) -> None:
         for watcher in self.watchers:
-            watcher.said(self.now_ms, source, destination, message)
-        self.checker.said(source, message, asked=asked, correlation_id=correlation_id, now_ms=self.now_ms)
+            watcher.on_message(self.now_ms, source, destination, message)
+        self.checker.on_message_sent(
+            source, message, request=request, correlation_id=correlation_id, now_ms=self.now_ms
+        )
         if isinstance(message, messages.VoteResponse) and message.vote_granted:
-            self.on_vote_granted(source, asked)
+            self.on_vote_granted(source, request)
         if destination not in self.hosts:
-            self.admin_answers.append(message)
+            self.admin_responses.append(message)
             return
         host, life = self.hosts[destination], self.hosts[destination].life
 
         def arrive() -> None:
-            # A connection ends with the process that made it.
+            # The connection was closed when the process died.
             if host.is_running and host.life == life:
-                host.hear(events.ResponseReceived(source, correlation_id, message))
+                host.step(events.ResponseReceived(source, correlation_id, message))
 
         self._transmit(source, destination, arrive)
 
     def _transmit(self, source: int, destination: int, arrive: Callable[[], None]) -> None:
         network = self.network
-        if (source, destination) in network.cut or self.random.random() < network.loss_rate:
+        if (source, destination) in network.dropped_pairs or self.random.random() < network.loss_rate:
             return
 
         def pass_on() -> None:
-            if (source, destination) not in self.network.cut:
+            if (source, destination) not in self.network.dropped_pairs:
                 arrive()
 
-        for _ in range(2 if self.random.random() < network.doubling_rate else 1):
+        for _ in range(2 if self.random.random() < network.duplicate_rate else 1):
             self._deliver(source, pass_on)
 
     def _deliver(self, source: int, arrive: Callable[[], object]) -> None:
@@ -458,8 +465,8 @@ class World:
         is_slow = self.random.random() < network.slow_rate
         self.after(1 + self.random.randrange(network.slow_max_ms if is_slow else network.delay_max_ms), arrive)
 
-    def ask(self, node_id: int, message: messages.Request) -> None:
-        """As an administrator."""
+    def request_as_admin(self, node_id: int, message: messages.Request) -> None:
+        """Sends a request as an admin client."""
         host = self.hosts[node_id]
         self.after(0, lambda: host.receive(-1, 0, message))
 
@@ -492,32 +499,31 @@ class World:
         self.note(f"node {node_id} is paused for {duration_ms} ms")
         host = self.hosts[node_id]
         host.paused_until_ms = max(host.paused_until_ms, self.now_ms + duration_ms)
-        self.checker.paused(node_id, host.paused_until_ms)
+        self.checker.on_pause(node_id, host.paused_until_ms)
 
     def _connect_soon(self, source: int, destination: int) -> None:
         self.after(1 + self.random.randrange(4), lambda: self.connect(source, destination))
 
     def connect(self, source: int, destination: int) -> None:
-        """What is not cut answers: by accepting, or by refusing."""
-        if {(source, destination), (destination, source)} & self.network.cut:
+        """The destination accepts or refuses the connection, unless the network is partitioned."""
+        if {(source, destination), (destination, source)} & self.network.dropped_pairs:
             return
         if self.hosts[destination].is_running:
-            self.checker.connected(source, destination)
-            self.hosts[source].hear(events.ConnectionUp(destination))
+            self.checker.on_connected(source, destination)
+            self.hosts[source].step(events.ConnectionUp(destination))
         else:
             self.refuse(source, destination)
 
     def refuse(self, source: int, destination: int) -> None:
-        self.checker.refused(source, destination)
-        self.hosts[source].hear(events.ConnectionRefused(destination))
+        self.checker.on_connection_refused(source, destination)
+        self.hosts[source].step(events.ConnectionRefused(destination))
 
     def leader(self) -> Host | None:
-        """Of the highest epoch."""
+        """The running leader with the highest epoch."""
         leading = [host for host in self.hosts.values() if host.is_running and host.leading_epoch is not None]
         return max(leading, key=lambda host: host.leading_epoch or 0, default=None)
 
-    # Snapshots, by their content
-
+    # Snapshots by content
     def new_snapshot(self, digest: int, quorum: Quorum) -> Snapshot:
         data = f"{self.next_number():08}:{digest:010}:{'x' * self.random.randrange(60)}".encode()
         self._snapshots[data] = Snapshot(digest, quorum, data)
@@ -531,4 +537,4 @@ class World:
 
     def note(self, text: str) -> None:
         for watcher in self.watchers:
-            watcher.happened(self.now_ms, text)
+            watcher.on_note(self.now_ms, text)

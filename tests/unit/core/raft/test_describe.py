@@ -9,10 +9,10 @@ def test_the_leader_describes_the_quorum() -> None:
     single.become_leader()
     single.sync()
     single.now_ms += 10
-    single.ask(fetch_request(replica=2, end=(3, 1), max_wait_ms=0))
-    single.ask(fetch_request(replica=9, end=(0, 0), max_wait_ms=0))
+    single.receive(fetch_request(replica=2, end=(3, 1), max_wait_ms=0))
+    single.receive(fetch_request(replica=9, end=(0, 0), max_wait_ms=0))
     single.now_ms += 5
-    answer = single.answer_of(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse)
+    answer = single.request(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse)
     assert (answer.leader_id, answer.leader_epoch, answer.high_watermark) == (1, 1, 3)
     assert [(one.replica.node_id, one.log_end_offset, one.last_fetch_ms) for one in answer.voters] == [
         (1, 3, single.now_ms),
@@ -29,13 +29,13 @@ def test_the_leader_describes_the_quorum() -> None:
 def test_silent_observers_are_forgotten() -> None:
     single = Single(voters=(1,))
     single.sync()
-    single.ask(fetch_request(replica=9, max_wait_ms=0))
+    single.receive(fetch_request(replica=9, max_wait_ms=0))
     single.now_ms += 299_999
-    assert len(single.answer_of(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse).observers) == 1
+    assert len(single.request(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse).observers) == 1
     single.now_ms += 1
-    assert not single.answer_of(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse).observers
+    assert not single.request(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse).observers
 
 
 def test_others_do_not_know() -> None:
-    answer = Single().answer_of(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse)
+    answer = Single().request(messages.DescribeQuorumRequest(), messages.DescribeQuorumResponse)
     assert answer.error is ErrorCode.not_leader_or_follower

@@ -9,7 +9,7 @@ from tests.raft.world import key_of
 
 
 def granted(single: Single, request: messages.VoteRequest) -> bool:
-    answer = single.answer_of(request, messages.VoteResponse)
+    answer = single.request(request, messages.VoteResponse)
     assert not answer.error
     return answer.vote_granted
 
@@ -51,7 +51,7 @@ def test_only_a_log_that_is_as_good_gets_a_vote(end: tuple[int, int], expected: 
 def test_what_is_not_synced_yet_counts_against_a_candidate() -> None:
     single = Single()
     single.follow(epoch=1)
-    single.reply(single.sent(messages.FetchRequest)[0][0], fetched(batches=tuple(batches((1, 1)))))
+    single.respond(single.sent(messages.FetchRequest)[0][0], fetched(batches=tuple(batches((1, 1)))))
     assert not granted(single, vote_request(epoch=2, end=(1, 1)))
     assert granted(single, vote_request(epoch=3, end=(2, 1)))
 
@@ -92,7 +92,7 @@ def test_hostile_votes_are_refused() -> None:
         vote_request(cluster_id="another", epoch=4): ErrorCode.inconsistent_cluster_id,
     }
     for request, error in refusals.items():
-        answer = single.answer_of(request, messages.VoteResponse)
+        answer = single.request(request, messages.VoteResponse)
         assert (answer.error, answer.vote_granted) == (error, False), request
     assert single.machine.epoch == 3
 
@@ -100,7 +100,7 @@ def test_hostile_votes_are_refused() -> None:
 def test_a_vote_is_not_given_for_another_disk() -> None:
     single = Single()
     request = vote_request(epoch=4, voter=key_of(1)._replace(directory_id=key_of(9).directory_id))
-    assert single.answer_of(request, messages.VoteResponse).error is ErrorCode.invalid_voter_key
+    assert single.request(request, messages.VoteResponse).error is ErrorCode.invalid_voter_key
     assert single.machine.epoch == 4
     without_directory = vote_request(epoch=4, voter=key_of(1)._replace(directory_id=None))
     assert granted(single, without_directory)
@@ -122,7 +122,7 @@ def test_pre_votes_beside_a_leader() -> None:
     single.follow(epoch=1)
     fetch = single.sent(messages.FetchRequest)[0][0]
     assert granted(single, vote_request(candidate=3, epoch=1, pre_vote=True))
-    single.reply(fetch, fetched())
+    single.respond(fetch, fetched())
     assert not granted(single, vote_request(candidate=3, epoch=1, pre_vote=True))
     single.wait(2000)
     assert single.machine.role_name == "Prospective"
@@ -149,13 +149,13 @@ def test_pre_votes_then_votes_then_leadership() -> None:
     assert [send.destination for send, _ in asked] == [2, 3]
     assert {(request.pre_vote, request.replica_epoch, request.last_offset) for _, request in asked} == {(True, 1, 2)}
     assert not single.all(effects.PersistQuorumState)
-    single.reply(asked[0][0], messages.VoteResponse(leader_epoch=1, vote_granted=True))
+    single.respond(asked[0][0], messages.VoteResponse(leader_epoch=1, vote_granted=True))
     assert single.machine.role_name == "Candidate"
     assert single.one(effects.PersistQuorumState).state == state(2, voted=1)
     asked = single.sent(messages.VoteRequest)
     assert {(request.pre_vote, request.replica_epoch) for _, request in asked} == {(False, 2)}
     assert single.is_before(effects.PersistQuorumState, effects.Send)
-    single.reply(asked[1][0], messages.VoteResponse(leader_epoch=2, vote_granted=True))
+    single.respond(asked[1][0], messages.VoteResponse(leader_epoch=2, vote_granted=True))
     assert single.machine.is_leader
     assert single.one(effects.PersistQuorumState).state.leader_id == 1
     assert single.is_before(effects.PersistQuorumState, effects.Append)
@@ -168,7 +168,7 @@ def test_doubled_and_late_answers_are_not_counted_twice() -> None:
     first = single.sent(messages.VoteRequest)[0][0]
     yes = messages.VoteResponse(leader_epoch=0, vote_granted=True)
     for _ in range(3):
-        single.reply(first, yes)
+        single.respond(first, yes)
     assert single.machine.role_name == "Prospective"
 
 
@@ -176,7 +176,7 @@ def test_pre_votes_that_are_not_enough_leave_the_epoch() -> None:
     single = Single()
     single.wait(1000)
     for send, _ in single.sent(messages.VoteRequest):
-        single.reply(send, messages.VoteResponse(leader_epoch=0))
+        single.respond(send, messages.VoteResponse(leader_epoch=0))
     assert single.machine.role_name == "Unattached"
     assert single.machine.epoch == 0
 
@@ -186,7 +186,7 @@ def test_a_rejected_prospective_goes_back_to_its_leader() -> None:
     single.follow(leader_id=2, epoch=3)
     single.wait(2000)
     for send, _ in single.sent(messages.VoteRequest):
-        single.reply(send, messages.VoteResponse(leader_id=2, leader_epoch=3))
+        single.respond(send, messages.VoteResponse(leader_id=2, leader_epoch=3))
     assert (single.machine.role_name, single.machine.leader_id) == ("Follower", 2)
 
 
@@ -195,7 +195,7 @@ def test_a_candidate_waits_out_its_timeout_before_it_asks_again() -> None:
     single.wait(1000)
     single.grant_all(pre_vote=True)
     for send, _ in single.sent(messages.VoteRequest):
-        single.reply(send, messages.VoteResponse(leader_epoch=1))
+        single.respond(send, messages.VoteResponse(leader_epoch=1))
     assert single.machine.role_name == "Candidate"
     single.wait(999)
     assert single.machine.role_name == "Candidate"
@@ -207,7 +207,7 @@ def test_votes_are_asked_for_again_after_a_pause() -> None:
     single = Single()
     single.wait(1000)
     send = single.sent(messages.VoteRequest)[0][0]
-    single.hear(events.RequestFailed(send.destination, send.correlation_id))
+    single.step(events.RequestFailed(send.destination, send.correlation_id))
     assert not single.sent(messages.VoteRequest)
     single.wait(20)
     assert [one.destination for one, _ in single.sent(messages.VoteRequest)] == [send.destination]
@@ -217,7 +217,7 @@ def test_somebody_without_pre_votes_is_elected_around() -> None:
     single = Single()
     single.wait(1000)
     send = single.sent(messages.VoteRequest)[0][0]
-    single.reply(send, messages.VoteResponse(error=ErrorCode.unsupported_version))
+    single.respond(send, messages.VoteResponse(error=ErrorCode.unsupported_version))
     assert (single.machine.role_name, single.machine.epoch) == ("Candidate", 1)
 
 
@@ -225,14 +225,14 @@ def test_an_answer_of_a_higher_epoch_ends_the_candidacy() -> None:
     single = Single()
     single.wait(1000)
     send = single.sent(messages.VoteRequest)[0][0]
-    single.reply(send, messages.VoteResponse(error=ErrorCode.fenced_leader_epoch, leader_epoch=9, leader_id=3))
+    single.respond(send, messages.VoteResponse(error=ErrorCode.fenced_leader_epoch, leader_epoch=9, leader_id=3))
     assert (single.machine.role_name, single.machine.epoch, single.machine.leader_id) == ("Follower", 9, 3)
 
 
 def test_only_synced_records_are_claimed() -> None:
     single = Single()
     single.follow(epoch=1)
-    single.reply(single.sent(messages.FetchRequest)[0][0], fetched(batches=tuple(batches((1, 1)))))
+    single.respond(single.sent(messages.FetchRequest)[0][0], fetched(batches=tuple(batches((1, 1)))))
     single.wait(2000)
     requests = [request for _, request in single.sent(messages.VoteRequest)]
     assert {(request.last_offset, request.last_offset_epoch) for request in requests} == {(0, 0)}

@@ -24,7 +24,7 @@ def fetch_of(single: Single) -> tuple[effects.Send, messages.FetchRequest]:
 
 
 def receive(single: Single, send: effects.Send, **fields: object) -> None:
-    single.reply(send, fetched(epoch=single.machine.epoch, **fields))
+    single.respond(send, fetched(epoch=single.machine.epoch, **fields))
 
 
 def test_a_fetch_tells_where_the_log_ends() -> None:
@@ -41,9 +41,9 @@ def test_records_are_synced_before_the_next_fetch() -> None:
     assert len(append.batches) == 2
     assert single.one(effects.HighWatermarkMoved).offset == 1
     assert not single.all(effects.Send)
-    single.hear(events.LogSynced(append.change - 1))
+    single.step(events.LogSynced(append.change - 1))
     assert not single.all(effects.Send)
-    single.hear(events.LogSynced(append.change))
+    single.step(events.LogSynced(append.change))
     assert fetch_of(single)[1].fetch_offset == 2
 
 
@@ -77,22 +77,22 @@ def test_what_does_not_continue_the_log_is_left_out(wrong: Batch) -> None:
 def test_one_fetch_at_a_time_and_none_that_comes_late() -> None:
     single = follower()
     first = fetch_of(single)[0]
-    single.ask(begin_request(2, 1))
+    single.receive(begin_request(2, 1))
     assert not single.all(effects.Send)
     single.wait(SETTINGS.request_timeout_ms - 1)
-    single.reply(first, fetched(batches=tuple(batches((1,)))))
+    single.respond(first, fetched(batches=tuple(batches((1,)))))
     assert single.all(effects.Append)
-    single.reply(first, fetched(batches=tuple(batches((1,), 1))))
+    single.respond(first, fetched(batches=tuple(batches((1,), 1))))
     assert not single.all(effects.Append)
 
 
 def test_after_a_failure_others_are_asked_for_the_leader() -> None:
     single = follower()
     send = fetch_of(single)[0]
-    single.hear(events.RequestFailed(send.destination, send.correlation_id))
+    single.step(events.RequestFailed(send.destination, send.correlation_id))
     other = fetch_of(single)[0]
     assert other.destination == 3
-    single.reply(other, fetched(leader_id=3, epoch=2, error=ErrorCode.fenced_leader_epoch))
+    single.respond(other, fetched(leader_id=3, epoch=2, error=ErrorCode.fenced_leader_epoch))
     assert (single.machine.leader_id, single.machine.epoch) == (3, 2)
     assert fetch_of(single)[0].destination == 3
 
@@ -100,8 +100,8 @@ def test_after_a_failure_others_are_asked_for_the_leader() -> None:
 def test_a_leader_that_has_resigned_is_not_asked_without_a_pause() -> None:
     single = follower()
     refusal = fetched(error=ErrorCode.not_leader_or_follower)
-    single.reply(fetch_of(single)[0], refusal)
-    single.reply(fetch_of(single)[0], refusal)
+    single.respond(fetch_of(single)[0], refusal)
+    single.respond(fetch_of(single)[0], refusal)
     assert not single.all(effects.Send)
     single.wait(20)
     assert single.all(effects.Send)
@@ -140,9 +140,9 @@ def test_a_cut_takes_back_a_change_of_the_voters() -> None:
     receive(single, fetch_of(single)[0], batches=(change,))
     assert [voter.voter_id for voter in single.machine.quorum.voters] == [1, 2]
     single.sync()
-    single.ask(begin_request(3, 2))
+    single.receive(begin_request(3, 2))
     send = fetch_of(single)[0]
-    single.reply(send, fetched(leader_id=3, epoch=2, diverging_epoch=OffsetAndEpoch(0, 0)))
+    single.respond(send, fetched(leader_id=3, epoch=2, diverging_epoch=OffsetAndEpoch(0, 0)))
     assert [voter.voter_id for voter in single.machine.quorum.voters] == [1, 2, 3]
 
 
@@ -157,7 +157,7 @@ def test_silence_makes_a_voter_stand() -> None:
 def test_an_observer_finds_the_leader_and_takes_its_records_in_one_go() -> None:
     single = Single(voters=(2, 3), found=state(1))
     send = fetch_of(single)[0]
-    single.reply(send, fetched(leader_id=3, batches=tuple(batches((1,))), high_watermark=1))
+    single.respond(send, fetched(leader_id=3, batches=tuple(batches((1,))), high_watermark=1))
     assert (single.machine.role_name, single.machine.leader_id) == ("Follower", 3)
     assert single.is_before(effects.PersistQuorumState, effects.Append)
 
@@ -168,24 +168,24 @@ def test_bootstrap_servers_are_asked_by_their_own_numbers() -> None:
     assert (send.destination, send.endpoints) == (-2, ())
     endpoints = registration(7, with_directory=True).endpoints
     refusal = fetched(leader_id=7, epoch=3, leader_endpoints=endpoints, error=ErrorCode.fenced_leader_epoch)
-    single.reply(send, refusal)
+    single.respond(send, refusal)
     send = fetch_of(single)[0]
     assert (send.destination, send.endpoints) == (7, endpoints)
 
 
 def test_a_leader_without_an_address_is_remembered_until_somebody_knows_it() -> None:
     single = Single(voters=(2, 3))
-    single.reply(fetch_of(single)[0], fetched(leader_id=7, epoch=3, error=ErrorCode.fenced_leader_epoch))
+    single.respond(fetch_of(single)[0], fetched(leader_id=7, epoch=3, error=ErrorCode.fenced_leader_epoch))
     assert (single.machine.role_name, single.machine.leader_id) == ("Unattached", 7)
     request = replace(begin_request(7, 3), leader_endpoints=registration(7, with_directory=True).endpoints)
-    single.ask(request)
+    single.receive(request)
     assert single.machine.role_name == "Follower"
 
 
 @pytest.mark.parametrize("error", [ErrorCode.inconsistent_cluster_id, ErrorCode.cluster_authorization_failed])
 def test_refusals_are_met_with_patience(error: ErrorCode) -> None:
     single = Single(voters=(2,))
-    single.reply(fetch_of(single)[0], messages.FetchResponse(error=error))
+    single.respond(fetch_of(single)[0], messages.FetchResponse(error=error))
     assert not single.all(effects.Send)
     single.wait(20)
     assert single.all(effects.Send)

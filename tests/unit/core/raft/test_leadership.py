@@ -41,9 +41,9 @@ def test_silent_voters_are_told_who_leads() -> None:
     single = leader()
     assert {send.destination for send, _ in single.sent(messages.BeginQuorumEpochRequest)} == {2, 3}
     for send, _ in single.sent(messages.BeginQuorumEpochRequest):
-        single.reply(send, messages.BeginQuorumEpochResponse(leader_id=1, leader_epoch=1))
+        single.respond(send, messages.BeginQuorumEpochResponse(leader_id=1, leader_epoch=1))
     single.wait(500)
-    single.ask(fetch_request(replica=2))
+    single.receive(fetch_request(replica=2))
     single.wait(500)
     assert [send.destination for send, _ in single.sent(messages.BeginQuorumEpochRequest)] == [3]
 
@@ -63,7 +63,7 @@ def test_hostile_claims_are_refused() -> None:
         begin_request(-1, 5): ErrorCode.invalid_request,
         begin_request(1, 6): ErrorCode.invalid_request,
     }.items():
-        assert single.answer_of(request, messages.BeginQuorumEpochResponse).error is error
+        assert single.request(request, messages.BeginQuorumEpochResponse).error is error
     assert single.machine.epoch == 5
 
 
@@ -71,15 +71,15 @@ def test_two_leaders_of_one_epoch_are_the_end() -> None:
     single = Single()
     single.follow(leader_id=2, epoch=1)
     with pytest.raises(BrokenQuorum, match="two leaders"):
-        single.ask(begin_request(3, 1))
+        single.receive(begin_request(3, 1))
     with pytest.raises(BrokenQuorum, match="two leaders"):
-        leader().ask(begin_request(3, 1))
+        leader().receive(begin_request(3, 1))
 
 
 def test_being_named_as_a_leader_that_it_is_not_is_ignored() -> None:
     single = Single(voters=(2, 3))
     send = single.sent(messages.FetchRequest)[0][0]
-    single.reply(send, fetched(leader_id=1, epoch=7, error=ErrorCode.fenced_leader_epoch))
+    single.respond(send, fetched(leader_id=1, epoch=7, error=ErrorCode.fenced_leader_epoch))
     assert (single.machine.role_name, single.machine.epoch) == ("Unattached", 0)
 
 
@@ -101,7 +101,7 @@ def test_a_majority_has_to_fetch_in_time(followers: tuple[int, ...], remains: bo
     single = leader(voters=(1, 2, 3, 4, 5))
     single.wait(2000)
     for node_id in followers:
-        single.ask(fetch_request(replica=node_id, max_wait_ms=0))
+        single.receive(fetch_request(replica=node_id, max_wait_ms=0))
     single.wait(1500)
     assert single.machine.is_leader is remains
 
@@ -109,24 +109,24 @@ def test_a_majority_has_to_fetch_in_time(followers: tuple[int, ...], remains: bo
 def test_resigning_names_the_best_successor_and_answers_all_who_wait() -> None:
     single = leader()
     single.sync()
-    single.ask(fetch_request(replica=2, end=(0, 0)))
-    waiting = single.ask(fetch_request(replica=3, end=(1, 1), high_watermark=1))
-    single.hear(events.ResignRequested(0))
+    single.receive(fetch_request(replica=2, end=(0, 0)))
+    waiting = single.receive(fetch_request(replica=3, end=(1, 1), high_watermark=1))
+    single.step(events.ResignRequested(0))
     assert single.machine.is_leader
-    single.hear(events.ResignRequested(1))
-    refusal = single.answer_to(waiting, messages.FetchResponse)
+    single.step(events.ResignRequested(1))
+    refusal = single.response_to(waiting, messages.FetchResponse)
     assert refusal.error is ErrorCode.not_leader_or_follower
     ended = [request for _, request in single.sent(messages.EndQuorumEpochRequest)]
     assert {tuple(key.node_id for key in request.preferred_candidates) for request in ended} == {(3, 2)}
-    single.hear(events.RecordsOffered(1, 1, b""))
+    single.step(events.RecordsOffered(1, 1, b""))
     assert single.all(effects.RecordsRefused)
 
 
 def test_the_end_of_an_epoch_is_told_until_it_is_heard() -> None:
     single = Single(found=state(3, leader=1))
     first, second = (send for send, _ in single.sent(messages.EndQuorumEpochRequest))
-    single.reply(first, messages.EndQuorumEpochResponse(leader_id=1, leader_epoch=3))
-    single.hear(events.RequestFailed(second.destination, second.correlation_id))
+    single.respond(first, messages.EndQuorumEpochResponse(leader_id=1, leader_epoch=3))
+    single.step(events.RequestFailed(second.destination, second.correlation_id))
     single.wait(20)
     assert [send.destination for send, _ in single.sent(messages.EndQuorumEpochRequest)] == [second.destination]
 
@@ -138,7 +138,7 @@ def test_the_end_of_an_epoch_is_told_until_it_is_heard() -> None:
 def test_successors_stand_one_after_the_other(candidates: tuple[int, ...], delay_ms: int) -> None:
     single = Single()
     single.follow(leader_id=2, epoch=1)
-    single.ask(end_request(candidates))
+    single.receive(end_request(candidates))
     if delay_ms:
         single.wait(delay_ms - 1)
         assert single.machine.role_name == "Follower"
@@ -149,37 +149,37 @@ def test_successors_stand_one_after_the_other(candidates: tuple[int, ...], delay
 def test_who_heard_of_the_end_helps_others() -> None:
     single = Single()
     single.follow(leader_id=2, epoch=1)
-    single.reply(single.sent(messages.FetchRequest)[0][0], fetched())
-    single.ask(end_request((3, 1)))
-    assert single.answer_of(vote_request(candidate=3, epoch=1, pre_vote=True), messages.VoteResponse).vote_granted
+    single.respond(single.sent(messages.FetchRequest)[0][0], fetched())
+    single.receive(end_request((3, 1)))
+    assert single.request(vote_request(candidate=3, epoch=1, pre_vote=True), messages.VoteResponse).vote_granted
 
 
 def test_stopping_hands_over_and_begins_nothing() -> None:
     single = leader()
-    single.hear(events.StopRequested())
+    single.step(events.StopRequested())
     assert single.machine.role_name == "Resigned"
     assert not single.all(effects.ReadyToStop)
     single.wait(60_000)
     assert single.machine.role_name == "Resigned"
-    single.ask(begin_request(2, 2))
+    single.receive(begin_request(2, 2))
     assert single.all(effects.ReadyToStop)
 
 
 @pytest.mark.parametrize("single", [Single(voters=(1,)), Single(voters=(2, 3)), Single(found=state(2, leader=3))])
 def test_who_is_not_needed_stops_at_once(single: Single) -> None:
-    single.hear(events.StopRequested())
+    single.step(events.StopRequested())
     assert single.all(effects.ReadyToStop)
     assert not single.wait(10) or not single.all(effects.ReadyToStop)
 
 
 def test_records_are_taken_only_in_the_own_epoch() -> None:
     single = leader()
-    single.hear(events.RecordsOffered(1, 3, b"three"))
+    single.step(events.RecordsOffered(1, 3, b"three"))
     batch = single.one(effects.Append).batches[0]
     assert (batch.base_offset, batch.last_offset, batch.epoch, batch.data) == (1, 3, 1, b"three")
     for epoch in (0, 2):
-        single.hear(events.RecordsOffered(epoch, 1, b""))
+        single.step(events.RecordsOffered(epoch, 1, b""))
         assert single.one(effects.RecordsRefused)
     follower = Single()
-    follower.hear(events.RecordsOffered(0, 1, b""))
+    follower.step(events.RecordsOffered(0, 1, b""))
     assert follower.one(effects.RecordsRefused)

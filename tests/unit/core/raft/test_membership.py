@@ -25,7 +25,7 @@ def leader(*, kraft_version: int = 1, is_confirmed: bool = True, **fields: objec
 
 def fetch(single: Single, replica: int) -> None:
     """As somebody that has everything."""
-    single.ask(fetch_request(replica=replica, epoch=single.machine.epoch, end=single.end, max_wait_ms=0))
+    single.receive(fetch_request(replica=replica, epoch=single.machine.epoch, end=single.end, max_wait_ms=0))
 
 
 def add(node_id: int = 4, **fields: object) -> messages.AddRaftVoterRequest:
@@ -41,7 +41,7 @@ def remove(node_id: int = 3, **fields: object) -> messages.RemoveRaftVoterReques
 
 def versions_known(single: Single, **fields: object) -> None:
     send = single.sent(messages.ApiVersionsRequest)[0][0]
-    single.reply(send, replace(messages.ApiVersionsResponse(kraft_versions=KRAFT_VERSIONS), **fields))
+    single.respond(send, replace(messages.ApiVersionsResponse(kraft_versions=KRAFT_VERSIONS), **fields))
 
 
 def written_voters(single: Single) -> list[int]:
@@ -59,7 +59,7 @@ def voter_ids(single: Single) -> list[int]:
 
 def test_a_voter_counts_from_the_append_on_and_is_acknowledged_when_committed() -> None:
     single = leader()
-    asked = single.ask(add())
+    asked = single.receive(add())
     assert single.sent(messages.ApiVersionsRequest)[0][0].destination == 4
     versions_known(single)
     assert written_voters(single) == voter_ids(single) == [1, 2, 3, 4]
@@ -67,15 +67,15 @@ def test_a_voter_counts_from_the_append_on_and_is_acknowledged_when_committed() 
     fetch(single, 2)
     assert not [one for one in single.all(effects.Respond) if one.request_id == asked]
     fetch(single, 3)
-    assert single.answer_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.none
+    assert single.response_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.none
 
 
 def test_who_does_not_want_to_wait_is_answered_at_the_append() -> None:
     single = leader()
-    asked = single.ask(add(ack_when_committed=False))
+    asked = single.receive(add(ack_when_committed=False))
     versions_known(single)
-    assert single.answer_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.none
-    assert single.answer_of(remove(), messages.RemoveRaftVoterResponse).error is ErrorCode.request_timed_out
+    assert single.response_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.none
+    assert single.request(remove(), messages.RemoveRaftVoterResponse).error is ErrorCode.request_timed_out
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_who_does_not_want_to_wait_is_answered_at_the_append() -> None:
     ],
 )
 def test_hostile_additions(request_: messages.AddRaftVoterRequest, error: ErrorCode, text: str) -> None:
-    answer = leader().answer_of(request_, messages.AddRaftVoterResponse)
+    answer = leader().request(request_, messages.AddRaftVoterResponse)
     assert answer.error is error
     assert text in (answer.error_message or "")
 
@@ -110,27 +110,27 @@ def test_hostile_additions(request_: messages.AddRaftVoterRequest, error: ErrorC
 )  # fmt: skip
 def test_a_new_voter_must_know_the_quorums_version(fields: dict[str, object], error: ErrorCode) -> None:
     single = leader()
-    asked = single.ask(add())
+    asked = single.receive(add())
     versions_known(single, **fields)
-    assert single.answer_to(asked, messages.AddRaftVoterResponse).error is error
+    assert single.response_to(asked, messages.AddRaftVoterResponse).error is error
     assert voter_ids(single) == [1, 2, 3]
 
 
 def test_a_new_voter_must_be_caught_up() -> None:
     single = leader()
-    asked = single.ask(add(5))
+    asked = single.receive(add(5))
     versions_known(single)
-    answer = single.answer_to(asked, messages.AddRaftVoterResponse)
+    answer = single.response_to(asked, messages.AddRaftVoterResponse)
     assert answer.error is ErrorCode.request_timed_out
     assert "lagging behind" in (answer.error_message or "")
 
 
 def test_an_addition_that_takes_too_long_is_given_up() -> None:
     single = leader()
-    asked = single.ask(add())
+    asked = single.receive(add())
     single.wait(SETTINGS.request_timeout_ms)
-    assert single.answer_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.request_timed_out
-    single.ask(remove())
+    assert single.response_to(asked, messages.AddRaftVoterResponse).error is ErrorCode.request_timed_out
+    single.receive(remove())
     assert written_voters(single) == [1, 2]
 
 
@@ -139,24 +139,24 @@ def test_an_addition_that_takes_too_long_is_given_up() -> None:
 
 def test_a_removed_voter_counts_no_more() -> None:
     single = leader()
-    asked = single.ask(remove(3))
+    asked = single.receive(remove(3))
     assert written_voters(single) == [1, 2]
     single.sync()
     fetch(single, 3)
     assert not single.all(effects.HighWatermarkMoved)
     fetch(single, 2)
-    assert single.answer_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
+    assert single.response_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
 
 
 def test_a_leader_removes_itself_and_leads_until_that_is_committed() -> None:
     single = leader()
-    asked = single.ask(remove(1))
+    asked = single.receive(remove(1))
     assert written_voters(single) == [2, 3]
     single.sync()
     fetch(single, 2)
     assert single.machine.is_leader
     fetch(single, 3)
-    assert single.answer_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
+    assert single.response_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.none
     assert single.machine.role_name == "Resigned"
     assert {send.destination for send, _ in single.sent(messages.EndQuorumEpochRequest)} == {2, 3}
 
@@ -171,21 +171,21 @@ def test_a_leader_removes_itself_and_leads_until_that_is_committed() -> None:
     ],
 )
 def test_hostile_removals(request_: messages.RemoveRaftVoterRequest, error: ErrorCode) -> None:
-    assert leader().answer_of(request_, messages.RemoveRaftVoterResponse).error is error
+    assert leader().request(request_, messages.RemoveRaftVoterResponse).error is error
 
 
 def test_the_last_voter_stays() -> None:
     single = Single(voters=(1,), kraft_version=1)
     single.sync()
-    assert single.answer_of(remove(1), messages.RemoveRaftVoterResponse).error is ErrorCode.voter_not_found
+    assert single.request(remove(1), messages.RemoveRaftVoterResponse).error is ErrorCode.voter_not_found
 
 
 def test_a_voter_with_an_uncommitted_removal_may_still_be_needed() -> None:
     """Its log may be the only one with the record: without it the others would elect nobody."""
     single = leader(voters=(1, 2))
-    single.ask(remove(1))
+    single.receive(remove(1))
     single.sync()
-    single.ask(vote_request(candidate=2, epoch=2, end=(3, 1)))
+    single.receive(vote_request(candidate=2, epoch=2, end=(3, 1)))
     assert not single.all(effects.HighWatermarkMoved)
     single.wait(3000)
     assert single.machine.role_name == "Prospective"
@@ -200,26 +200,26 @@ def test_a_voter_with_an_uncommitted_removal_may_still_be_needed() -> None:
 
 def test_no_change_while_one_is_under_way() -> None:
     single = leader()
-    single.ask(add())
+    single.receive(add())
     for request, kind in ((add(5), messages.AddRaftVoterResponse), (remove(), messages.RemoveRaftVoterResponse)):
-        answer = single.answer_of(request, kind)
+        answer = single.request(request, kind)
         assert answer.error is ErrorCode.request_timed_out
         assert "previous voter change" in (answer.error_message or "")
 
 
 def test_no_change_before_the_epoch_has_committed_anything() -> None:
     single = leader(is_confirmed=False)
-    answer = single.answer_of(remove(), messages.RemoveRaftVoterResponse)
+    answer = single.request(remove(), messages.RemoveRaftVoterResponse)
     assert answer.error is ErrorCode.request_timed_out
     assert "establish HWM" in (answer.error_message or "")
 
 
 def test_no_change_while_the_last_one_is_not_committed_even_if_nobody_waits_for_it() -> None:
     single = leader()
-    single.ask(remove(3))
-    single.ask(fetch_request(replica=2, epoch=1, end=(3, 1), max_wait_ms=0))
+    single.receive(remove(3))
+    single.receive(fetch_request(replica=2, epoch=1, end=(3, 1), max_wait_ms=0))
     single.wait(SETTINGS.request_timeout_ms)
-    answer = single.answer_of(remove(2), messages.RemoveRaftVoterResponse)
+    answer = single.request(remove(2), messages.RemoveRaftVoterResponse)
     assert answer.error is ErrorCode.request_timed_out
     assert "commit the latest voter change at Optional[3] with HWM 3" in (answer.error_message or "")
 
@@ -227,18 +227,18 @@ def test_no_change_while_the_last_one_is_not_committed_even_if_nobody_waits_for_
 def test_fixed_voters_are_not_changed() -> None:
     single = leader(kraft_version=0)
     for request, kind in ((add(), messages.AddRaftVoterResponse), (remove(), messages.RemoveRaftVoterResponse)):
-        answer = single.answer_of(request, kind)
+        answer = single.request(request, kind)
         assert answer.error is ErrorCode.unsupported_version
         assert "kraft.version feature is 0" in (answer.error_message or "")
 
 
 def test_only_the_leader_changes_voters() -> None:
     single = Single(kraft_version=1, found=state(3, leader=2))
-    assert single.answer_of(add(), messages.AddRaftVoterResponse).error is ErrorCode.not_leader_or_follower
+    assert single.request(add(), messages.AddRaftVoterResponse).error is ErrorCode.not_leader_or_follower
     deposed = leader()
-    asked = deposed.ask(remove())
-    deposed.ask(begin_request(2, 2))
-    assert deposed.answer_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.not_leader_or_follower
+    asked = deposed.receive(remove())
+    deposed.receive(begin_request(2, 2))
+    assert deposed.response_to(asked, messages.RemoveRaftVoterResponse).error is ErrorCode.not_leader_or_follower
 
 
 # Updating
@@ -254,11 +254,11 @@ def update(**fields: object) -> messages.UpdateRaftVoterRequest:
 
 def test_a_voter_that_has_moved_is_written_down() -> None:
     single = leader()
-    assert not single.answer_of(update(), messages.UpdateRaftVoterResponse).error
+    assert not single.request(update(), messages.UpdateRaftVoterResponse).error
     message = single.one(effects.Append).batches[0].control[0]
     assert isinstance(message, Voters)
     assert [voter.endpoints[0].port for voter in message.voters] == [9001, 1, 9003]
-    assert single.answer_of(update(), messages.UpdateRaftVoterResponse).error is ErrorCode.request_timed_out
+    assert single.request(update(), messages.UpdateRaftVoterResponse).error is ErrorCode.request_timed_out
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_voter_that_has_moved_is_written_down() -> None:
 )  # fmt: skip
 def test_hostile_updates(fields: dict[str, object], error: ErrorCode) -> None:
     single = leader()
-    answer = single.answer_of(update(**fields), messages.UpdateRaftVoterResponse)
+    answer = single.request(update(**fields), messages.UpdateRaftVoterResponse)
     assert (answer.error, answer.leader_id) == (error, 1)
     assert not single.all(effects.Append)
 
@@ -289,33 +289,33 @@ def test_hostile_updates(fields: dict[str, object], error: ErrorCode) -> None:
 def test_an_upgrade_needs_all_voters_to_have_described_themselves() -> None:
     single = leader(kraft_version=0)
     wanted = events.KRaftVersionWanted(1, 1)
-    single.hear(wanted)
+    single.step(wanted)
     assert "not all of the voters" in single.one(effects.RecordsRefused).reason
     for node_id in (2, 3):
         endpoints = registration(node_id, with_directory=True).endpoints
-        single.ask(update(voter=key_of(node_id), endpoints=endpoints))
+        single.receive(update(voter=key_of(node_id), endpoints=endpoints))
         assert not single.all(effects.Append)
-    single.hear(wanted)
+    single.step(wanted)
     control = single.one(effects.Append).batches[0].control
     assert control[0] == KRaftVersion(kraft_version=1)
     assert single.machine.quorum.kraft_version == 1
     assert {voter.voter_directory_id for voter in single.machine.quorum.voters} == {
         directory_of(one) for one in (1, 2, 3)
     }
-    single.hear(wanted)
+    single.step(wanted)
     assert not single.all(effects.Append)
 
 
 @pytest.mark.parametrize("wanted", [events.KRaftVersionWanted(1, 0), events.KRaftVersionWanted(1, 2)])
 def test_no_way_back_and_no_way_too_far(wanted: events.KRaftVersionWanted) -> None:
     single = leader()
-    single.hear(wanted)
+    single.step(wanted)
     assert single.one(effects.RecordsRefused)
 
 
 def test_an_upgrade_is_the_leaders_matter() -> None:
     single = Single()
-    single.hear(events.KRaftVersionWanted(0, 1))
+    single.step(events.KRaftVersionWanted(0, 1))
     assert single.one(effects.RecordsRefused)
 
 
@@ -326,7 +326,7 @@ def answer_fetches(single: Single) -> None:
     """For longer than it takes until a follower has something else to say."""
     for _ in range(2):
         single.now_ms += 1500
-        single.reply(single.last(messages.FetchRequest), fetched())
+        single.respond(single.last(messages.FetchRequest), fetched())
 
 
 def test_a_voter_that_has_moved_tells_its_leader() -> None:
@@ -335,7 +335,7 @@ def test_a_voter_that_has_moved_tells_its_leader() -> None:
     answer_fetches(single)
     send, request = single.sent(messages.UpdateRaftVoterRequest)[0]
     assert request.endpoints == registration(7, with_directory=True).endpoints
-    single.reply(send, messages.UpdateRaftVoterResponse(leader_id=2, leader_epoch=1))
+    single.respond(send, messages.UpdateRaftVoterResponse(leader_id=2, leader_epoch=1))
     assert single.sent(messages.FetchRequest)
 
 
@@ -345,7 +345,7 @@ def test_a_fixed_voter_describes_itself_once(error: ErrorCode) -> None:
     single.follow()
     answer_fetches(single)
     send = single.sent(messages.UpdateRaftVoterRequest)[0][0]
-    single.reply(send, messages.UpdateRaftVoterResponse(error=error, leader_id=2, leader_epoch=1))
+    single.respond(send, messages.UpdateRaftVoterResponse(error=error, leader_id=2, leader_epoch=1))
     answer_fetches(single)
     answer_fetches(single)
     assert not single.sent(messages.UpdateRaftVoterRequest)
@@ -370,7 +370,7 @@ def test_auto_join(voters: tuple[int, ...], kind: type) -> None:
     answer_fetches(single)
     assert single.sent(kind)
     answer = messages.AddRaftVoterResponse if kind is messages.AddRaftVoterRequest else messages.RemoveRaftVoterResponse
-    single.reply(single.last(kind), answer(error=ErrorCode.request_timed_out))
+    single.respond(single.last(kind), answer(error=ErrorCode.request_timed_out))
     answer_fetches(single)
     assert single.sent(kind)
     assert single.machine.role_name == "Follower"

@@ -22,7 +22,7 @@ def leader(**fields: object) -> Single:
 
 def answer(single: Single, **fields: object) -> messages.FetchResponse:
     request = fetch_request(**{"epoch": single.machine.epoch, **fields})  # type: ignore[arg-type]
-    return single.answer_of(request, messages.FetchResponse)
+    return single.request(request, messages.FetchResponse)
 
 
 # What is committed
@@ -46,17 +46,17 @@ def test_older_records_are_committed_only_with_one_of_the_own_epoch() -> None:
 
 def test_the_leaders_own_disk_counts_when_it_is_synced() -> None:
     single = leader()
-    single.hear(events.RecordsOffered(1, 1, b""))
+    single.step(events.RecordsOffered(1, 1, b""))
     change = single.one(effects.Append).change
     answer(single, replica=2, end=(2, 1), max_wait_ms=0)
     assert single.machine.high_watermark == 1
-    single.hear(events.LogSynced(change))
+    single.step(events.LogSynced(change))
     assert single.one(effects.HighWatermarkMoved).offset == 2
 
 
 def test_followers_may_be_ahead_of_the_leaders_disk() -> None:
     single = leader()
-    single.hear(events.RecordsOffered(1, 1, b""))
+    single.step(events.RecordsOffered(1, 1, b""))
     for replica in (2, 3):
         answer(single, replica=replica, end=(2, 1), max_wait_ms=0)
     assert single.machine.high_watermark == 2
@@ -73,45 +73,45 @@ def test_a_follower_that_goes_back_takes_nothing_back() -> None:
 
 def test_nothing_new_is_waited_for() -> None:
     single = leader()
-    waiting = single.ask(fetch_request(end=(1, 1), high_watermark=1))
+    waiting = single.receive(fetch_request(end=(1, 1), high_watermark=1))
     assert not single.all(effects.Respond)
-    single.hear(events.RecordsOffered(1, 2, b""))
+    single.step(events.RecordsOffered(1, 2, b""))
     served = single.one(effects.RespondWithRecords)
     assert (served.request_id, served.start_offset, served.end_offset) == (waiting, 1, 3)
 
 
 def test_a_wait_has_an_end() -> None:
     single = leader()
-    waiting = single.ask(fetch_request(end=(1, 1), high_watermark=1, max_wait_ms=500))
+    waiting = single.receive(fetch_request(end=(1, 1), high_watermark=1, max_wait_ms=500))
     assert single.one(effects.SetTimer).at_ms <= single.now_ms + 500
     single.wait(499)
     assert not single.all(effects.Respond)
     single.wait(1)
-    assert single.answer_to(waiting, messages.FetchResponse).high_watermark == 1
+    assert single.response_to(waiting, messages.FetchResponse).high_watermark == 1
 
 
 def test_a_new_high_watermark_is_news() -> None:
     single = leader(voters=(1, 2))
-    single.ask(fetch_request(replica=9, end=(1, 1), high_watermark=0))
+    single.receive(fetch_request(replica=9, end=(1, 1), high_watermark=0))
     waiting = 1
     answer(single, replica=2, end=(1, 1), max_wait_ms=0)
-    assert single.answer_to(waiting, messages.FetchResponse).high_watermark == 1
-    single.ask(fetch_request(replica=9, end=(1, 1), high_watermark=messages.ANY_HIGH_WATERMARK))
+    assert single.response_to(waiting, messages.FetchResponse).high_watermark == 1
+    single.receive(fetch_request(replica=9, end=(1, 1), high_watermark=messages.ANY_HIGH_WATERMARK))
     assert not single.all(effects.Respond)
 
 
 def test_who_asks_again_does_not_wait_twice() -> None:
     single = leader()
-    first = single.ask(fetch_request(end=(1, 1), high_watermark=1))
-    single.ask(fetch_request(end=(1, 1), high_watermark=1))
-    assert single.answer_to(first, messages.FetchResponse)
+    first = single.receive(fetch_request(end=(1, 1), high_watermark=1))
+    single.receive(fetch_request(end=(1, 1), high_watermark=1))
+    assert single.response_to(first, messages.FetchResponse)
 
 
 def test_a_deposed_leader_sends_everybody_away() -> None:
     single = leader()
-    waiting = single.ask(fetch_request(end=(1, 1), high_watermark=1))
-    single.ask(vote_request(candidate=3, epoch=2, end=(9, 1)))
-    refusal = single.answer_to(waiting, messages.FetchResponse)
+    waiting = single.receive(fetch_request(end=(1, 1), high_watermark=1))
+    single.receive(vote_request(candidate=3, epoch=2, end=(9, 1)))
+    refusal = single.response_to(waiting, messages.FetchResponse)
     assert (refusal.error, refusal.leader_epoch) == (ErrorCode.not_leader_or_follower, 2)
     assert single.is_before(effects.PersistQuorumState, effects.Respond)
 
@@ -176,7 +176,7 @@ def test_others_say_who_leads() -> None:
     assert (response.error, response.leader_id) == (ErrorCode.not_leader_or_follower, 2)
     assert response.leader_endpoints
     request = replace(fetch_request(replica=3, epoch=3), cluster_id="another")
-    assert single.answer_of(request, messages.FetchResponse).error is ErrorCode.inconsistent_cluster_id
+    assert single.request(request, messages.FetchResponse).error is ErrorCode.inconsistent_cluster_id
 
 
 def test_consumers_are_served_and_count_for_nothing() -> None:
@@ -198,7 +198,7 @@ def piece_of(single: Single, position: int = 0, **fields: object) -> messages.Fe
         position=position,
         max_bytes=64,
     )
-    return single.answer_of(replace(request, **fields), messages.FetchSnapshotResponse)
+    return single.request(replace(request, **fields), messages.FetchSnapshotResponse)
 
 
 def test_a_snapshot_is_served_from_any_byte() -> None:

@@ -19,7 +19,7 @@ def downloading(**fields: object) -> Single:
     single = Single(**fields)  # type: ignore[arg-type]
     single.follow(epoch=max(1, single.machine.epoch))
     send = single.sent(messages.FetchRequest)[0][0]
-    single.reply(send, fetched(epoch=single.machine.epoch, snapshot_id=ID))
+    single.respond(send, fetched(epoch=single.machine.epoch, snapshot_id=ID))
     return single
 
 
@@ -28,7 +28,7 @@ def piece(single: Single, piece_data: bytes, at: int = 0, **fields: object) -> N
     answer = messages.FetchSnapshotResponse(
         leader_id=2, leader_epoch=single.machine.epoch, snapshot_id=ID, size_bytes=10, position=at, data=piece_data
     )
-    single.reply(send, replace(answer, **fields))
+    single.respond(send, replace(answer, **fields))
 
 
 def test_pieces_follow_each_other_until_the_snapshot_is_whole() -> None:
@@ -52,7 +52,7 @@ def loaded() -> Single:
 def test_a_loaded_snapshot_takes_the_logs_place() -> None:
     single = loaded()
     voters = tuple(registration(node_id, with_directory=True) for node_id in (1, 2))
-    single.hear(events.SnapshotLoaded(ID, 10, Quorum(1, voters)))
+    single.step(events.SnapshotLoaded(ID, 10, Quorum(1, voters)))
     assert single.one(effects.HighWatermarkMoved).offset == 10
     request = single.sent(messages.FetchRequest)[0][1]
     assert (request.fetch_offset, request.last_fetched_epoch) == (10, 1)
@@ -64,16 +64,16 @@ def test_while_it_is_loaded_nothing_is_fetched_and_nobody_stands() -> None:
     single.wait(10_000)
     assert not single.sent(messages.FetchRequest)
     assert single.machine.role_name == "Follower"
-    single.ask(vote_request(candidate=3, epoch=2, end=(12, 1)))
+    single.receive(vote_request(candidate=3, epoch=2, end=(12, 1)))
     single.wait(10_000)
     assert single.machine.role_name == "Unattached"
-    single.hear(events.SnapshotLoaded(ID, 10, Quorum()))
+    single.step(events.SnapshotLoaded(ID, 10, Quorum()))
     assert single.machine.role_name == "Prospective"
 
 
 def test_another_snapshot_than_the_awaited_one_is_a_fault() -> None:
     with pytest.raises(BrokenQuorum):
-        loaded().hear(events.SnapshotLoaded(SnapshotId(11, 1), 10, Quorum()))
+        loaded().step(events.SnapshotLoaded(SnapshotId(11, 1), 10, Quorum()))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_pieces_that_do_not_fit_are_asked_for_again(fields: dict[str, object]) -
     assert not single.all(effects.WriteSnapshotPiece)
     other = single.sent(messages.FetchRequest)[0][0]
     single.now_ms += 20
-    single.reply(other, fetched(error=ErrorCode.not_leader_or_follower))
+    single.respond(other, fetched(error=ErrorCode.not_leader_or_follower))
     assert single.sent(messages.FetchSnapshotRequest)[0][1].position == 0
 
 
@@ -110,7 +110,7 @@ def test_a_snapshot_that_has_another_size_now_is_begun_anew() -> None:
 
 def test_another_leader_means_another_snapshot() -> None:
     single = downloading()
-    single.ask(begin_request(3, 2))
+    single.receive(begin_request(3, 2))
     assert single.one(effects.AbandonSnapshot).snapshot_id == ID
     assert single.sent(messages.FetchRequest)[0][0].destination == 3
 
@@ -119,7 +119,7 @@ def test_a_snapshot_below_what_is_committed_is_refused() -> None:
     single = Single(snapshot=SnapshotId(12, 1), found=state(1))
     single.follow()
     with pytest.raises(BrokenQuorum, match="below the high watermark"):
-        single.reply(single.sent(messages.FetchRequest)[0][0], fetched(snapshot_id=ID))
+        single.respond(single.sent(messages.FetchRequest)[0][0], fetched(snapshot_id=ID))
 
 
 # The host's own
@@ -129,22 +129,22 @@ def committed() -> Single:
     """Four records, three of them committed."""
     single = Single(log=(1, 1, 2, 2), found=state(2))
     single.follow(epoch=2)
-    single.reply(single.sent(messages.FetchRequest)[0][0], fetched(epoch=2, high_watermark=3))
+    single.respond(single.sent(messages.FetchRequest)[0][0], fetched(epoch=2, high_watermark=3))
     return single
 
 
 @pytest.mark.parametrize("snapshot_id", [SnapshotId(4, 2), SnapshotId(3, 1), SnapshotId(2, 2), SnapshotId(9, 2)])
 def test_only_committed_records_of_the_log_may_be_in_a_snapshot(snapshot_id: SnapshotId) -> None:
     with pytest.raises(BrokenQuorum):
-        committed().hear(events.SnapshotTaken(snapshot_id, 1))
+        committed().step(events.SnapshotTaken(snapshot_id, 1))
 
 
 def test_the_log_may_begin_where_a_snapshot_ends() -> None:
     single = committed()
     with pytest.raises(BrokenQuorum):
-        single.hear(events.LogStartAdvanced(SnapshotId(3, 2)))
+        single.step(events.LogStartAdvanced(SnapshotId(3, 2)))
     for snapshot_id in (SnapshotId(2, 1), SnapshotId(3, 2)):
-        single.hear(events.SnapshotTaken(snapshot_id, 1))
-    single.hear(events.LogStartAdvanced(SnapshotId(3, 2)))
+        single.step(events.SnapshotTaken(snapshot_id, 1))
+    single.step(events.LogStartAdvanced(SnapshotId(3, 2)))
     with pytest.raises(BrokenQuorum):
-        single.hear(events.SnapshotTaken(SnapshotId(2, 1), 1))
+        single.step(events.SnapshotTaken(SnapshotId(2, 1), 1))

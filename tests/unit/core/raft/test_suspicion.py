@@ -5,27 +5,27 @@ from dataclasses import replace
 import pytest
 
 from odradek.core.raft import effects, events, messages
-from tests.raft.single import SETTINGS, NoChance, Single, fetched, vote_request
+from tests.raft.single import SETTINGS, FixedRandom, Single, fetched, vote_request
 
 REFUSED = events.ConnectionRefused(2)
 
 
 def follower(*, fast_detection: bool = True, share: float = 0.0) -> Single:
     settings = replace(SETTINGS, fast_detection=fast_detection)
-    single = Single(settings=settings, chance=NoChance(share))
+    single = Single(settings=settings, random=FixedRandom(share))
     single.follow(leader_id=2, epoch=1)
-    single.reply(single.sent(messages.FetchRequest)[0][0], fetched())
+    single.respond(single.sent(messages.FetchRequest)[0][0], fetched())
     return single
 
 
 def grants(single: Single) -> bool:
     request = vote_request(candidate=3, epoch=1, pre_vote=True)
-    return single.answer_of(request, messages.VoteResponse).vote_granted
+    return single.request(request, messages.VoteResponse).vote_granted
 
 
 def test_a_refusal_makes_a_voter_stand_after_a_jitter() -> None:
     single = follower(share=0.5)
-    single.hear(REFUSED)
+    single.step(REFUSED)
     assert single.machine.role_name == "Follower"
     single.wait(24)
     assert single.machine.role_name == "Follower"
@@ -36,11 +36,11 @@ def test_a_refusal_makes_a_voter_stand_after_a_jitter() -> None:
 def test_a_voter_grants_what_it_sees_itself() -> None:
     single = follower(share=0.5)
     assert not grants(single)
-    single.hear(events.ConnectionRefused(3))
+    single.step(events.ConnectionRefused(3))
     assert not grants(single)
-    single.hear(REFUSED)
+    single.step(REFUSED)
     assert grants(single)
-    single.hear(events.ConnectionUp(2))
+    single.step(events.ConnectionUp(2))
     assert not grants(single)
     single.wait(100)
     assert single.machine.role_name == "Follower"
@@ -48,31 +48,31 @@ def test_a_voter_grants_what_it_sees_itself() -> None:
 
 def test_a_leader_that_others_reach_is_asked_about_again_and_again() -> None:
     single = follower()
-    single.hear(REFUSED)
+    single.step(REFUSED)
     for _ in range(3):
         assert single.machine.role_name == "Prospective"
         for send, _ in single.sent(messages.VoteRequest):
-            single.reply(send, messages.VoteResponse(leader_id=2, leader_epoch=1))
+            single.respond(send, messages.VoteResponse(leader_id=2, leader_epoch=1))
         assert (single.machine.role_name, single.machine.epoch) == ("Follower", 1)
         single.wait(19)
         assert single.machine.role_name == "Follower"
         single.wait(1)
     asked = single.sent(messages.VoteRequest)
-    single.hear(events.ConnectionUp(2))
+    single.step(events.ConnectionUp(2))
     for send, _ in asked:
-        single.reply(send, messages.VoteResponse(leader_id=2, leader_epoch=1))
+        single.respond(send, messages.VoteResponse(leader_id=2, leader_epoch=1))
     single.wait(100)
     assert single.machine.role_name == "Follower"
 
 
 def test_a_split_vote_is_repeated_soon_when_the_old_leader_is_gone() -> None:
     single = follower()
-    single.hear(REFUSED)
+    single.step(REFUSED)
     sends = [send for send, _ in single.sent(messages.VoteRequest) if send.destination == 3]
-    single.reply(sends[0], messages.VoteResponse(leader_id=2, leader_epoch=1, vote_granted=True))
+    single.respond(sends[0], messages.VoteResponse(leader_id=2, leader_epoch=1, vote_granted=True))
     assert (single.machine.role_name, single.machine.epoch) == ("Candidate", 2)
     sends = [send for send, _ in single.sent(messages.VoteRequest) if send.destination == 3]
-    single.reply(sends[0], messages.VoteResponse(leader_epoch=2))
+    single.respond(sends[0], messages.VoteResponse(leader_epoch=2))
     assert single.one(effects.SetTimer).at_ms == single.now_ms + 20
     single.wait(20)
     assert (single.machine.role_name, single.machine.epoch) == ("Prospective", 2)
@@ -80,7 +80,7 @@ def test_a_split_vote_is_repeated_soon_when_the_old_leader_is_gone() -> None:
 
 def test_switched_off_it_is_kafkas_rule() -> None:
     single = follower(fast_detection=False)
-    single.hear(REFUSED)
+    single.step(REFUSED)
     assert not grants(single)
     single.wait(1999)
     assert single.machine.role_name == "Follower"
@@ -91,6 +91,6 @@ def test_switched_off_it_is_kafkas_rule() -> None:
 @pytest.mark.parametrize("node_id", [1, 3, 99])
 def test_others_that_refuse_do_not_matter(node_id: int) -> None:
     single = follower()
-    single.hear(events.ConnectionRefused(node_id))
+    single.step(events.ConnectionRefused(node_id))
     single.wait(100)
     assert single.machine.role_name == "Follower"
