@@ -1,4 +1,4 @@
-"""What simulations of one machine have in common: many seeds in a row, and the search for planted bugs."""
+"""Shared by the simulations of one state machine: runs many seeds, and searches for planted bugs."""
 
 import json
 import sys
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def run_seeds(failure_of: Callable[[int], str | None], first: int, count: int, *, module: str) -> int:
-    """Stops at the first that fails; `module` is what runs it again."""
+    """Stops at the first failure. `module` replays a seed."""
     start = time.monotonic()
     for done, seed in enumerate(range(first, first + count), 1):
         failure = failure_of(seed)
         if failure is not None:
-            print(f"\nseed {seed}: {failure}\nagain: python -m {module} replay {seed}")
+            print(f"\nseed {seed}: {failure}\nreplay: python -m {module} replay {seed}")
             return 1
         if done % 50 == 0 or done == count:
             per_second = done / (time.monotonic() - start)
@@ -25,7 +25,7 @@ def run_seeds(failure_of: Callable[[int], str | None], first: int, count: int, *
 def find_bugs(
     failure_of: Callable[[int, str], str | None], names: Iterable[str], seeds: int, found: dict[str, tuple[int, str]]
 ) -> int:
-    """Adds to `found` the first seed that finds each, and what is then seen broken. Returns how many are not found."""
+    """Adds the first seed that finds each bug, and the violated invariant, to `found`. Returns the number of missed bugs."""
     missed = 0
     for name in names:
         for seed in range(seeds):

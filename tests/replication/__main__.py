@@ -1,4 +1,4 @@
-"""Many seeds at once, one seed again, or the planted bugs: `python -m tests.replication --help`."""
+"""Runs many seeds, replays one seed, or searches for the planted bugs: `python -m tests.replication --help`."""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ from tests.replication.scenario import Scenario
 from tests.seeded_runs import find_bugs, run_seeds, write_found
 
 FOUND_BY = Path(__file__).parent / "found_by.json"
-"""For every planted bug the first seed that finds it, and what is seen broken: CI replays these."""
+"""For every planted bug: the first seed that finds it, and the violated invariant. The tests replay these seeds."""
 _CLEAN = Bug()
 
 
@@ -20,7 +20,7 @@ def failure_of(seed: int, bug: Bug = _CLEAN, lines: list[str] | None = None) -> 
         scenario.world.lines = lines
         try:
             scenario.run()
-        except Exception as error:  # noqa: BLE001 (whatever ends a run is a finding)
+        except Exception as error:  # noqa: BLE001 (any error that ends a run is a finding)
             return f"{type(error).__name__} at {scenario.world.now_ms} ms: {error}"
     return None
 
@@ -33,8 +33,8 @@ def replay(seed: int, bug_name: str | None, last_lines: int) -> int:
     return 1 if failure else 0
 
 
-def find_again(seeds: int, only: str | None) -> int:
-    """Writes down the first seed that finds each of them, or the one that is named."""
+def record_found_seeds(seeds: int, only: str | None) -> int:
+    """Records the first seed that finds each bug, or only the named one."""
     found: dict[str, tuple[int, str]] = {} if only is None else json.loads(FOUND_BY.read_text())
     names = list(BUGS) if only is None else [only]
     missed = find_bugs(lambda seed, name: failure_of(seed, BUGS[name]), names, seeds, found)
@@ -45,14 +45,14 @@ def find_again(seeds: int, only: str | None) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.replication", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    seeds = commands.add_parser("seeds", help="run many seeds, stop at the first that fails")
+    seeds = commands.add_parser("seeds", help="run many seeds and stop at the first failure")
     seeds.add_argument("count", type=int)
     seeds.add_argument("--first", type=int, default=0)
-    again = commands.add_parser("replay", help="one seed with what happened in it")
+    again = commands.add_parser("replay", help="run one seed and print its events")
     again.add_argument("seed", type=int)
     again.add_argument("--bug", choices=sorted(BUGS))
     again.add_argument("--lines", type=int, default=60)
-    bugs = commands.add_parser("bugs", help="search for every planted bug, and write down who found it")
+    bugs = commands.add_parser("bugs", help="search for every planted bug and record the seeds that find it")
     bugs.add_argument("--seeds", type=int, default=500)
     bugs.add_argument("--only", choices=sorted(BUGS))
     arguments = parser.parse_args()
@@ -62,7 +62,7 @@ def main() -> int:
         case "replay":
             return replay(arguments.seed, arguments.bug, arguments.lines)
         case _:
-            return find_again(arguments.seeds, arguments.only)
+            return record_found_seeds(arguments.seeds, arguments.only)
 
 
 if __name__ == "__main__":

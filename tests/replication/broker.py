@@ -1,4 +1,4 @@
-"""A broker in the simulation: what the partition, the fetcher and the proposals do around the pure machines."""
+"""A simulated broker: the partition, the fetcher and the ISR proposals around the replication state machines."""
 
 from collections.abc import Callable
 from math import floor
@@ -9,15 +9,15 @@ from odradek.core.replication.actions import Append, AskLeaderOffsets, TruncateF
 from odradek.core.replication.epochs import divergence
 from odradek.core.replication.follower import FetchAnswer, FetchPosition, FollowerState
 from odradek.core.replication.leader import LeaderState
-from tests.replication.controller import NOBODY, Image
+from tests.replication.controller import NO_BROKER, Image
 from tests.replication.messages import (
     AlterPartition,
-    AskOffsets,
     Fetch,
     Fetched,
     Heartbeat,
+    ListedOffsets,
+    ListOffsets,
     Message,
-    Offsets,
     PartitionAltered,
     Register,
     Registered,
@@ -41,31 +41,30 @@ class Broker:
         self.life = 0
         self.is_running = False
         self.paused_until_ms = 0
-        self.is_leaving = False
+        self.is_shutting_down = False
         self.leader: LeaderState | None = None
         self.follower: FollowerState | None = None
         self._is_clean = True
         self._broker_epoch: int | None = None
-        self._heard_version = 0
+        self._latest_version = 0
         self.image: Image = world.controller.images[0]
         self._high_watermark = 0
         self._checkpoint = 0
         self._producers: list[tuple[int, int]] = []
-        """Values and the offsets after them, that wait for acknowledgement."""
+        """Values that wait for acknowledgement, with the offset after each."""
         self._fetch_number = 0
         self._is_fetching = False
         self._is_syncing = False
         self._tick_at_ms: int | None = None
 
-    # Life and death
-
+    # Start and stop
     def start(self) -> None:
         self.life += 1
-        self.is_running, self.is_leaving = True, False
+        self.is_running, self.is_shutting_down = True, False
         self.paused_until_ms = 0
         self.leader = self.follower = None
         self._broker_epoch = None
-        self._heard_version = 0
+        self._latest_version = 0
         self.image = self.world.controller.images[0]
         self._high_watermark = max(min(self._checkpoint, self.log.log_end_offset), self.log.log_start_offset)
         self._producers = []
@@ -73,9 +72,9 @@ class Broker:
         self._tick_at_ms = None
         self.world.note(f"{self.broker_id} starts, its log ends at {self.log.log_end_offset}")
         self._register()
-        self._beat()
-        self._keep_house()
-        self.world.forget_told(self.broker_id)
+        self._send_heartbeat()
+        self._run_background_work()
+        self.world.resend_images(self.broker_id)
 
     def crash(self, *, loses_power: bool) -> None:
         before = self.log.log_end_offset
@@ -85,7 +84,7 @@ class Broker:
         self._end(is_clean=False)
 
     def stop(self) -> None:
-        """In good order: everything is synced."""
+        """Clean shutdown: everything is synced."""
         self.log.sync()
         self._checkpoint = self._high_watermark
         self.world.note(f"{self.broker_id} stops, its log ends at {self.log.log_end_offset}")
@@ -98,7 +97,7 @@ class Broker:
         self.leader = self.follower = None
 
     def later(self, delay_ms: float, action: Callable[[], object]) -> None:
-        """Not in another life, and not while the process is paused."""
+        """Runs `action` unless the process was restarted; waits while it is paused."""
         life = self.life
 
         def run() -> None:
@@ -118,32 +117,32 @@ class Broker:
             self.world.send(self.broker_id, CONTROLLER, Register(self.broker_id, self.life, self._is_clean))
             self.later(REQUEST_TIMEOUT_MS, self._register)
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         if self._broker_epoch is not None:
-            beat = Heartbeat(self.broker_id, self._broker_epoch, self.image.version, self.is_leaving)
+            beat = Heartbeat(self.broker_id, self._broker_epoch, self.image.version, self.is_shutting_down)
             self.world.send(self.broker_id, CONTROLLER, beat)
-        self.later(HEARTBEAT_MS, self._beat)
+        self.later(HEARTBEAT_MS, self._send_heartbeat)
 
-    def _keep_house(self) -> None:
-        """What happens in the background from time to time."""
+    def _run_background_work(self) -> None:
+        """Background work at random intervals."""
         random = self.world.random
         self._checkpoint = self._high_watermark
         if random.random() < 0.3:
             self.log.sync()
-        self.later(random.randrange(20, 200), self._keep_house)
+        self.later(random.randrange(20, 200), self._run_background_work)
 
-    def hear_of_images(self, version: int) -> None:
+    def on_images(self, version: int) -> None:
         if self.paused_until_ms > self.world.now_ms:
-            self.later(0, lambda: self.hear_of_images(version))
+            self.later(0, lambda: self.on_images(version))
             return
-        self._heard_version = max(self._heard_version, version)
+        self._latest_version = max(self._latest_version, version)
         self._apply_images()
 
     def _apply_images(self) -> None:
-        """Nothing is done before the own registration is known: what came before was about a former life."""
-        if self._broker_epoch is None or self._heard_version < self._broker_epoch:
+        """Skips images until this process's registration is known: earlier ones concern a previous incarnation."""
+        if self._broker_epoch is None or self._latest_version < self._broker_epoch:
             return
-        while self.image.version < self._heard_version:
+        while self.image.version < self._latest_version:
             self.image = self.world.controller.images[self.image.version + 1]
             if self.image.version >= self._broker_epoch:
                 self._apply(self.image)
@@ -152,12 +151,12 @@ class Broker:
         partition = image.partition
         leader = self.leader
         if self.broker_id not in partition.replicas:
-            self._give_up_leading()
+            self._resign()
             self.follower = None
             self.log = ModelLog()
             self._high_watermark = self._checkpoint = 0
         elif partition.leader != self.broker_id:
-            self._give_up_leading()
+            self._resign()
             self._follow(partition.leader, partition.leader_epoch)
         elif leader is None or leader.leader_epoch < partition.leader_epoch:
             self._lead(image)
@@ -168,14 +167,13 @@ class Broker:
                 isr=partition.isr,
                 now=self.world.now,
             )
-            self._led()
+            self._process_leader_state()
 
-    def _give_up_leading(self) -> None:
+    def _resign(self) -> None:
         self.leader = None
         self._producers = []
 
-    # Leading
-
+    # Leader
     def counted_end_offset(self) -> int:
         return self.log.synced_end_offset if self.world.rules.syncs_first else self.log.log_end_offset
 
@@ -188,7 +186,7 @@ class Broker:
             f"{self.broker_id} leads epoch {partition.leader_epoch} from {self.log.log_end_offset},"
             f" high watermark {self._high_watermark}, isr {partition.isr}"
         )
-        self.world.checker.began(self, partition.leader_epoch)
+        self.world.checker.on_leadership(self, partition.leader_epoch)
         self.leader = LeaderState(
             broker_id=self.broker_id,
             leader_epoch=partition.leader_epoch,
@@ -204,7 +202,7 @@ class Broker:
             now=self.world.now,
         )
         self._sync_soon()
-        self._led()
+        self._process_leader_state()
 
     def produce(self) -> None:
         if self.leader is None or self.leader.under_min_isr or self.paused_until_ms > self.world.now_ms:
@@ -214,38 +212,38 @@ class Broker:
         self._producers.append((value, end_offset))
         self.leader.appended(self.counted_end_offset(), self.world.now)
         self._sync_soon()
-        self._led()
+        self._process_leader_state()
 
     def delete_records(self, share: float) -> None:
         if self.leader is not None and self.leader.may_tell_offsets:
             start = self.log.log_start_offset
             offset = start + round(share * (self._high_watermark - start))
-            self.world.note(f"{self.broker_id} deletes what lies before {offset}")
-            self.world.checker.deleted(offset)
+            self.world.note(f"{self.broker_id} deletes records before {offset}")
+            self.world.checker.on_records_deleted(offset)
             self.log.advance_log_start(offset)
 
     def _sync_soon(self) -> None:
         if self.world.rules.syncs_first and not self._is_syncing:
             self._is_syncing = True
             end_offset, epoch = self.log.log_end_offset, self.image.partition.leader_epoch
-            self.later(1 + self.world.random.randrange(6), lambda: self._synced(end_offset, epoch))
+            self.later(1 + self.world.random.randrange(6), lambda: self._on_synced(end_offset, epoch))
 
-    def _synced(self, end_offset: int, epoch: int) -> None:
+    def _on_synced(self, end_offset: int, epoch: int) -> None:
         self._is_syncing = False
         if epoch == self.image.partition.leader_epoch:
             self.log.synced_end_offset = max(self.log.synced_end_offset, min(end_offset, self.log.log_end_offset))
         if self.leader is not None:
             self.leader.appended(self.counted_end_offset(), self.world.now)
-            self._led()
+            self._process_leader_state()
         if self.log.synced_end_offset < self.log.log_end_offset:
             self._sync_soon()
 
-    def _led(self) -> None:
-        """After everything that the leading machine has heard."""
+    def _process_leader_state(self) -> None:
+        """Acts on the leader's state after every event that it has processed."""
         leader = self.leader
         assert leader is not None
         self.world.checker.high_watermark(
-            self, leader.leader_epoch, leader.high_watermark, self.image, is_told=leader.may_tell_offsets
+            self, leader.leader_epoch, leader.high_watermark, self.image, is_returned=leader.may_tell_offsets
         )
         self._high_watermark = leader.high_watermark
         still_waiting = []
@@ -270,7 +268,7 @@ class Broker:
         deadline = self.leader.next_deadline(self.world.now)
         if deadline is None:
             return
-        # A millisecond too late rather than one too early, which would be asked for again and again.
+        # Round up: a tick before the deadline would be scheduled again and again.
         at_ms = max(self.world.now_ms, floor(deadline * 1000) + 1)
         if self._tick_at_ms is None or at_ms < self._tick_at_ms:
             self._tick_at_ms = at_ms
@@ -280,10 +278,9 @@ class Broker:
         self._tick_at_ms = None
         if self.leader is not None:
             self.leader.tick(self.world.now)
-            self._led()
+            self._process_leader_state()
 
-    # Being asked
-
+    # Requests and responses
     def receive(self, source: int, source_life: int, message: Message) -> None:
         if not self.is_running:
             return
@@ -295,18 +292,18 @@ class Broker:
                 if self._broker_epoch is None:
                     self._broker_epoch = broker_epoch
                     self._apply_images()
-            case PartitionAltered(proposal, answer):
+            case PartitionAltered(proposal, response):
                 if self.leader is not None:
-                    self.leader.proposal_answered(proposal, answer, self.world.now)
-                    self._led()
+                    self.leader.proposal_answered(proposal, response, self.world.now)
+                    self._process_leader_state()
             case Fetch():
                 self.world.send(self.broker_id, source, self._serve(message), source_life)
-            case AskOffsets():
-                self.world.send(self.broker_id, source, self._tell_offsets(message), source_life)
+            case ListOffsets():
+                self.world.send(self.broker_id, source, self._list_offsets(message), source_life)
             case Fetched():
-                self._fetched(message)
-            case Offsets():
-                self._heard_offsets(message)
+                self._on_fetched(message)
+            case ListedOffsets():
+                self._on_offsets(message)
 
     def refusal_by_epoch(self, leader_epoch: int) -> ErrorCode | None:
         own = self.image.partition.leader_epoch
@@ -333,30 +330,29 @@ class Broker:
                     position.log_start_offset,
                     self.world.now,
                 )
-                self._led()
+                self._process_leader_state()
         except KafkaError as refused:
             return Fetched(position, FetchAnswer(error=refused.code))
         records_max = self.world.random.randint(1, self.world.records_per_fetch_max)
         records = () if diverging is not None else self.log.read(position.fetch_offset, records_max)
-        answer = FetchAnswer(
+        response = FetchAnswer(
             high_watermark=leader.high_watermark,
             log_start_offset=self.log.log_start_offset,
             diverging=diverging,
             first_offset=position.fetch_offset if records else None,
         )
-        return Fetched(position, answer, records)
+        return Fetched(position, response, records)
 
-    def _tell_offsets(self, ask: AskOffsets) -> Offsets:
-        error = self.refusal_by_epoch(ask.leader_epoch)
+    def _list_offsets(self, request: ListOffsets) -> ListedOffsets:
+        error = self.refusal_by_epoch(request.leader_epoch)
         if error is not None or self.leader is None:
-            return Offsets(ask.leader_epoch, error or ErrorCode.not_leader_or_follower)
-        return Offsets(ask.leader_epoch, ErrorCode.none, self.log.log_start_offset, self.log.log_end_offset)
+            return ListedOffsets(request.leader_epoch, error or ErrorCode.not_leader_or_follower)
+        return ListedOffsets(request.leader_epoch, ErrorCode.none, self.log.log_start_offset, self.log.log_end_offset)
 
-    # Following
-
+    # Follower
     def _follow(self, leader_id: int, leader_epoch: int) -> None:
         if self.follower is None:
-            if leader_id == NOBODY:
+            if leader_id == NO_BROKER:
                 return
             self.follower = FollowerState(
                 leader_id=leader_id,
@@ -372,14 +368,14 @@ class Broker:
         self._is_fetching = False
         self._fetch()
 
-    def may_acknowledge(self) -> bool:
+    def is_ready_to_fetch(self) -> bool:
         return not self.world.rules.syncs_first or self.log.synced_end_offset == self.log.log_end_offset
 
     def _fetch(self) -> None:
         follower = self.follower
-        if follower is None or self._is_fetching or follower.leader_id == NOBODY:
+        if follower is None or self._is_fetching or follower.leader_id == NO_BROKER:
             return
-        if not self.may_acknowledge():
+        if not self.is_ready_to_fetch():
             self._sync_soon()
             self._fetch_later(2)
             return
@@ -393,7 +389,7 @@ class Broker:
         self._fetch_number += 1
         number = self._fetch_number
         self.world.send(self.broker_id, follower.leader_id, Fetch(self.broker_id, self._broker_epoch, position))
-        self.later(REQUEST_TIMEOUT_MS, lambda: self._fetch_failed(number, position))
+        self.later(REQUEST_TIMEOUT_MS, lambda: self._on_fetch_failed(number, position))
 
     def _fetch_later(self, delay_ms: float) -> None:
         self._fetch_number += 1
@@ -405,40 +401,40 @@ class Broker:
 
         self.later(delay_ms, fetch)
 
-    def _fetch_failed(self, number: int, position: FetchPosition) -> None:
+    def _on_fetch_failed(self, number: int, position: FetchPosition) -> None:
         if number == self._fetch_number and self._is_fetching and self.follower is not None:
             self._is_fetching = False
             self.follower.failed(position, self.world.now)
             self._fetch()
 
-    def _fetched(self, message: Fetched) -> None:
+    def _on_fetched(self, message: Fetched) -> None:
         follower = self.follower
         if follower is None:
             return
-        is_late = message.asked.leader_epoch != follower.leader_epoch
-        action = follower.answered(self.log, message.asked, message.answer, self.world.now)
+        is_late = message.position.leader_epoch != follower.leader_epoch
+        action = follower.answered(self.log, message.position, message.response, self.world.now)
         match action:
             case Append(restart_at):
                 if restart_at is not None:
                     self.log.truncate_fully_to(restart_at)
                 self.log.append_as_follower(message.records)
-                progress = follower.appended(self.log, message.answer)
+                progress = follower.appended(self.log, message.response)
                 self.log.advance_log_start(progress.log_start_offset)
-                self._followed()
+                self._process_follower_state()
             case TruncateTo() | TruncateFullyTo():
                 self._truncate(action)
             case AskLeaderOffsets():
                 epoch = follower.leader_epoch
                 self._is_fetching = False
-                self.world.send(self.broker_id, follower.leader_id, AskOffsets(self.broker_id, epoch))
-                failure = Offsets(epoch, ErrorCode.network_exception)
-                self.later(REQUEST_TIMEOUT_MS, lambda: self._heard_offsets(failure))
+                self.world.send(self.broker_id, follower.leader_id, ListOffsets(self.broker_id, epoch))
+                failure = ListedOffsets(epoch, ErrorCode.network_exception)
+                self.later(REQUEST_TIMEOUT_MS, lambda: self._on_offsets(failure))
                 return
         if not is_late:
             self._is_fetching = False
             self._fetch_later(1 + self.world.random.randrange(1 if message.records else IDLE_MS))
 
-    def _heard_offsets(self, message: Offsets) -> None:
+    def _on_offsets(self, message: ListedOffsets) -> None:
         follower = self.follower
         if follower is None or follower.fetches_from is not None:
             return
@@ -455,19 +451,19 @@ class Broker:
 
     def _truncate(self, action: TruncateTo | TruncateFullyTo) -> None:
         assert self.follower is not None
-        self.world.note(f"{self.broker_id} cuts its log of {self.log.log_end_offset}: {action}")
-        self.world.checker.truncates(self, action.offset)
+        self.world.note(f"{self.broker_id} truncates its log with end offset {self.log.log_end_offset}: {action}")
+        self.world.checker.on_truncation(self, action.offset)
         if isinstance(action, TruncateTo):
             self.log.truncate_to(action.offset)
         else:
             self.log.truncate_fully_to(action.offset)
         self.follower.truncated(self.log)
         self._high_watermark = min(self._high_watermark, self.follower.high_watermark)
-        self._followed()
+        self._process_follower_state()
 
-    def _followed(self) -> None:
+    def _process_follower_state(self) -> None:
         assert self.follower is not None
-        self.world.checker.followed(self, self._high_watermark, self.follower.high_watermark)
+        self.world.checker.on_follower_progress(self, self._high_watermark, self.follower.high_watermark)
         self._high_watermark = self.follower.high_watermark
 
     def records(self) -> list[Record]:

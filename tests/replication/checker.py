@@ -1,7 +1,7 @@
-"""Invariants 1, 2, 7, 8, 16 and 17, seen from outside: logs, what is told, and the controller's word.
+"""Checks invariants 1, 2, 7, 8, 16 and 17 from outside: it sees logs, client responses and the controller's images.
 
-The checker shares no code with the machines that it checks. Committed is what a leader has let clients see, or has
-acknowledged; it is remembered with the epoch of that leader.
+The checker shares no code with the state machines. A record is committed once a leader has returned it to consumers or
+acknowledged it; the checker stores it with that leader's epoch.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Violation(AssertionError):
 
 
 class Replica(Protocol):
-    """What is looked at of a broker."""
+    """The part of a broker that the checker sees."""
 
     broker_id: int
     log: ModelLog
@@ -30,7 +30,7 @@ class Replica(Protocol):
 class Committed:
     record: Record
     epoch: int
-    """Of the leader that committed it."""
+    """Epoch of the leader that committed it."""
 
 
 class Checker:
@@ -41,9 +41,9 @@ class Checker:
         self.acknowledged = 0
         self._deleted_before = 0
         self._high_watermarks: dict[tuple[int, int], int] = {}
-        """By broker and the epoch that it leads."""
-        self._told: dict[int, int] = {}
-        """The highest offset that clients were told, by leader epoch."""
+        """By broker and leader epoch."""
+        self._returned: dict[int, int] = {}
+        """The highest offset returned to clients, by leader epoch."""
         self._version = 0
 
     def watch(self, replica: Replica) -> None:
@@ -51,44 +51,44 @@ class Checker:
 
     # Leaders
 
-    def began(self, replica: Replica, epoch: int) -> None:
+    def on_leadership(self, replica: Replica, epoch: int) -> None:
         for offset, committed in self.committed.items():
             if committed.epoch < epoch and not self._has(replica, offset):
                 raise Violation(
-                    "a leader has all that is committed", f"{replica.broker_id} of epoch {epoch} lacks {offset}"
+                    "a leader has all committed records", f"{replica.broker_id} of epoch {epoch} lacks {offset}"
                 )
 
-    def high_watermark(self, replica: Replica, epoch: int, offset: int, known: Image, *, is_told: bool) -> None:
-        """A leader's. `known` is the last image it has heard of."""
+    def high_watermark(self, replica: Replica, epoch: int, offset: int, known: Image, *, is_returned: bool) -> None:
+        """The leader's high watermark. `known` is the last image that the leader has applied."""
         former = self._high_watermarks.get((replica.broker_id, epoch))
         if offset > replica.log.log_end_offset:
-            raise Violation("nothing is committed beyond the end", f"{replica.broker_id} said {offset}")
+            raise Violation("the high watermark never exceeds the log end", f"{replica.broker_id} reported {offset}")
         if former is not None and offset < former:
-            raise Violation("the high watermark only grows", f"{replica.broker_id} fell from {former} to {offset}")
+            raise Violation("the high watermark never decreases", f"{replica.broker_id} fell from {former} to {offset}")
         self._high_watermarks[replica.broker_id, epoch] = offset
         if former is not None and offset > former:
-            self._check_enough(replica, known)
+            self._check_min_isr(replica, known)
         for one in range(former or replica.log.log_start_offset, offset):
             self._commit(replica, one, epoch)
-        if is_told:
-            self._check_told(epoch, offset)
+        if is_returned:
+            self._check_returned(epoch, offset)
 
-    def _check_enough(self, replica: Replica, known: Image) -> None:
-        """It may have heard of later images than the last one, from the controller's answers."""
+    def _check_min_isr(self, replica: Replica, known: Image) -> None:
+        """The leader may know later images than its last one from AlterPartition responses."""
         later = self._controller.images[known.version :]
         if all(len(image.partition.isr) < self._controller.min_isr(image) for image in later):
-            raise Violation("below min ISR the high watermark stands still", f"{replica.broker_id} moved it")
+            raise Violation("the high watermark does not advance below min ISR", f"{replica.broker_id} advanced it")
 
-    def _check_told(self, epoch: int, offset: int) -> None:
-        earlier = max((told for its_epoch, told in self._told.items() if its_epoch < epoch), default=0)
+    def _check_returned(self, epoch: int, offset: int) -> None:
+        earlier = max((returned for other, returned in self._returned.items() if other < epoch), default=0)
         if offset < earlier:
-            raise Violation("offsets that clients are told never fall", f"{offset} in epoch {epoch} after {earlier}")
-        self._told[epoch] = offset
+            raise Violation("offsets returned to clients never decrease", f"{offset} in epoch {epoch} after {earlier}")
+        self._returned[epoch] = offset
 
     def acknowledge(self, replica: Replica, offset: int, epoch: int, value: int) -> None:
         record = replica.log.record_at(offset)
         if offset >= self._deleted_before and (record is None or record.value != value):
-            raise Violation("what is acknowledged is where it was said to be", f"{offset} is {record}, not {value}")
+            raise Violation("an acknowledged record is at its offset", f"{offset} is {record}, not {value}")
         self._commit(replica, offset, epoch)
         self.acknowledged += 1
 
@@ -105,29 +105,29 @@ class Checker:
         for member in self._members(self._controller.image):
             self._check_member(member, offset)
 
-    def deleted(self, offset: int) -> None:
+    def on_records_deleted(self, offset: int) -> None:
         self._deleted_before = max(self._deleted_before, offset)
 
     # Followers
 
-    def followed(self, replica: Replica, former: int, offset: int) -> None:
+    def on_follower_progress(self, replica: Replica, former: int, offset: int) -> None:
         if offset > replica.log.log_end_offset:
-            raise Violation("nothing is committed beyond the end", f"{replica.broker_id} has {offset}")
+            raise Violation("the high watermark never exceeds the log end", f"{replica.broker_id} has {offset}")
         for one in range(former, offset):
             record = replica.log.record_at(one)
             known = self.committed.get(one)
             if record is not None and (known is None or known.record != record):
                 raise Violation("one offset has one value", f"{one} is {known} and, on {replica.broker_id}, {record}")
 
-    def truncates(self, replica: Replica, offset: int) -> None:
+    def on_truncation(self, replica: Replica, offset: int) -> None:
         for one in range(max(offset, self._deleted_before), replica.log.log_end_offset):
             known = self.committed.get(one)
             if known is not None and known.record == replica.log.record_at(one):
-                raise Violation("what is committed stays", f"{replica.broker_id} cuts off {one}")
+                raise Violation("committed records are never truncated", f"{replica.broker_id} truncates {one}")
 
     # Members of ISR and ELR
 
-    def published(self) -> None:
+    def on_image_published(self) -> None:
         image = self._controller.image
         if image.version == self._version:
             return
@@ -139,7 +139,7 @@ class Checker:
                     self._check_member(member, offset)
 
     def _members(self, image: Image) -> list[Replica]:
-        """Those that run, and that the controller knows in this life."""
+        """Running members whose current incarnation is registered."""
         ids = (*image.partition.isr, *image.partition.elr)
         members = [self._replicas[one] for one in ids]
         return [
@@ -150,15 +150,14 @@ class Checker:
 
     def _check_member(self, member: Replica, offset: int) -> None:
         if not self._has(member, offset):
-            raise Violation("members of ISR and ELR have all that is committed", f"{member.broker_id} lacks {offset}")
+            raise Violation("members of ISR and ELR have all committed records", f"{member.broker_id} lacks {offset}")
 
     def _has(self, replica: Replica, offset: int) -> bool:
         if offset < max(replica.log.log_start_offset, self._deleted_before):
             return True
         return replica.log.record_at(offset) == self.committed[offset].record
 
-    # The end
-
+    # End of the run
     def check_all(self) -> None:
         for replica in self._members(self._controller.image):
             for offset in self.committed:

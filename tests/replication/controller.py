@@ -1,7 +1,7 @@
-"""The controller in the simulation: one partition, its brokers, and the rules of KIP-966 in a hundred lines.
+"""The simulated controller: one partition, its brokers, and the rules of KIP-966 in a hundred lines.
 
-Written apart from the real one, so that the replicas are tried against the rules and not against an implementation.
-Every change is a new image; brokers hear of them in order, each in its own time.
+It is independent of the real controller, so that replicas are tested against the rules, not an implementation.
+Every change is a new image. Brokers apply images in order, each with its own delay.
 """
 
 from dataclasses import dataclass, replace
@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from odradek.base.errors import ErrorCode
 from odradek.core.replication.isr import UNKNOWN_BROKER_EPOCH, CommittedIsr, IsrProposal
 
-NOBODY = -1
+NO_BROKER = -1
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerEntry:
     epoch: int
     life: int
-    """Which start of the process has registered."""
+    """The start of the process that has registered."""
     fenced: bool = True
     in_controlled_shutdown: bool = False
 
@@ -33,7 +33,7 @@ class PartitionEntry:
     leader_epoch: int = 0
     partition_epoch: int = 0
     elr: tuple[int, ...] = ()
-    last_known_leader: int = NOBODY
+    last_known_leader: int = NO_BROKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Controller:
     def __init__(self, replicas: tuple[int, ...], min_isr: int) -> None:
         self._min_isr = min_isr
         self.target: tuple[int, ...] | None = None
-        """Of a reassignment: done once all of these are in sync."""
-        self.images = [Image(0, {}, PartitionEntry(replicas, replicas, NOBODY, last_known_leader=replicas[0]))]
+        """Target replicas of a reassignment, which completes once all of them are in the ISR."""
+        self.images = [Image(0, {}, PartitionEntry(replicas, replicas, NO_BROKER, last_known_leader=replicas[0]))]
 
     @property
     def image(self) -> Image:
@@ -63,7 +63,7 @@ class Controller:
     # Brokers
 
     def register(self, broker: int, life: int, *, is_clean: bool) -> int:
-        """Returns the broker epoch, which is also the version of the image from which on it holds."""
+        """Returns the broker epoch, which is also the version of the first image that contains it."""
         known = self.image.brokers.get(broker)
         if known is not None and known.life == life:
             return known.epoch
@@ -87,10 +87,10 @@ class Controller:
             entry = replace(entry, in_controlled_shutdown=True)
             self._change({**self.image.brokers, broker: entry}, left=broker)
 
-    def _change(self, brokers: dict[int, BrokerEntry], left: int = NOBODY, *, unclean: bool = False) -> None:
+    def _change(self, brokers: dict[int, BrokerEntry], left: int = NO_BROKER, *, unclean: bool = False) -> None:
         partition = self.image.partition
         isr = tuple(one for one in partition.isr if one != left)
-        self.publish(brokers, self.next_partition(brokers, isr, unclean=left if unclean else NOBODY))
+        self.publish(brokers, self.next_partition(brokers, isr, unclean=left if unclean else NO_BROKER))
 
     # The partition
 
@@ -99,7 +99,7 @@ class Controller:
         brokers: dict[int, BrokerEntry],
         isr: tuple[int, ...],
         *,
-        unclean: int = NOBODY,
+        unclean: int = NO_BROKER,
         replicas: tuple[int, ...] | None = None,
     ) -> PartitionEntry:
         before = self.image.partition
@@ -108,10 +108,10 @@ class Controller:
         elr = tuple(one for one in elr if one in replicas)
         leader = self.elect(brokers, replicas, isr, elr)
         last_known_leader = before.last_known_leader
-        if leader == NOBODY and before.leader != NOBODY:
+        if leader == NO_BROKER and before.leader != NO_BROKER:
             last_known_leader = before.leader
-        elif leader != NOBODY:
-            last_known_leader = NOBODY
+        elif leader != NO_BROKER:
+            last_known_leader = NO_BROKER
             if leader not in isr:
                 isr, elr = (leader,), tuple(one for one in elr if one != leader)
                 if self.min_isr(self.image) == 1:
@@ -125,7 +125,7 @@ class Controller:
         return replace(after, leader_epoch=leader_epoch, partition_epoch=before.partition_epoch + 1)
 
     def eligible(self, isr: tuple[int, ...], unclean: int) -> tuple[int, ...]:
-        """Whoever falls out while the minimum is not reached still has everything, unless it died uncleanly."""
+        """A replica that leaves the ISR below min ISR has all committed records, unless it shut down uncleanly."""
         before = self.image.partition
         if len(isr) >= self.min_isr(self.image):
             return ()
@@ -139,7 +139,7 @@ class Controller:
 
         before = self.image.partition
         candidates = isr or elr or (before.last_known_leader,)
-        return next((one for one in (before.leader, *replicas) if one in candidates and can_lead(one)), NOBODY)
+        return next((one for one in (before.leader, *replicas) if one in candidates and can_lead(one)), NO_BROKER)
 
     def alter_partition(self, broker: int, broker_epoch: int, proposal: IsrProposal) -> CommittedIsr | ErrorCode:
         image = self.image
@@ -178,7 +178,7 @@ class Controller:
         return None
 
     def move_leader(self, broker: int) -> None:
-        """To another one in sync, though nothing is wrong with the present one."""
+        """Elects another ISR member although the current leader is healthy."""
         before = self.image.partition
         entry = self.image.brokers.get(broker)
         if broker in before.isr and broker != before.leader and entry is not None and entry.is_active:

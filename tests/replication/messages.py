@@ -1,4 +1,4 @@
-"""What brokers and the controller say to each other in the simulation."""
+"""Messages between simulated brokers and the controller."""
 
 from dataclasses import dataclass
 
@@ -17,19 +17,19 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    asked: FetchPosition
-    answer: FetchAnswer
+    position: FetchPosition
+    response: FetchAnswer
     records: tuple[Record, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class AskOffsets:
+class ListOffsets:
     replica_id: int
     leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
+class ListedOffsets:
     leader_epoch: int
     error: ErrorCode
     start_offset: int = -1
@@ -66,7 +66,17 @@ class AlterPartition:
 @dataclass(frozen=True, slots=True)
 class PartitionAltered:
     proposal: IsrProposal
-    answer: CommittedIsr | ErrorCode
+    response: CommittedIsr | ErrorCode
 
 
-Message = Fetch | Fetched | AskOffsets | Offsets | Register | Registered | Heartbeat | AlterPartition | PartitionAltered
+Message = (
+    Fetch
+    | Fetched
+    | ListOffsets
+    | ListedOffsets
+    | Register
+    | Registered
+    | Heartbeat
+    | AlterPartition
+    | PartitionAltered
+)

@@ -1,6 +1,6 @@
-"""A replica's log in the simulation: records with their epochs, what of them is synced, and what a crash leaves.
+"""The simulated log of a replica: records with their epochs, the synced end, and what a crash leaves.
 
-The history of epochs is the real one, so that truncation is tried with all its corner cases.
+It uses the real leader-epoch history, so that truncation is tested with all its corner cases.
 """
 
 from random import Random
@@ -19,7 +19,7 @@ class ModelLog:
     def __init__(self) -> None:
         self.log_start_offset = 0
         self.records: list[Record] = []
-        """From `base_offset` on."""
+        """Starts at `base_offset`."""
         self.base_offset = 0
         self.synced_end_offset = 0
         self.epochs = _no_epochs()
@@ -42,7 +42,7 @@ class ModelLog:
         return tuple(self.records[first : first + records_max])
 
     def record_at(self, offset: int) -> Record | None:
-        """None: not here, or hidden by the log's start."""
+        """None if the record is not in the log or below the log start offset."""
         if not self.log_start_offset <= offset < self.log_end_offset:
             return None
         return self.records[offset - self.base_offset]
@@ -70,8 +70,8 @@ class ModelLog:
         self.synced_end_offset = self.log_end_offset
 
     def crash(self, random: Random, *, loses_power: bool) -> None:
-        """A power loss takes any number of the last records that were not synced. An epoch that nothing was written in
-        may be forgotten; one that was is found in its records."""
+        """A power loss drops any number of the last unsynced records. An epoch without records may be forgotten; any
+        other epoch is restored from its records."""
         if loses_power:
             kept = random.randint(self.synced_end_offset, self.log_end_offset)
             del self.records[kept - self.base_offset :]

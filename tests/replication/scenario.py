@@ -1,7 +1,7 @@
-"""One seed's story: a partition, a few seconds of faults, then healing, and the question whether it goes on.
+"""One seed: a partition, a few seconds of faults, then recovery, and a check that the partition makes progress.
 
-Faults stay within one of the three promises, as chosen by the seed: processes die, some or all of them; or fewer than
-min ISR of them at a time lose power; or all of them do, and nothing counts before it is synced.
+The seed chooses one of the three guarantees, and the faults stay within it: any number of processes die (A), fewer than
+min ISR brokers lose power at a time (B), or all brokers lose power and records count only once they are synced (C).
 """
 
 from enum import Enum
@@ -9,15 +9,15 @@ from random import Random
 
 from tests.replication.broker import Broker
 from tests.replication.checker import Violation
-from tests.replication.controller import NOBODY, Controller
+from tests.replication.controller import NO_BROKER, Controller
 from tests.replication.messages import AlterPartition, Message
-from tests.replication.world import CONTROLLER, STRIKE_MS, Network, Rules, World
+from tests.replication.world import CONTROLLER, CRASH_DELAY_MS, Network, Rules, World
 
 FAULTS_MS = 4_000
 HEALING_MS = 8_000
 
 
-class Promise(Enum):
+class Guarantee(Enum):
     PROCESSES_DIE = "A"
     SOME_LOSE_POWER = "B"
     ALL_LOSE_POWER = "C"
@@ -32,13 +32,13 @@ class Scenario:
         controller_type: type[Controller] = Controller,
     ) -> None:
         self.random = random = Random(seed)
-        self.promise = random.choice((*Promise, Promise.SOME_LOSE_POWER))
+        self.guarantee = random.choice((*Guarantee, Guarantee.SOME_LOSE_POWER))
         factor = random.choice((2, 3, 3, 3))
         rules = Rules(
             brokers=factor + random.choice((0, 1)),
             replication_factor=factor,
             min_isr=random.choice((1, 2)) if factor == 2 else random.choice((1, 2, 2, 2, 3)),
-            syncs_first=self.promise is Promise.ALL_LOSE_POWER,
+            syncs_first=self.guarantee is Guarantee.ALL_LOSE_POWER,
             lag_max_ms=random.choice((60, 150, 400)),
             metadata_delay_max_ms=random.choice((4, 4, 40, 250)),
         )
@@ -47,54 +47,54 @@ class Scenario:
             slow_rate=random.choice((0.0, 0.02, 0.1)),
             slow_max_ms=random.choice((100, 700)),
             loss_rate=random.choice((0.0, 0.02, 0.1)),
-            doubling_rate=random.choice((0.0, 0.05, 0.2)),
+            duplicate_rate=random.choice((0.0, 0.05, 0.2)),
         )
-        self.world.vague_rate = random.choice((0.0, 0.05, 0.3))
+        self.world.unknown_outcome_rate = random.choice((0.0, 0.05, 0.3))
         if random.random() < 0.5:
-            self.world.strikes = self._strikes
+            self.world.should_crash = self._should_crash
         self.world.records_per_fetch_max = random.choice((1, 4, 30))
         self._pace_max_ms = random.choice((6, 30))
         self._damaged: set[int] = set()
-        """Died uncleanly, and not in sync since."""
+        """Brokers that died uncleanly and have not returned to the ISR."""
 
     def run(self) -> None:
         world = self.world
-        world.note(f"promise {self.promise.value}, {world.rules}")
+        world.note(f"guarantee {self.guarantee.value}, {world.rules}")
         for broker in self._brokers():
             broker.start()
-        self._produce_on()
+        self._keep_producing()
         at_ms = 300
         gap_max_ms = self.random.choice((60, 200, 500))
         while at_ms < FAULTS_MS:
-            world.after(at_ms, self._break_something)
+            world.after(at_ms, self._inject_fault)
             at_ms += self.random.randrange(1, gap_max_ms)
         world.run(FAULTS_MS)
         self._heal()
         acknowledged = world.checker.acknowledged
-        if not world.run(FAULTS_MS + HEALING_MS, lambda: self._is_well(acknowledged)):
+        if not world.run(FAULTS_MS + HEALING_MS, lambda: self._has_recovered(acknowledged)):
             ends = {broker.broker_id: broker.log.log_end_offset for broker in self._brokers()}
-            raise Violation("progress once the faults are gone", f"{world.controller.image.partition}, logs to {ends}")
+            raise Violation("progress after the faults heal", f"{world.controller.image.partition}, logs to {ends}")
         world.checker.check_all()
 
     def _brokers(self) -> list[Broker]:
         return list(self.world.brokers.values())
 
-    def _is_well(self, acknowledged: int) -> bool:
-        """Something new is acknowledged, and all replicas are in sync and equal."""
+    def _has_recovered(self, acknowledged: int) -> bool:
+        """New records are acknowledged and all replicas are in the ISR."""
         controller, checker = self.world.controller, self.world.checker
         partition = controller.image.partition
         if checker.acknowledged < acknowledged + 5 or set(partition.isr) != set(partition.replicas):
             return False
         return controller.target is None
 
-    def _produce_on(self) -> None:
+    def _keep_producing(self) -> None:
         for broker in self._brokers():
             broker.produce()
-        self.world.after(self.random.randrange(1, self._pace_max_ms), self._produce_on)
+        self.world.after(self.random.randrange(1, self._pace_max_ms), self._keep_producing)
 
     # Faults
 
-    def _break_something(self) -> None:
+    def _inject_fault(self) -> None:
         action = self.random.choice(
             (
                 self._crash_one,
@@ -105,13 +105,13 @@ class Scenario:
                 self._stop_one,
                 self._isolate,
                 self._isolate,
-                self._cut_from_controller,
-                self._cut_replication,
-                self._cut_replication,
+                self._isolate_from_controller,
+                self._delay_replication,
+                self._delay_replication,
                 self._pause,
                 self._move_leader,
-                self._flicker,
-                self._flicker,
+                self._move_leader_and_back,
+                self._move_leader_and_back,
                 self._delete,
                 self._reassign,
             )
@@ -119,14 +119,14 @@ class Scenario:
         action()
 
     def _target(self) -> Broker:
-        """The leader more often than others."""
+        """Prefers the leader."""
         leading = [broker for broker in self._brokers() if broker.leader is not None]
         if leading and self.random.random() < 0.4:
             return self.random.choice(leading)
         return self.random.choice(self._brokers())
 
     def _may_die(self, broker: Broker) -> bool:
-        if self.promise is not Promise.SOME_LOSE_POWER:
+        if self.guarantee is not Guarantee.SOME_LOSE_POWER:
             return True
         image = self.world.controller.image
         for one in list(self._damaged):
@@ -139,7 +139,7 @@ class Scenario:
         if not broker.is_running or not self._may_die(broker):
             return
         self._damaged.add(broker.broker_id)
-        loses_power = self.promise is not Promise.PROCESSES_DIE and self.random.random() < 0.7
+        loses_power = self.guarantee is not Guarantee.PROCESSES_DIE and self.random.random() < 0.7
         broker.crash(loses_power=loses_power)
         self._start_later(broker, delay_max_ms or self.random.choice((3, 50, 300, 900)))
 
@@ -160,11 +160,11 @@ class Scenario:
             self._crash(broker)
 
     def _stop_one(self) -> None:
-        """Leaderships move away first, if that is possible in time."""
+        """Controlled shutdown: the leadership moves first, if that completes in time."""
         broker = self._target()
-        if not broker.is_running or broker.is_leaving:
+        if not broker.is_running or broker.is_shutting_down:
             return
-        broker.is_leaving = True
+        broker.is_shutting_down = True
         life = broker.life
 
         def stop() -> None:
@@ -174,30 +174,30 @@ class Scenario:
 
         self.world.after(self.random.randrange(20, 300), stop)
 
-    def _cut(self, pairs: set[tuple[int, int]]) -> None:
-        self.world.note(f"cut: {sorted(pairs)}")
-        self.world.network.cut |= pairs
+    def _drop_messages(self, pairs: set[tuple[int, int]]) -> None:
+        self.world.note(f"network partition: {sorted(pairs)}")
+        self.world.network.dropped_pairs |= pairs
         delay_ms = self.random.choice((100, 400, 1000))
 
-        def mend() -> None:
-            self.world.network.cut -= pairs
+        def restore() -> None:
+            self.world.network.dropped_pairs -= pairs
 
-        self.world.after(self.random.randrange(20, delay_ms), mend)
+        self.world.after(self.random.randrange(20, delay_ms), restore)
 
     def _isolate(self) -> None:
         one = self._target().broker_id
         others = [CONTROLLER, *(other for other in self.world.brokers if other != one)]
-        self._cut({(one, other) for other in others} | {(other, one) for other in others})
+        self._drop_messages({(one, other) for other in others} | {(other, one) for other in others})
 
-    def _cut_from_controller(self) -> None:
+    def _isolate_from_controller(self) -> None:
         one = self._target().broker_id
         both = {(one, CONTROLLER), (CONTROLLER, one)}
-        self._cut(self.random.choice((both, {(one, CONTROLLER)}, {(CONTROLLER, one)})))
+        self._drop_messages(self.random.choice((both, {(one, CONTROLLER)}, {(CONTROLLER, one)})))
 
-    def _cut_replication(self) -> None:
-        """A follower that lags, while the controller sees nothing wrong."""
+    def _delay_replication(self) -> None:
+        """Makes a follower lag while its heartbeats still arrive."""
         one, other = self._target().broker_id, self.random.choice(list(self.world.brokers))
-        self._cut({(one, other), (other, one)} if self.random.random() < 0.5 else {(one, other)})
+        self._drop_messages({(one, other), (other, one)} if self.random.random() < 0.5 else {(one, other)})
 
     def _pause(self) -> None:
         broker = self._target()
@@ -211,25 +211,25 @@ class Scenario:
         self.world.controller.move_leader(broker_id)
         self.world.publish()
 
-    def _flicker(self) -> None:
-        """The leadership goes away and comes back, and not everybody hears of it in time."""
+    def _move_leader_and_back(self) -> None:
+        """Moves the leadership away and back before all brokers have applied the first change."""
         before = self.world.controller.image.partition.leader
         self._move_leader()
 
         def move_back() -> None:
-            if before != NOBODY:
+            if before != NO_BROKER:
                 self.world.controller.move_leader(before)
                 self.world.publish()
 
         self.world.after(self.random.randrange(1, 60), move_back)
 
-    def _strikes(self, broker_id: int, message: Message) -> bool:
-        """What it has said, or what is said of it, arrives when it has lost what it had: is it taken for true?"""
+    def _should_crash(self, broker_id: int, message: Message) -> bool:
+        """Delivers a broker's Fetch, or its proposal for the ISR, after the broker has lost its records."""
         broker = self.world.brokers[broker_id]
         rate = 0.3 if isinstance(message, AlterPartition) else 0.02
         if self.world.now_ms > FAULTS_MS or self.random.random() > rate or not self._may_die(broker):
             return False
-        self.world.after(STRIKE_MS - 1, lambda: self._crash(broker, delay_max_ms=20))
+        self.world.after(CRASH_DELAY_MS - 1, lambda: self._crash(broker, delay_max_ms=20))
         return True
 
     def _delete(self) -> None:
@@ -237,11 +237,11 @@ class Scenario:
 
     def _reassign(self) -> None:
         partition = self.world.controller.image.partition
-        strangers = [one for one in self.world.brokers if one not in partition.replicas]
-        if not strangers or self.world.controller.target is not None:
+        unassigned = [one for one in self.world.brokers if one not in partition.replicas]
+        if not unassigned or self.world.controller.target is not None:
             return
         leaving = self.random.choice(partition.replicas)
-        target = tuple(strangers[0] if one == leaving else one for one in partition.replicas)
+        target = tuple(unassigned[0] if one == leaving else one for one in partition.replicas)
         self.world.note(f"reassignment to {target}")
         self.world.controller.reassign(target)
         self.world.publish()

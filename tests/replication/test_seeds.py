@@ -1,4 +1,4 @@
-"""The simulation of replication in its short form. The long one: `python -m tests.replication seeds 5000`."""
+"""A short run of the replication simulation. For a long run, use `python -m tests.replication seeds 5000`."""
 
 import hashlib
 import json
@@ -18,15 +18,15 @@ BLOCK = 20
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
-def test_clean_seeds(first: int) -> None:
+def test_seeds_without_planted_bugs_have_no_violations(first: int) -> None:
     for seed in range(first, first + BLOCK):
         failure = failure_of(seed)
-        assert failure is None, f"seed {seed}: {failure}; again: python -m tests.replication replay {seed}"
+        assert failure is None, f"seed {seed}: {failure}; replay: python -m tests.replication replay {seed}"
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_planted_bugs_are_found(name: str) -> None:
-    """By the seed that found it first. After a change of behaviour: `python -m tests.replication bugs` looks anew."""
+    """Replays the recorded seed. After a change of behaviour, `python -m tests.replication bugs` records new seeds."""
     seed, invariant = json.loads(FOUND_BY.read_text())[name]
     failure = failure_of(seed, BUGS[name])
     assert failure is not None
@@ -39,7 +39,7 @@ def trace_hash(seed: int) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def test_a_run_is_a_function_of_its_seed() -> None:
+def test_a_seed_determines_the_run() -> None:
     assert trace_hash(7) == trace_hash(7) != trace_hash(8)
     code = "from tests.replication.test_seeds import trace_hash; print(trace_hash(7))"
     root = Path(__file__).parent.parent.parent

@@ -1,6 +1,8 @@
-"""Brokers with one partition under a seeded scheduler: messages that are lost, late, doubled and overtake each other,
-metadata that reaches each broker in its own time, processes that stop, die and lose power. A run is a function of its
-seed."""
+"""Brokers with one partition under a seeded scheduler.
+
+Messages are lost, delayed, duplicated and reordered, each broker applies metadata with its own delay, and processes
+stop, die and lose power. A seed determines the whole run.
+"""
 
 import heapq
 from collections.abc import Callable
@@ -24,32 +26,32 @@ from tests.replication.messages import (
 CONTROLLER = 0
 SESSION_MS = 150
 ROUND_MS = 30
-STRIKE_MS = 2
-STRIKE_MS_MAX = 600
+CRASH_DELAY_MS = 2
+CRASH_DELAY_MS_MAX = 600
 
 
 @dataclass(slots=True)
 class Network:
-    """Of one run. Times in ms."""
+    """The faults of the network in one run."""
 
     delay_max_ms: int = 3
     slow_rate: float = 0.0
     slow_max_ms: int = 700
     loss_rate: float = 0.0
-    doubling_rate: float = 0.0
-    cut: set[tuple[int, int]] = field(default_factory=set)
-    """From whom to whom nothing passes."""
+    duplicate_rate: float = 0.0
+    dropped_pairs: set[tuple[int, int]] = field(default_factory=set)
+    """Pairs (source, destination) between which all messages are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Of one run."""
+    """The configuration of one run."""
 
     brokers: int
     replication_factor: int
     min_isr: int
     syncs_first: bool
-    """flush.messages=1: nothing counts before it is synced."""
+    """flush.messages=1: records count only once they are synced."""
     lag_max_ms: int
     metadata_delay_max_ms: int
 
@@ -67,14 +69,14 @@ class World:
         self.rules = rules
         self.now_ms = 0
         self.network = Network()
-        self.vague_rate = 0.0
-        """How often the controller is about to change, and its answer says nothing of the outcome."""
+        self.unknown_outcome_rate = 0.0
+        """Share of AlterPartition responses that fail with NOT_CONTROLLER although the change may have been applied."""
         self.records_per_fetch_max = 30
-        self.strikes: Callable[[int, Message], bool] = lambda broker_id, message: False
-        """Whether a broker dies of having sent a Fetch, or of being proposed to be in sync. The message then arrives
-        at the worst moment."""
+        self.should_crash: Callable[[int, Message], bool] = lambda broker_id, message: False
+        """Whether a broker crashes after it has sent a Fetch or has been proposed for the ISR. The message then arrives
+        after the broker's restart."""
         self.lines: list[str] | None = None
-        """What happens, for people who want to read it."""
+        """The events of the run as text, if requested."""
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._number = 0
         self._value = 0
@@ -82,9 +84,9 @@ class World:
         self.controller = controller_type(tuple(ids)[: rules.replication_factor], rules.min_isr)
         self.checker = Checker(self.controller)
         self.brokers = {broker_id: broker_type(self, broker_id) for broker_id in ids}
-        self._heard_at = dict.fromkeys(ids, 0)
+        self._last_heartbeat_ms = dict.fromkeys(ids, 0)
         self._published_version = 0
-        self._told_version = dict.fromkeys(ids, 0)
+        self._sent_version = dict.fromkeys(ids, 0)
         for broker in self.brokers.values():
             self.checker.watch(broker)
         self.after(ROUND_MS, self._expire)
@@ -119,29 +121,31 @@ class World:
     # Messages
 
     def send(self, source: int, destination: int, message: Message, life: int | None = None) -> None:
-        """An answer names the `life` that has asked: it finds no later one. Questions outlive those who asked them."""
+        """A response carries the requester's `life` and is dropped after its restart; requests are always delivered."""
         network, random = self.network, self.random
-        if (source, destination) in network.cut or random.random() < network.loss_rate:
+        if (source, destination) in network.dropped_pairs or random.random() < network.loss_rate:
             return
         source_life = self._life_of(source)
 
         def arrive() -> None:
-            if (source, destination) in self.network.cut or life not in (None, self._life_of(destination)):
+            if (source, destination) in self.network.dropped_pairs or life not in (None, self._life_of(destination)):
                 return
             if destination == CONTROLLER:
                 self._at_controller(source, source_life, message)
             else:
                 self.brokers[destination].receive(source, source_life, message)
 
-        struck = self._struck_by(source, message)
-        if struck is not None:
-            self._arrive_late(struck, self.now_ms + STRIKE_MS_MAX, arrive, is_about_isr=isinstance(message, Fetch))
+        victim_id = self._broker_to_crash(source, message)
+        if victim_id is not None:
+            self._deliver_after_restart(
+                victim_id, self.now_ms + CRASH_DELAY_MS_MAX, arrive, is_about_isr=isinstance(message, Fetch)
+            )
             return
-        for _ in range(2 if random.random() < network.doubling_rate else 1):
+        for _ in range(2 if random.random() < network.duplicate_rate else 1):
             is_slow = random.random() < network.slow_rate
             self.after(1 + random.randrange(network.slow_max_ms if is_slow else network.delay_max_ms), arrive)
 
-    def _struck_by(self, source: int, message: Message) -> int | None:
+    def _broker_to_crash(self, source: int, message: Message) -> int | None:
         match message:
             case Fetch():
                 victim = source
@@ -149,10 +153,12 @@ class World:
                 victim = proposal.isr[-1].broker_id
             case _:
                 return None
-        return victim if self.strikes(victim, message) else None
+        return victim if self.should_crash(victim, message) else None
 
-    def _arrive_late(self, victim: int, until_ms: int, arrive: Callable[[], object], *, is_about_isr: bool) -> None:
-        """Once the next life of the victim is known, and in sync again if it is about that."""
+    def _deliver_after_restart(
+        self, victim: int, until_ms: int, arrive: Callable[[], object], *, is_about_isr: bool
+    ) -> None:
+        """Delivers the message once the restarted broker is registered and, for a Fetch, in the ISR again."""
 
         def wait() -> None:
             image, broker = self.controller.image, self.brokers[victim]
@@ -163,36 +169,36 @@ class World:
             else:
                 self.after(1, wait)
 
-        self.after(STRIKE_MS, wait)
+        self.after(CRASH_DELAY_MS, wait)
 
     def _life_of(self, node: int) -> int:
         return 0 if node == CONTROLLER else self.brokers[node].life
 
-    # The controller's part
-
+    # The controller
     def _at_controller(self, source: int, source_life: int, message: Message) -> None:
         controller = self.controller
         match message:
             case Register(broker_id, life, is_clean):
                 if life == self.brokers[broker_id].life:
                     epoch = controller.register(broker_id, life, is_clean=is_clean)
-                    self._heard_at[broker_id] = self.now_ms
+                    self._last_heartbeat_ms[broker_id] = self.now_ms
                     self.send(CONTROLLER, source, Registered(epoch), source_life)
             case Heartbeat(broker_id, broker_epoch):
                 self._heartbeat(broker_id, broker_epoch, message)
             case AlterPartition(broker_id, broker_epoch, proposal):
-                is_vague = self.random.random() < self.vague_rate
-                answer = controller.alter_partition(broker_id, broker_epoch, proposal)
-                self.note(f"controller: {broker_id} proposes {proposal}: {answer}{' (vague)' if is_vague else ''}")
-                told = ErrorCode.not_controller if is_vague else answer
-                self.send(CONTROLLER, source, PartitionAltered(proposal, told), source_life)
+                is_outcome_unknown = self.random.random() < self.unknown_outcome_rate
+                result = controller.alter_partition(broker_id, broker_epoch, proposal)
+                suffix = " (outcome unknown)" if is_outcome_unknown else ""
+                self.note(f"controller: {broker_id} proposes {proposal}: {result}{suffix}")
+                response = ErrorCode.not_controller if is_outcome_unknown else result
+                self.send(CONTROLLER, source, PartitionAltered(proposal, response), source_life)
         self.publish()
 
     def _heartbeat(self, broker_id: int, broker_epoch: int, message: Heartbeat) -> None:
         entry = self.controller.image.brokers.get(broker_id)
         if entry is None or entry.epoch != broker_epoch:
             return
-        self._heard_at[broker_id] = self.now_ms
+        self._last_heartbeat_ms[broker_id] = self.now_ms
         if message.wants_shutdown:
             self.controller.begin_shutdown(broker_id)
         elif message.image_version >= entry.epoch:
@@ -200,34 +206,34 @@ class World:
 
     def _expire(self) -> None:
         for broker_id, entry in list(self.controller.image.brokers.items()):
-            if not entry.fenced and self.now_ms - self._heard_at[broker_id] > SESSION_MS:
+            if not entry.fenced and self.now_ms - self._last_heartbeat_ms[broker_id] > SESSION_MS:
                 self.controller.fence(broker_id)
         self.publish()
         self.after(ROUND_MS, self._expire)
 
     def publish(self) -> None:
-        """Whoever can be reached hears of every image, in order."""
-        self.checker.published()
+        """Sends every image, in order, to each reachable broker."""
+        self.checker.on_image_published()
         image = self.controller.image
         if image.version > self._published_version:
             self._published_version = image.version
             self.note(f"controller: image {image.version}: {image.partition}")
         for broker in self.brokers.values():
-            is_cut = (CONTROLLER, broker.broker_id) in self.network.cut
-            if broker.is_running and not is_cut and self._told_version[broker.broker_id] < image.version:
-                self._told_version[broker.broker_id] = image.version
-                self._tell(broker)
+            is_unreachable = (CONTROLLER, broker.broker_id) in self.network.dropped_pairs
+            if broker.is_running and not is_unreachable and self._sent_version[broker.broker_id] < image.version:
+                self._sent_version[broker.broker_id] = image.version
+                self._send_image(broker)
 
-    def _tell(self, broker: Broker) -> None:
+    def _send_image(self, broker: Broker) -> None:
         life, version = broker.life, self.controller.image.version
 
         def arrive() -> None:
             if broker.life == life:
-                broker.hear_of_images(version)
+                broker.on_images(version)
 
         self.after(1 + self.random.randrange(self.rules.metadata_delay_max_ms), arrive)
 
-    def forget_told(self, broker_id: int) -> None:
+    def resend_images(self, broker_id: int) -> None:
         """A new process reads the metadata log from its start."""
-        self._told_version[broker_id] = 0
+        self._sent_version[broker_id] = 0
         self.publish()
