@@ -25,7 +25,7 @@ def run_seeds(failure_of: Callable[[int], str | None], first: int, count: int, *
 def find_bugs(
     failure_of: Callable[[int, str], str | None], names: Iterable[str], seeds: int, found: dict[str, tuple[int, str]]
 ) -> int:
-    """Adds the first seed that finds each bug, and the violated invariant, to `found`. Returns the number of missed bugs."""
+    """Adds to `found` the first seed that finds each bug, with the violated invariant. Returns the misses."""
     missed = 0
     for name in names:
         for seed in range(seeds):
