@@ -7,9 +7,10 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 
 from odradek.base.errors import ErrorCode
-from odradek.client.admin import INCREMENTAL_ALTER_CONFIGS, ResourceType
+from odradek.client.admin import ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.cluster.metadata_load import SETTING
 from tests.cluster.real_cluster import Member, RealCluster
@@ -56,7 +57,7 @@ def change_setting(connection: Connection, topic: str, value: int) -> float:
         return chosen.new("IncrementalAlterConfigsRequest", resources=(resource,), validate_only=False)
 
     while True:
-        response = connection.ask(INCREMENTAL_ALTER_CONFIGS, build, timeout_s=ANSWER_S_MAX).responses[0]
+        response = connection.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, timeout_s=ANSWER_S_MAX).responses[0]
         if response.error_code is ErrorCode.none:
             return time.monotonic()
         assert response.error_code.retriable, response

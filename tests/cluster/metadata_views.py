@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from odradek.base.errors import KafkaError
-from odradek.client.admin import DESCRIBE_CONFIGS, ResourceType
+from odradek.client.admin import ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.cluster.metadata_load import SETTING, Told
 from tests.cluster.real_cluster import RealCluster, wait_for
@@ -37,7 +38,7 @@ def _settings(client: Cluster, topics: list[str]) -> dict[str, str]:
             "DescribeConfigsRequest", resources=asked, include_synonyms=False, include_documentation=False
         )
 
-    response = client.ask_any(DESCRIBE_CONFIGS, build)
+    response = client.ask_any(ApiKey.DESCRIBE_CONFIGS, build)
     return {result.resource_name: result.configs[0].value for result in response.results if result.configs}
 
 

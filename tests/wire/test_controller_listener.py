@@ -8,7 +8,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.server.peer import Disconnected, Peer
-from odradek.wire.apis import CONTROLLER_NODE_APIS
+from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
 from odradek.wire.principal import ANONYMOUS, Principal, write_principal
 from odradek.wire.schemas import Message, Schema, schema
@@ -58,7 +58,7 @@ def test_what_is_advertised_is_among_what_kafka_advertises(broker: NodeProcess) 
         return peer.served
 
     served = asyncio.run(main())
-    ours = {api.key: (api.low, api.high) for api in CONTROLLER_NODE_APIS.values()}
+    ours = {api.key: (api.low, api.high) for api in CONTROLLER_APIS.values()}
     assert {key: served.get(key) for key in ours} == ours
     assert broker.name == "kafka" or served.keys() == ours.keys()
 

@@ -18,10 +18,10 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import ControllerPort
 from odradek.storage.partition.partition import Partition
+from odradek.wire.apis import ApiKey
 
 logger = logging.getLogger(__name__)
 
-ASSIGN_REPLICAS_TO_DIRS: Final = 73
 VERSION: Final = 0
 RETRY_SECONDS: Final = 1.0
 # As many as Kafka puts into one request.
@@ -79,7 +79,7 @@ class DirectoryAssignments:
         """Those that the controller refused. Raises KafkaError if it refused the request."""
         names = {(topic_id, name.partition): name for name, (topic_id, _) in assignments.items()}
         request = _request(self._node_id, self._broker_epoch(), assignments)
-        response = await self._controller.handle(ASSIGN_REPLICAS_TO_DIRS, VERSION, request)
+        response = await self._controller.handle(ApiKey.ASSIGN_REPLICAS_TO_DIRS, VERSION, request)
         if response.error_code is not ErrorCode.none:
             raise KafkaError(response.error_code)
         return {

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import ControllerPort
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import schema
 
 logger = logging.getLogger(__name__)
-
-ALLOCATE_PRODUCER_IDS = 67
 
 
 class ProducerIds:
@@ -52,9 +51,9 @@ class ProducerIds:
             self._fetching = None
 
     async def _refill(self) -> None:
-        messages = schema(ALLOCATE_PRODUCER_IDS, 0)
+        messages = schema(ApiKey.ALLOCATE_PRODUCER_IDS, 0)
         request = messages.new("AllocateProducerIdsRequest", broker_id=self._node_id, broker_epoch=self._broker_epoch())
-        block = await self._controller.handle(ALLOCATE_PRODUCER_IDS, 0, request)
+        block = await self._controller.handle(ApiKey.ALLOCATE_PRODUCER_IDS, 0, request)
         if block.error_code is not ErrorCode.none:
             raise KafkaError(ErrorCode.coordinator_load_in_progress)
         self._next = block.producer_id_start

@@ -10,14 +10,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.connection import BuildRequest, milliseconds
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-
-LIST_OFFSETS: Final = 2
-CREATE_TOPICS: Final = 19
-DELETE_TOPICS: Final = 20
-DESCRIBE_CONFIGS: Final = 32
-CREATE_PARTITIONS: Final = 37
-INCREMENTAL_ALTER_CONFIGS: Final = 44
 
 # Timestamps that ListOffsets takes for something else.
 LATEST: Final = -1
@@ -102,7 +96,7 @@ class Admin:
                 validate_only=validate_only,
             )
 
-        self._change(f"creating topic {name!r}", CREATE_TOPICS, build, lambda response: response.topics)
+        self._change(f"creating topic {name!r}", ApiKey.CREATE_TOPICS, build, lambda response: response.topics)
 
     def delete_topic(self, name: str) -> None:
         def build(chosen: Schema) -> Message:
@@ -115,7 +109,7 @@ class Admin:
                 timeout=self._timeout,
             )
 
-        self._change(f"deleting topic {name!r}", DELETE_TOPICS, build, lambda response: response.responses)
+        self._change(f"deleting topic {name!r}", ApiKey.DELETE_TOPICS, build, lambda response: response.responses)
 
     def create_partitions(self, topic: str, count: int) -> None:
         """`count` is the number to reach, not the number to add."""
@@ -128,7 +122,9 @@ class Admin:
                 validate_only=False,
             )
 
-        self._change(f"adding partitions to {topic!r}", CREATE_PARTITIONS, build, lambda response: response.results)
+        self._change(
+            f"adding partitions to {topic!r}", ApiKey.CREATE_PARTITIONS, build, lambda response: response.results
+        )
 
     def configs(self, resource: Resource, names: Sequence[str] | None = None) -> list[ConfigValue]:
         """All configs of a resource, or those of the given names, in the order of their names."""
@@ -160,9 +156,9 @@ class Admin:
 
         def ask() -> dict[str, list[ConfigValue]]:
             if node_id is None:
-                response = self._cluster.ask_any(DESCRIBE_CONFIGS, build)
+                response = self._cluster.ask_any(ApiKey.DESCRIBE_CONFIGS, build)
             else:
-                response = self._cluster.ask_broker(node_id, DESCRIBE_CONFIGS, build)
+                response = self._cluster.ask_broker(node_id, ApiKey.DESCRIBE_CONFIGS, build)
             found = {}
             for result in response.results:
                 raise_refusal(result)
@@ -198,9 +194,9 @@ class Admin:
         def ask() -> None:
             node_id = resource.owner
             if node_id is None:
-                response = self._cluster.ask_controller(INCREMENTAL_ALTER_CONFIGS, build)
+                response = self._cluster.ask_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, build)
             else:
-                response = self._cluster.ask_broker(node_id, INCREMENTAL_ALTER_CONFIGS, build)
+                response = self._cluster.ask_broker(node_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, build)
             raise_refusal(response.responses[0])
 
         self._cluster.retry("changing configs", ask)
@@ -250,7 +246,7 @@ class Admin:
             )
 
         found: dict[TopicPartition, int] = {}
-        for topic in self._cluster.ask_broker(leader, LIST_OFFSETS, build).topics:
+        for topic in self._cluster.ask_broker(leader, ApiKey.LIST_OFFSETS, build).topics:
             for partition in topic.partitions:
                 raise_refusal(partition)
                 found[TopicPartition(topic.name, partition.partition_index)] = partition.offset

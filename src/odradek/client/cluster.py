@@ -14,11 +14,11 @@ from odradek.client.connection import BuildRequest, Connection
 from odradek.client.errors import ConnectionFailed, NotYet, TimedOut, UnknownTopic, Unreachable
 from odradek.client.layout import ClusterLayout, TopicLayout, layout_from
 from odradek.client.security import NOTHING, Security
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
 
-METADATA: Final = 3
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
@@ -72,7 +72,7 @@ class Cluster:
                 include_topic_authorized_operations=False,
             )
 
-        self._layout = layout_from(self.ask_any(METADATA, build))
+        self._layout = layout_from(self.ask_any(ApiKey.METADATA, build))
         return self._layout
 
     def topics(self, names: Sequence[str]) -> dict[str, TopicLayout]:

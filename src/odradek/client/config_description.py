@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from odradek.client.admin import DESCRIBE_CONFIGS, ConfigSource, Resource, ResourceType, raise_refusal
+from odradek.client.admin import ConfigSource, Resource, ResourceType, raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ConnectionFailed, NotYet
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 
@@ -65,9 +66,9 @@ def _ask(
         )
 
     if broker is None:
-        response = cluster.ask_any(DESCRIBE_CONFIGS, build)
+        response = cluster.ask_any(ApiKey.DESCRIBE_CONFIGS, build)
     else:
-        response = cluster.ask_broker(broker, DESCRIBE_CONFIGS, build)
+        response = cluster.ask_broker(broker, ApiKey.DESCRIBE_CONFIGS, build)
     raise_refusal(response.results[0])
     return sorted((_config(one, resource) for one in response.results[0].configs), key=lambda one: one.name)
 

@@ -18,14 +18,13 @@ from odradek.client.address import Address
 from odradek.client.errors import ConnectionFailed, NotAuthenticated, NotSupportedByBroker
 from odradek.client.scram import ScramError
 from odradek.client.security import NOTHING, Sasl, Security, Tls
-from odradek.wire.headers import API_VERSIONS_KEY, InvalidHeader, skip_tagged_fields
+from odradek.wire.apis import ApiKey
+from odradek.wire.headers import InvalidHeader, skip_tagged_fields
 from odradek.wire.schemas import Message, Schema, SerialError, schema
 
 # A peer of another protocol makes a length of its first bytes ("HTTP" is 1.2 GB): far beyond what a fetch may bring.
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 
-SASL_HANDSHAKE: Final = 17
-SASL_AUTHENTICATE: Final = 36
 
 _REQUEST_PREFIX: Final = struct.Struct(">ihhih")
 _LENGTH_AND_CORRELATION: Final = struct.Struct(">ii")
@@ -123,13 +122,13 @@ class Connection:
             raise ConnectionFailed(self.address, f"the connection broke ({error.strerror or error})") from None
 
     def _authenticate(self, sasl: Sasl) -> None:
-        chosen = self.schema(SASL_HANDSHAKE)
+        chosen = self.schema(ApiKey.SASL_HANDSHAKE)
         request = chosen.new("SaslHandshakeRequest", mechanism=sasl.mechanism)
         response = self._exchange_now(chosen, request)
         if response.error_code is not ErrorCode.none:
             offered = ", ".join(response.mechanisms) or "no mechanism"
             raise NotAuthenticated(self.address, f"it does not offer {sasl.mechanism}, but {offered}")
-        chosen = self.schema(SASL_AUTHENTICATE)
+        chosen = self.schema(ApiKey.SASL_AUTHENTICATE)
         exchange = sasl.exchange()
         try:
             message = exchange.next()
@@ -148,7 +147,7 @@ class Connection:
 
     def _negotiate(self) -> dict[int, tuple[int, int]]:
         """Asks with the newest version; an older broker answers in version 0 with what it serves instead."""
-        chosen = schema(API_VERSIONS_KEY, max(schema_name_map["api_versions"]))
+        chosen = schema(ApiKey.API_VERSIONS, max(schema_name_map["api_versions"]))
         self._send(
             chosen,
             chosen.new(
@@ -159,7 +158,7 @@ class Connection:
         )
         frame = self._receive_frame()
         if frame[:2] == struct.pack(">h", ErrorCode.unsupported_version):
-            chosen = schema(API_VERSIONS_KEY, 0)
+            chosen = schema(ApiKey.API_VERSIONS, 0)
             self._send(chosen, chosen.new("ApiVersionsRequest"))
             frame = self._receive_frame()
         response = self._parse(chosen, frame)

@@ -14,11 +14,12 @@ from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.errors import ConnectionFailed
-from odradek.client.fetch_request import FETCH, fetch_request
+from odradek.client.fetch_request import fetch_request
 from odradek.client.layout import TopicLayout
 from odradek.records.batch import BatchHeader, check_crc, parse_batches
 from odradek.records.decode import decode_batch
 from odradek.records.record import Record
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 RESPONSE_BYTES: Final = 16 * 1024 * 1024
@@ -83,7 +84,7 @@ class Consumer:
             for leader, partitions in self._by_leader().items():
                 address = self._cluster.address_of(leader)
                 connection = self._cluster.connection(address)
-                chosen = connection.schema(FETCH)
+                chosen = connection.schema(ApiKey.FETCH)
                 begun[address] = connection, chosen
                 connection.begin(chosen, self._request(chosen, partitions, wait_ms), timeout_s=timeout_s)
             return [connection.finish(chosen) for connection, chosen in begun.values()]

@@ -5,18 +5,17 @@ Coordinators move and load; those who are asked in the meantime are asked again 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from odradek.base.errors import KafkaError
 from odradek.client.address import Address
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.errors import ClientError
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
-
-FIND_COORDINATOR: Final = 10
 
 
 class CoordinatorType(IntEnum):
@@ -118,7 +117,7 @@ def _by_coordinator(cluster: Cluster, kind: CoordinatorType, keys: Sequence[str]
         return chosen.new("FindCoordinatorRequest", key_type=int(kind), coordinator_keys=tuple(keys))
 
     found: dict[Coordinator, list[str]] = {}
-    for one in cluster.ask_any(FIND_COORDINATOR, build).coordinators:
+    for one in cluster.ask_any(ApiKey.FIND_COORDINATOR, build).coordinators:
         raise_refusal(one)
         found.setdefault(Coordinator(one.node_id, Address(one.host, one.port)), []).append(one.key)
     return found

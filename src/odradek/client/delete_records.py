@@ -8,9 +8,9 @@ from odradek.base.ids import TopicPartition
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-DELETE_RECORDS: Final = 21
 # As far as everybody may read.
 ALL: Final = -1
 
@@ -52,7 +52,7 @@ def _delete_at(
             timeout=milliseconds(cluster.timeout_s * 1000),
         )
 
-    for topic in cluster.ask_broker(leader, DELETE_RECORDS, build).topics:
+    for topic in cluster.ask_broker(leader, ApiKey.DELETE_RECORDS, build).topics:
         for one in topic.partitions:
             raise_refusal(one)
             found[TopicPartition(topic.name, one.partition_index)] = one.low_watermark

@@ -7,7 +7,7 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
-from odradek.client.log_dirs import DESCRIBE_LOG_DIRS
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message
 
 
@@ -25,7 +25,7 @@ class LogDir:
 def log_dirs_of(cluster: Cluster, broker: int) -> tuple[LogDir, ...]:
     """Asks once: who looks every second has no time for a broker that is on its way out."""
     response = cluster.ask_broker(
-        broker, DESCRIBE_LOG_DIRS, lambda chosen: chosen.new("DescribeLogDirsRequest", topics=None)
+        broker, ApiKey.DESCRIBE_LOG_DIRS, lambda chosen: chosen.new("DescribeLogDirsRequest", topics=None)
     )
     if hasattr(response, "error_code"):
         raise_refusal(response)

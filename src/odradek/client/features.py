@@ -1,17 +1,14 @@
 """Which features the cluster has finalized, and at which level."""
 
-from typing import Final
-
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-
-API_VERSIONS: Final = 18
 
 
 def finalized_features(cluster: Cluster) -> dict[str, int]:
     """Empty if the broker is too old to say."""
-    response = cluster.retry("asking for features", lambda: cluster.ask_any(API_VERSIONS, _request))
+    response = cluster.retry("asking for features", lambda: cluster.ask_any(ApiKey.API_VERSIONS, _request))
     raise_refusal(response)
     return {one.name: one.max_version_level for one in getattr(response, "finalized_features", ())}
 

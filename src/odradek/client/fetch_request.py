@@ -8,7 +8,6 @@ from odradek.base.ids import TopicPartition
 from odradek.client.connection import milliseconds
 from odradek.wire.schemas import Message, Schema
 
-FETCH: Final = 1
 _NO_SESSION_EPOCH: Final = -1
 
 

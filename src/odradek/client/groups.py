@@ -22,17 +22,11 @@ from odradek.client.coordinators import (
 )
 from odradek.client.errors import NotSupportedByBroker
 from odradek.client.member_assignment import CONSUMER_PROTOCOL, assigned_partitions
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
 
-OFFSET_COMMIT: Final = 8
-OFFSET_FETCH: Final = 9
-DESCRIBE_GROUPS: Final = 15
-LIST_GROUPS: Final = 16
-DELETE_GROUPS: Final = 42
-OFFSET_DELETE: Final = 47
-CONSUMER_GROUP_DESCRIBE: Final = 69
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -156,7 +150,7 @@ class Groups:
             )
 
         def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
-            response = self._cluster.ask(coordinator.address, OFFSET_COMMIT, build, highest=_OFFSETS_BY_NAME)
+            response = self._cluster.ask(coordinator.address, ApiKey.OFFSET_COMMIT, build, highest=_OFFSETS_BY_NAME)
             refused = _refusals(response)
             return {group_id: next(iter(refused.values()), None)}
 
@@ -183,7 +177,7 @@ class Groups:
             return chosen.new("OffsetDeleteRequest", group_id=group_id, topics=topics)
 
         def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[dict[TopicPartition, KafkaError]]:
-            response = self._cluster.ask(coordinator.address, OFFSET_DELETE, build)
+            response = self._cluster.ask(coordinator.address, ApiKey.OFFSET_DELETE, build)
             return {group_id: answer_of(response, lambda: _refusals(response))}
 
         return raise_if_refused(self._ask("deleting offsets", (group_id,), ask)[group_id])
@@ -195,7 +189,7 @@ class Groups:
             def build(chosen: Schema) -> Message:
                 return chosen.new("DeleteGroupsRequest", groups_names=tuple(keys))
 
-            response = self._cluster.ask(coordinator.address, DELETE_GROUPS, build)
+            response = self._cluster.ask(coordinator.address, ApiKey.DELETE_GROUPS, build)
             return {one.group_id: answer_of(one, lambda: None) for one in response.results}
 
         answers = self._in_slices("deleting groups", tuple(dict.fromkeys(group_ids)), ask)
@@ -205,7 +199,7 @@ class Groups:
         def build(chosen: Schema) -> Message:
             return chosen.new("ListGroupsRequest", states_filter=states, types_filter=types)
 
-        response = self._cluster.ask_broker(node_id, LIST_GROUPS, build)
+        response = self._cluster.ask_broker(node_id, ApiKey.LIST_GROUPS, build)
         raise_refusal(response)
         listed = [
             GroupListing(
@@ -227,7 +221,7 @@ class Groups:
             )
 
         try:
-            response = self._cluster.ask(coordinator.address, CONSUMER_GROUP_DESCRIBE, build)
+            response = self._cluster.ask(coordinator.address, ApiKey.CONSUMER_GROUP_DESCRIBE, build)
         except NotSupportedByBroker:
             return dict.fromkeys(keys, KafkaError(ErrorCode.group_id_not_found))
         return {one.group_id: answer_of(one, partial(_consumer_group, one, coordinator)) for one in response.groups}
@@ -236,7 +230,7 @@ class Groups:
         def build(chosen: Schema) -> Message:
             return chosen.new("DescribeGroupsRequest", groups=tuple(keys), include_authorized_operations=False)
 
-        response = self._cluster.ask(coordinator.address, DESCRIBE_GROUPS, build)
+        response = self._cluster.ask(coordinator.address, ApiKey.DESCRIBE_GROUPS, build)
         return {one.group_id: answer_of(one, partial(_classic_group, one, coordinator)) for one in response.groups}
 
     def _fetch_offsets(self, coordinator: Coordinator, keys: Sequence[str]) -> Answers[Offsets]:
@@ -248,7 +242,7 @@ class Groups:
             )
             return chosen.new("OffsetFetchRequest", groups=groups, require_stable=False)
 
-        response = self._cluster.ask(coordinator.address, OFFSET_FETCH, build, highest=_OFFSETS_BY_NAME)
+        response = self._cluster.ask(coordinator.address, ApiKey.OFFSET_FETCH, build, highest=_OFFSETS_BY_NAME)
         return {one.group_id: answer_of(one, partial(_committed, one)) for one in response.groups}
 
     def _in_slices(

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Final
 
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition, partitions_by_topic
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-
-DESCRIBE_LOG_DIRS: Final = 35
 
 Sizes = dict[TopicPartition, int]
 
@@ -42,7 +40,7 @@ def _ask(cluster: Cluster, broker: int, partitions: Collection[TopicPartition] |
         )
         return chosen.new("DescribeLogDirsRequest", topics=topics)
 
-    response = cluster.ask_broker(broker, DESCRIBE_LOG_DIRS, build)
+    response = cluster.ask_broker(broker, ApiKey.DESCRIBE_LOG_DIRS, build)
     if hasattr(response, "error_code"):
         raise_refusal(response)
     return {

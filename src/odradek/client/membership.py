@@ -8,10 +8,8 @@ from typing import Final
 from odradek.client.address import Address
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-
-DESCRIBE_CLUSTER: Final = 60
-UNREGISTER_BROKER: Final = 64
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
@@ -47,7 +45,7 @@ def unregister_broker(cluster: Cluster, node_id: int) -> None:
     def ask() -> None:
         raise_refusal(
             cluster.ask_controller(
-                UNREGISTER_BROKER, lambda chosen: chosen.new("UnregisterBrokerRequest", broker_id=node_id)
+                ApiKey.UNREGISTER_BROKER, lambda chosen: chosen.new("UnregisterBrokerRequest", broker_id=node_id)
             )
         )
 
@@ -63,7 +61,7 @@ def _describe(cluster: Cluster, endpoint_type: int) -> Members:
             include_fenced_brokers=endpoint_type == _BROKERS,
         )
 
-    response = cluster.ask_any(DESCRIBE_CLUSTER, build)
+    response = cluster.ask_any(ApiKey.DESCRIBE_CLUSTER, build)
     raise_refusal(response)
     return Members(
         cluster_id=response.cluster_id,

@@ -33,10 +33,9 @@ from odradek.records.batch import (
 from odradek.records.builder import build_batch, frame_batch
 from odradek.records.compression import Compression
 from odradek.records.record import Record
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-PRODUCE: Final = 0
-INIT_PRODUCER_ID: Final = 22
 # Version 6 belongs to two-phase commit and is not stable in Apache Kafka 4.3.
 _INIT_PRODUCER_ID_HIGHEST: Final = 5
 # Later ones add their partitions to the transaction by themselves, where epochs rise with its end.
@@ -201,7 +200,7 @@ class Producer:
             )
 
         def ask() -> Message:
-            response = self._cluster.ask_any(INIT_PRODUCER_ID, build, highest=_INIT_PRODUCER_ID_HIGHEST)
+            response = self._cluster.ask_any(ApiKey.INIT_PRODUCER_ID, build, highest=_INIT_PRODUCER_ID_HIGHEST)
             raise_refusal(response)
             return response
 
@@ -254,7 +253,7 @@ class Producer:
         address = self._cluster.address_of(leader)
         connection = self._cluster.connection(address)
         adds = self._transaction is None or self._transaction.epochs_rise
-        chosen = connection.schema(PRODUCE, highest=None if adds else _LAST_THAT_DOES_NOT_ADD)
+        chosen = connection.schema(ApiKey.PRODUCE, highest=None if adds else _LAST_THAT_DOES_NOT_ADD)
         request = self._request(chosen, batches)
         by_target = {batch.partition: batch for batch in batches}
         try:

@@ -24,11 +24,8 @@ from odradek.client.coordinators import (
 )
 from odradek.client.features import finalized_features
 from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdentity
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-
-INIT_PRODUCER_ID: Final = 22
-ADD_PARTITIONS_TO_TXN: Final = 24
-END_TXN: Final = 26
 
 # Version 6 is for transactions in two phases (KIP-939), and served only where they are.
 _FIRST_IN_TWO_PHASES: Final = 6
@@ -100,7 +97,7 @@ def init_producer(
     def ask(*, enables: bool) -> Message:
         return cluster.ask(
             coordinator.address,
-            INIT_PRODUCER_ID,
+            ApiKey.INIT_PRODUCER_ID,
             lambda chosen: build(chosen, enables=enables),
             highest=_FIRST_IN_TWO_PHASES if enables else _FIRST_IN_TWO_PHASES - 1,
         )
@@ -134,7 +131,7 @@ def end_transaction(cluster: Cluster, member: Membership, *, commits: bool) -> P
 
     def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[ProducerIdentity]:
         highest = None if member.epochs_rise else _LAST_WITHOUT_RISE
-        response = cluster.ask(coordinator.address, END_TXN, build, highest=highest)
+        response = cluster.ask(coordinator.address, ApiKey.END_TXN, build, highest=highest)
         return {member.transactional_id: answer_of(response, lambda: read(response))}
 
     what = f"ending transaction {member.transactional_id!r}"
@@ -158,7 +155,7 @@ def add_partitions(cluster: Cluster, member: Membership, partitions: Collection[
         )
 
     def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
-        response = cluster.ask(coordinator.address, ADD_PARTITIONS_TO_TXN, build, highest=_LAST_TO_ADD)
+        response = cluster.ask(coordinator.address, ApiKey.ADD_PARTITIONS_TO_TXN, build, highest=_LAST_TO_ADD)
         codes = {
             one.partition_error_code
             for topic in response.results_by_topic_v3_and_below

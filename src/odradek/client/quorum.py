@@ -16,13 +16,11 @@ from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.connection import BuildRequest, milliseconds
 from odradek.client.membership import controllers
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
 
-DESCRIBE_QUORUM: Final = 55
-ADD_RAFT_VOTER: Final = 80
-REMOVE_RAFT_VOTER: Final = 81
 # Followers and observers fetch at least every half second.
 SILENT_MS: Final = 3000
 
@@ -88,7 +86,7 @@ class QuorumAdmin:
             return chosen.new("DescribeQuorumRequest", topics=(topic,))
 
         def ask() -> QuorumStatus:
-            response = self._ask(DESCRIBE_QUORUM, build)
+            response = self._ask(ApiKey.DESCRIBE_QUORUM, build)
             raise_refusal(response)
             partition = response.topics[0].partitions[0]
             raise_refusal(partition)
@@ -114,7 +112,7 @@ class QuorumAdmin:
                 ack_when_committed=True,
             )
 
-        self._retry(f"adding controller {node_id}", lambda: raise_refusal(self._ask(ADD_RAFT_VOTER, build)))
+        self._retry(f"adding controller {node_id}", lambda: raise_refusal(self._ask(ApiKey.ADD_RAFT_VOTER, build)))
 
     def remove_voter(self, node_id: int, directory_id: UUID, *, cluster_id: str | None = None) -> None:
         def build(chosen: Schema) -> Message:
@@ -122,7 +120,7 @@ class QuorumAdmin:
                 "RemoveRaftVoterRequest", cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory_id
             )
 
-        self._retry(f"removing controller {node_id}", lambda: raise_refusal(self._ask(REMOVE_RAFT_VOTER, build)))
+        self._retry(f"removing controller {node_id}", lambda: raise_refusal(self._ask(ApiKey.REMOVE_RAFT_VOTER, build)))
 
     def _ask(self, api_key: int, build: BuildRequest) -> Message:
         if self._active is not None:

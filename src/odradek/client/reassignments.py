@@ -12,13 +12,11 @@ from odradek.base.ids import TopicPartition
 from odradek.client.admin import raise_refusal
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 T = TypeVar("T")
 
-ELECT_LEADERS: Final = 43
-ALTER_PARTITION_REASSIGNMENTS: Final = 45
-LIST_PARTITION_REASSIGNMENTS: Final = 46
 
 _PREFERRED: Final = 0
 # One request becomes one batch of the metadata log, and that has its limits.
@@ -52,7 +50,7 @@ class Reassignments:
             return chosen.new("ListPartitionReassignmentsRequest", timeout=self._timeout, topics=None)
 
         def ask() -> list[Reassignment]:
-            response = self._cluster.ask_controller(LIST_PARTITION_REASSIGNMENTS, build)
+            response = self._cluster.ask_controller(ApiKey.LIST_PARTITION_REASSIGNMENTS, build)
             raise_refusal(response)
             found = [
                 Reassignment(
@@ -102,7 +100,7 @@ class Reassignments:
             )
 
         def ask() -> tuple[list[TopicPartition], Refusals]:
-            response = self._cluster.ask_controller(ELECT_LEADERS, build)
+            response = self._cluster.ask_controller(ApiKey.ELECT_LEADERS, build)
             raise_refusal(response)
             results = {
                 TopicPartition(topic.topic, one.partition_id): one
@@ -156,7 +154,7 @@ class Reassignments:
                 topics=topics,
             )
 
-        response = self._cluster.ask_controller(ALTER_PARTITION_REASSIGNMENTS, build)
+        response = self._cluster.ask_controller(ApiKey.ALTER_PARTITION_REASSIGNMENTS, build)
         raise_refusal(response)
         return {
             TopicPartition(topic.name, one.partition_index): KafkaError(one.error_code, one.error_message)

@@ -6,13 +6,13 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.client.admin import LATEST, LIST_OFFSETS
+from odradek.client.admin import LATEST
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.errors import ClientError
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-DESCRIBE_TOPIC_PARTITIONS: Final = 75
 # Asks any replica for the end of its own log, where others ask the leader for the high watermark.
 _DEBUGGER: Final = -2
 _PARTITIONS_MAX: Final = 2000
@@ -37,7 +37,7 @@ def eligible_of(cluster: Cluster, topics: Collection[str]) -> dict[TopicPartitio
             cursor=None,
         )
 
-    response = cluster.ask_any(DESCRIBE_TOPIC_PARTITIONS, build)
+    response = cluster.ask_any(ApiKey.DESCRIBE_TOPIC_PARTITIONS, build)
     return {
         TopicPartition(topic.name, one.partition_index): Eligible(
             leaders=tuple(one.eligible_leader_replicas or ()), last_known=tuple(one.last_known_elr or ())
@@ -84,7 +84,7 @@ def _ends_at(cluster: Cluster, broker: int, partitions: Collection[TopicPartitio
             timeout=milliseconds(cluster.timeout_s * 1000),
         )
 
-    response = cluster.ask_broker(broker, LIST_OFFSETS, build)
+    response = cluster.ask_broker(broker, ApiKey.LIST_OFFSETS, build)
     return {
         TopicPartition(topic.name, one.partition_index): one.offset
         for topic in response.topics

@@ -21,13 +21,8 @@ from odradek.client.coordinators import (
     raise_if_refused,
 )
 from odradek.client.errors import UnknownPartition
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-
-INIT_PRODUCER_ID: Final = 22
-WRITE_TXN_MARKERS: Final = 27
-DESCRIBE_PRODUCERS: Final = 61
-DESCRIBE_TRANSACTIONS: Final = 65
-LIST_TRANSACTIONS: Final = 66
 
 ANY_DURATION: Final = -1
 # The id is fenced, and nothing is begun in its name: the timeout is never used.
@@ -100,7 +95,7 @@ class Transactions:
             )
 
         def ask(node_id: int) -> list[TransactionListing]:
-            response = self._cluster.ask_broker(node_id, LIST_TRANSACTIONS, build)
+            response = self._cluster.ask_broker(node_id, ApiKey.LIST_TRANSACTIONS, build)
             raise_refusal(response)
             if response.unknown_state_filters:
                 unknown = ", ".join(response.unknown_state_filters)
@@ -126,7 +121,7 @@ class Transactions:
             def build(chosen: Schema) -> Message:
                 return chosen.new("DescribeTransactionsRequest", transactional_ids=tuple(keys))
 
-            response = self._cluster.ask(coordinator.address, DESCRIBE_TRANSACTIONS, build)
+            response = self._cluster.ask(coordinator.address, ApiKey.DESCRIBE_TRANSACTIONS, build)
             return {
                 one.transactional_id: answer_of(one, partial(_description, one, coordinator))
                 for one in response.transaction_states
@@ -173,7 +168,7 @@ class Transactions:
 
         def ask() -> None:
             (leader,) = self._by_leader([partition])
-            response = self._cluster.ask_broker(leader, WRITE_TXN_MARKERS, build)
+            response = self._cluster.ask_broker(leader, ApiKey.WRITE_TXN_MARKERS, build)
             for marker in response.markers:
                 for topic in marker.topics:
                     for one in topic.partitions:
@@ -196,7 +191,7 @@ class Transactions:
             )
 
         def ask(coordinator: Coordinator, keys: Sequence[str]) -> Answers[None]:
-            response = self._cluster.ask(coordinator.address, INIT_PRODUCER_ID, build)
+            response = self._cluster.ask(coordinator.address, ApiKey.INIT_PRODUCER_ID, build)
             return {transactional_id: answer_of(response, lambda: None)}
 
         what = f"ending the transaction of {transactional_id!r}"
@@ -209,7 +204,7 @@ class Transactions:
         by_broker = self._by_leader(partitions) if broker_id is None else {broker_id: list(partitions)}
         found = {}
         for node_id, some in by_broker.items():
-            response = self._cluster.ask_broker(node_id, DESCRIBE_PRODUCERS, partial(_producers_request, some))
+            response = self._cluster.ask_broker(node_id, ApiKey.DESCRIBE_PRODUCERS, partial(_producers_request, some))
             for topic in response.topics:
                 for one in topic.partitions:
                     raise_refusal(one)

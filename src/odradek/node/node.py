@@ -32,7 +32,7 @@ from odradek.server.periodic import Periodic
 from odradek.server.server import ListenError
 from odradek.storage.log.log_dir import LogDirError
 from odradek.storage.log.log_dirs import DirFailure, LoadProgress, LogDirs
-from odradek.wire.apis import CONTROLLER_NODE_APIS, broker_apis
+from odradek.wire.apis import CONTROLLER_APIS, broker_apis
 
 logger = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class Node:
             executor=self._executor,
         )
         node.begin()
-        await self._listeners.serve_quorum(ApiDispatcher(CONTROLLER_NODE_APIS, node, self._observation.meters))
+        await self._listeners.serve_quorum(ApiDispatcher(CONTROLLER_APIS, node, self._observation.meters))
 
     async def _begin_as_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
         membership = await self._register(quorum, directories)
@@ -247,9 +247,8 @@ class Node:
     async def _serve(self, broker: Broker) -> None:
         self._listeners.limits_changed(broker.config)
         broker.on_config(self._listeners.limits_changed)
-        await self._listeners.serve_clients(
-            ApiDispatcher(broker_apis(broker.static_config), broker, self._observation.meters)
-        )
+        apis = broker_apis(two_phase_commit=bool(broker.static_config.effective("transaction.two.phase.commit.enable")))
+        await self._listeners.serve_clients(ApiDispatcher(apis, broker, self._observation.meters))
 
     def _new_id(self) -> UUID:
         while True:

@@ -13,7 +13,7 @@ from odradek.node.controller_channel import ENVELOPE
 from odradek.node.membership import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from odradek.quorum import wire
 from odradek.quorum.apis.commands import apis as commands
-from odradek.wire.apis import CONTROLLER_NODE_APIS, load_handler
+from odradek.wire.apis import CONTROLLER_APIS, load_handler
 from odradek.wire.schemas import schema
 
 CREATE_TOPICS: Final = 19
@@ -24,7 +24,7 @@ IN_A_HURRY: Final[tuple[tuple[int, int], ...]] = (
     *((api_key, wire.HIGHEST[api_key]) for api_key in (wire.VOTE, wire.BEGIN_QUORUM_EPOCH, wire.FETCH)),
     BROKER_HEARTBEAT,
     *(
-        (api_key, CONTROLLER_NODE_APIS[api_key].high)
+        (api_key, CONTROLLER_APIS[api_key].high)
         for api_key in (ENVELOPE, ALTER_PARTITION, CREATE_TOPICS, INCREMENTAL_ALTER_CONFIGS)
     ),
     BROKER_REGISTRATION,
@@ -41,6 +41,6 @@ async def preload_for_failover(executor: Executor) -> None:
 
 def _load(api_key: int, version: int) -> None:
     schema(api_key, version).prepare()
-    load_handler(CONTROLLER_NODE_APIS[api_key])
+    load_handler(CONTROLLER_APIS[api_key])
     if api_key in commands.CONTROLLER_APIS:
         commands.load_handler(api_key)

@@ -10,9 +10,9 @@ from odradek.instruments.requests import RequestMeter, RequestMeters
 from odradek.server.connection import UnsupportedRequest
 from odradek.server.context import RequestContext, ServingPort
 from odradek.server.late_answer import LateAnswer, given
-from odradek.wire.apis import Api, load_handler
+from odradek.wire.apis import ApiKey, ServedApi, load_handler
 from odradek.wire.error_codes import error_codes
-from odradek.wire.headers import API_VERSIONS_KEY, RequestHeader, response_header
+from odradek.wire.headers import RequestHeader, response_header
 from odradek.wire.schemas import Message, Schema, is_large, schema
 
 # A larger request, records apart, is read in a thread.
@@ -21,7 +21,7 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class ApiDispatcher:
-    def __init__(self, apis: Mapping[int, Api], port: ServingPort, meters: RequestMeters | None = None) -> None:
+    def __init__(self, apis: Mapping[int, ServedApi], port: ServingPort, meters: RequestMeters | None = None) -> None:
         """`port` is what the handlers of these APIs are given."""
         self._meters: Final = meters or RequestMeters()
         self._apis: Final = apis
@@ -105,7 +105,7 @@ class ApiDispatcher:
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
         """A client that opens with an ApiVersions from the future is told, in version 0, what it may ask."""
-        if header.api_key != API_VERSIONS_KEY:
+        if header.api_key != ApiKey.API_VERSIONS:
             return None
         from odradek.server.apis.served_versions import unsupported_version_response
 

@@ -16,7 +16,7 @@ import odradek
 from odradek.base.errors import ErrorCode
 from odradek.server.connecting import PeerError, Place, Refused, Unreachable, open_connection
 from odradek.server.peer_link import Disconnected, Overloaded, PeerLink, read_answer
-from odradek.wire.headers import API_VERSIONS_KEY
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, schema
 
 __all__ = [
@@ -188,10 +188,10 @@ class Peer:
 
     async def _negotiate(self, link: PeerLink) -> Message:
         """Asks with the newest version; who does not know it answers in version 0, and names the one to ask with."""
-        version = max(schema_name_map[api_key_map[API_VERSIONS_KEY]])
+        version = max(schema_name_map[api_key_map[ApiKey.API_VERSIONS]])
         response = await self._ask_for_versions(link, version)
         if response.error_code is ErrorCode.unsupported_version:
-            known = (one.max_version for one in response.api_keys if one.api_key == API_VERSIONS_KEY)
+            known = (one.max_version for one in response.api_keys if one.api_key == ApiKey.API_VERSIONS)
             response = await self._ask_for_versions(link, max(0, min(next(known, 0), version)))
         if response.error_code is not ErrorCode.none:
             name = response.error_code.name.upper()
@@ -199,14 +199,14 @@ class Peer:
         return response
 
     async def _ask_for_versions(self, link: PeerLink, version: int) -> Message:
-        chosen = schema(API_VERSIONS_KEY, version)
+        chosen = schema(ApiKey.API_VERSIONS, version)
         request = chosen.new(
             "ApiVersionsRequest", client_software_name="odradek", client_software_version=odradek.__version__
         )
 
         def read(frame: bytes, position: int) -> Any:
             (code,) = _ERROR_CODE.unpack_from(frame, position) if len(frame) >= position + 2 else (0,)
-            answered = schema(API_VERSIONS_KEY, 0) if code == ErrorCode.unsupported_version else chosen
+            answered = schema(ApiKey.API_VERSIONS, 0) if code == ErrorCode.unsupported_version else chosen
             return read_answer(answered, frame, position)
 
         return await link.send(chosen, request, read)

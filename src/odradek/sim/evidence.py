@@ -38,13 +38,9 @@ from odradek.sim.stored_log import split
 from odradek.sim.wire_names import Exchange
 from odradek.sim.witness import Witness
 from odradek.sim.world import World
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message
 
-FETCH: Final = 1
-VOTE_KEY: Final = 52
-BEGIN_QUORUM_EPOCH: Final = 53
-END_QUORUM_EPOCH: Final = 54
-BROKER_HEARTBEAT: Final = 63
 _METADATA_NAMES: Final = (METADATA_TOPIC_ID.bytes, METADATA_TOPIC.encode())
 
 
@@ -75,11 +71,11 @@ class Evidence:
             node.on_service = self._service_watcher(node.name)
         world.network.watchers.update(
             {
-                VOTE_KEY: self._saw_vote,
-                FETCH: self._saw_fetch,
-                BEGIN_QUORUM_EPOCH: self._saw_claim,
-                END_QUORUM_EPOCH: self._saw_claim,
-                BROKER_HEARTBEAT: self._saw_heartbeat,
+                ApiKey.VOTE: self._saw_vote,
+                ApiKey.FETCH: self._saw_fetch,
+                ApiKey.BEGIN_QUORUM_EPOCH: self._saw_claim,
+                ApiKey.END_QUORUM_EPOCH: self._saw_claim,
+                ApiKey.BROKER_HEARTBEAT: self._saw_heartbeat,
             }
         )
         world.network.listening_watcher = self._saw_listening
@@ -205,7 +201,7 @@ class Evidence:
             return
         if response is None:
             self._says(exchange.asker, asked.leader_epoch, asked.leader_id)
-            if exchange.api_key == END_QUORUM_EPOCH:
+            if exchange.api_key == ApiKey.END_QUORUM_EPOCH:
                 self._history.resigned.append((asked.leader_epoch, self._world.now))
             else:
                 spoke = LeaderSpoke(leader=exchange.asker, epoch=asked.leader_epoch, seconds=self._world.now)
@@ -216,7 +212,7 @@ class Evidence:
             return
         self._says(exchange.answerer, answer.leader_epoch, answer.leader_id)
         if answer.error_code is ErrorCode.none:
-            what = "its beginning" if exchange.api_key == BEGIN_QUORUM_EPOCH else "its end"
+            what = "its beginning" if exchange.api_key == ApiKey.BEGIN_QUORUM_EPOCH else "its end"
             self._accepts(exchange.answerer, asked.leader_epoch, answer.leader_epoch, what)
 
     def _says(self, node: str, epoch: int, leader_id: int = -1) -> None:

@@ -19,8 +19,8 @@ from odradek.sim.spared_copies import spare_a_copy
 from odradek.sim.stored_log import CRC_COVERS_FROM, StoredBatch, StoredLog, stored_batch
 from odradek.sim.wire_names import Exchange
 from odradek.sim.world import World
+from odradek.wire.apis import ApiKey
 
-ALTER_PARTITION: Final = 56
 _INTERVAL_SECONDS: Final = 0.01
 _HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 _CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -61,7 +61,7 @@ class ReplicaEvidence:
             for partition in self._partitions
         }
         self._seen_end = MetadataEnd(-1, 0)
-        world.network.watchers[ALTER_PARTITION] = self._saw_in_sync_change
+        world.network.watchers[ApiKey.ALTER_PARTITION] = self._saw_in_sync_change
         for node in self._brokers.values():
             node.when_ended(lambda node=node: self._ended(node))  # type: ignore[misc]
 

@@ -1,129 +1,344 @@
-"""Which APIs this node serves, in which versions, and where each one's handler lives.
+"""The one table of APIs: routing, ApiVersions, forwarding and authorization all read it.
 
-The table is what ApiVersions advertises: an API that is not whole does not stand here. Handlers are imported on first
-use, since a node that answers Metadata need not have read the code of every rarely used API.
+ApiVersions advertises exactly what stands here, so an API is listed only once it is complete. A listener imports the
+module of a handler with the first request: a process that never serves an API never loads its code.
 """
 
 from collections.abc import Mapping
+from enum import IntEnum
 from importlib import import_module
 from types import ModuleType
 from typing import Final, NamedTuple
 
-from odradek.config.node_config import NodeConfig
+
+class ApiKey(IntEnum):
+    """Every API of Kafka, served here or not."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+
+
+class Check(NamedTuple):
+    """An ACL operation on a type of resource, as Kafka names both."""
+
+    operation: str
+    resource: str
 
 
 class Api(NamedTuple):
-    key: int
+    """One row of the table. A handler is the path of a module below `odradek`; None: not served on that listener."""
+
+    key: ApiKey
     low: int
     high: int
-    module: str
-    # Kafka advertises Produce from 0, since old librdkafka asks for it, and serves it from 3.
+    broker_handler: str | None
+    controller_handler: str | None
+    served_from: int
+    """Kafka advertises Produce from version 0, which old versions of librdkafka expect, and serves it from 3."""
+    is_forwardable: bool
+    """Whether a broker may send a client's request to the active controller, inside an Envelope."""
+    is_internal: bool
+    """Whether only brokers and controllers send it."""
+    checks: tuple[Check, ...]
+    """What Kafka authorizes, depending on the request's contents. Empty: open to every authenticated principal."""
+
+
+class ServedApi(NamedTuple):
+    """An API as one type of listener serves it."""
+
+    key: ApiKey
+    low: int
+    high: int
+    handler: str
     served_from: int
 
 
-def _api(key: int, low: int, high: int, module: str, served_from: int | None = None) -> Api:
-    return Api(key, low, high, module, low if served_from is None else served_from)
+_FORWARDED: Final = "broker.apis.forwarded"
+_COMMAND: Final = "quorum.apis.command"
+_CONSENSUS: Final = "quorum.apis.consensus"
 
 
-BROKER_APIS: Final[Mapping[int, Api]] = {
+def _checks(texts: tuple[str, ...]) -> tuple[Check, ...]:
+    return tuple(Check(*text.split()) for text in texts)
+
+
+def _broker(key: ApiKey, low: int, high: int, *checks: str, served_from: int | None = None) -> Api:
+    """Served by brokers, in a module of the API's name."""
+    handler = f"broker.apis.{key.name.lower()}"
+    first = low if served_from is None else served_from
+    return Api(key, low, high, handler, None, first, is_forwardable=False, is_internal=False, checks=_checks(checks))
+
+
+def _both(key: ApiKey, low: int, high: int, *checks: str, broker: str, controller: str) -> Api:
+    """Served by brokers and by controllers, each by itself."""
+    return Api(key, low, high, broker, controller, low, is_forwardable=False, is_internal=False, checks=_checks(checks))
+
+
+def _forwarded(
+    key: ApiKey, low: int, high: int, *checks: str, broker: str = _FORWARDED, controller: str = _COMMAND
+) -> Api:
+    """Brokers forward it; the active controller executes it."""
+    return Api(key, low, high, broker, controller, low, is_forwardable=True, is_internal=False, checks=_checks(checks))
+
+
+def _internal(key: ApiKey, low: int, high: int, *, controller: str, is_forwardable: bool = False) -> Api:
+    """Sent by brokers and controllers to a controller."""
+    checks = (Check("CLUSTER_ACTION", "CLUSTER"),)
+    return Api(key, low, high, None, controller, low, is_forwardable, is_internal=True, checks=checks)
+
+
+def _unserved(key: ApiKey, *checks: str) -> Api:
+    """Not served yet. It may stand in an Envelope, where it is refused as an unsupported version."""
+    return Api(key, 0, -1, None, None, 0, is_forwardable=True, is_internal=False, checks=_checks(checks))
+
+
+APIS: Final[Mapping[int, Api]] = {
     api.key: api
     for api in (
-        _api(0, 0, 13, "broker.apis.produce", served_from=3),
-        _api(1, 4, 18, "broker.apis.fetch"),
-        _api(2, 1, 11, "broker.apis.list_offsets"),
-        _api(3, 0, 13, "broker.apis.metadata"),
-        _api(8, 2, 10, "broker.apis.offset_commit"),
-        _api(9, 1, 10, "broker.apis.offset_fetch"),
-        _api(10, 0, 6, "broker.apis.find_coordinator"),
-        _api(11, 0, 9, "broker.apis.join_group"),
-        _api(12, 0, 4, "broker.apis.heartbeat"),
-        _api(13, 0, 5, "broker.apis.leave_group"),
-        _api(14, 0, 5, "broker.apis.sync_group"),
-        _api(15, 0, 6, "broker.apis.describe_groups"),
-        _api(16, 0, 5, "broker.apis.list_groups"),
-        _api(18, 0, 4, "broker.apis.api_versions"),
-        _api(19, 2, 7, "broker.apis.forwarded"),
-        _api(20, 1, 6, "broker.apis.forwarded"),
-        _api(21, 0, 2, "broker.apis.delete_records"),
-        _api(22, 0, 5, "broker.apis.init_producer_id"),
-        _api(23, 2, 4, "broker.apis.offset_for_leader_epoch"),
-        _api(24, 0, 5, "broker.apis.add_partitions_to_txn"),
-        _api(25, 0, 4, "broker.apis.add_offsets_to_txn"),
-        _api(26, 0, 5, "broker.apis.end_txn"),
-        _api(27, 1, 2, "broker.apis.write_txn_markers"),
-        _api(28, 0, 5, "broker.apis.txn_offset_commit"),
-        _api(32, 1, 4, "server.apis.describe_configs"),
-        _api(33, 0, 2, "broker.apis.alter_configs"),
-        _api(34, 1, 2, "broker.apis.alter_replica_log_dirs"),
-        _api(35, 1, 5, "broker.apis.describe_log_dirs"),
-        _api(37, 0, 3, "broker.apis.forwarded"),
-        _api(42, 0, 2, "broker.apis.delete_groups"),
-        _api(43, 0, 2, "broker.apis.forwarded"),
-        _api(44, 0, 1, "broker.apis.incremental_alter_configs"),
-        _api(45, 0, 1, "broker.apis.forwarded"),
-        _api(46, 0, 0, "broker.apis.forwarded"),
-        _api(47, 0, 0, "broker.apis.offset_delete"),
-        _api(55, 0, 2, "broker.apis.forwarded"),
-        _api(57, 0, 2, "broker.apis.forwarded"),
-        _api(60, 0, 2, "broker.apis.describe_cluster"),
-        _api(61, 0, 0, "broker.apis.describe_producers"),
-        _api(64, 0, 0, "broker.apis.forwarded"),
-        _api(65, 0, 0, "broker.apis.describe_transactions"),
-        _api(66, 0, 2, "broker.apis.list_transactions"),
-        _api(68, 0, 1, "broker.apis.consumer_group_heartbeat"),
-        _api(69, 0, 1, "broker.apis.consumer_group_describe"),
-        _api(74, 0, 1, "broker.apis.list_config_resources"),
-        _api(75, 0, 0, "broker.apis.describe_topic_partitions"),
-        _api(80, 0, 1, "broker.apis.forwarded"),
-        _api(81, 0, 0, "broker.apis.forwarded"),
+        _broker(ApiKey.PRODUCE, 0, 13, "WRITE TRANSACTIONAL_ID", "WRITE TOPIC", served_from=3),
+        _both(
+            ApiKey.FETCH,
+            4,
+            18,
+            "READ TOPIC",
+            "CLUSTER_ACTION CLUSTER",
+            broker="broker.apis.fetch",
+            controller=_CONSENSUS,
+        ),
+        _broker(ApiKey.LIST_OFFSETS, 1, 11, "DESCRIBE TOPIC"),
+        _broker(ApiKey.METADATA, 0, 13, "DESCRIBE TOPIC", "CREATE CLUSTER", "CREATE TOPIC", "DESCRIBE CLUSTER"),
+        _broker(ApiKey.OFFSET_COMMIT, 2, 10, "READ GROUP", "READ TOPIC"),
+        _broker(ApiKey.OFFSET_FETCH, 1, 10, "DESCRIBE GROUP", "DESCRIBE TOPIC"),
+        _broker(
+            ApiKey.FIND_COORDINATOR,
+            0,
+            6,
+            "DESCRIBE GROUP",
+            "DESCRIBE TRANSACTIONAL_ID",
+            "CLUSTER_ACTION CLUSTER",
+            "CREATE CLUSTER",
+            "CREATE TOPIC",
+        ),
+        _broker(ApiKey.JOIN_GROUP, 0, 9, "READ GROUP"),
+        _broker(ApiKey.HEARTBEAT, 0, 4, "READ GROUP"),
+        _broker(ApiKey.LEAVE_GROUP, 0, 5, "READ GROUP"),
+        _broker(ApiKey.SYNC_GROUP, 0, 5, "READ GROUP"),
+        _broker(ApiKey.DESCRIBE_GROUPS, 0, 6, "DESCRIBE GROUP"),
+        _broker(ApiKey.LIST_GROUPS, 0, 5, "DESCRIBE CLUSTER", "DESCRIBE GROUP"),
+        _both(ApiKey.API_VERSIONS, 0, 4, broker="broker.apis.api_versions", controller="quorum.apis.api_versions"),
+        _forwarded(ApiKey.CREATE_TOPICS, 2, 7, "CREATE CLUSTER", "CREATE TOPIC", "DESCRIBE_CONFIGS TOPIC"),
+        _forwarded(ApiKey.DELETE_TOPICS, 1, 6, "DELETE CLUSTER", "DESCRIBE TOPIC", "DELETE TOPIC"),
+        _broker(ApiKey.DELETE_RECORDS, 0, 2, "DELETE TOPIC"),
+        _broker(
+            ApiKey.INIT_PRODUCER_ID,
+            0,
+            5,
+            "WRITE TRANSACTIONAL_ID",
+            "TWO_PHASE_COMMIT TRANSACTIONAL_ID",
+            "IDEMPOTENT_WRITE CLUSTER",
+            "WRITE TOPIC",
+        ),
+        _broker(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, "CLUSTER_ACTION CLUSTER", "DESCRIBE TOPIC"),
+        _broker(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "WRITE TRANSACTIONAL_ID", "WRITE TOPIC", "CLUSTER_ACTION CLUSTER"),
+        _broker(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "WRITE TRANSACTIONAL_ID", "READ GROUP"),
+        _broker(ApiKey.END_TXN, 0, 5, "WRITE TRANSACTIONAL_ID"),
+        _broker(ApiKey.WRITE_TXN_MARKERS, 1, 2, "ALTER CLUSTER", "CLUSTER_ACTION CLUSTER"),
+        _broker(ApiKey.TXN_OFFSET_COMMIT, 0, 5, "WRITE TRANSACTIONAL_ID", "READ GROUP", "READ TOPIC"),
+        _unserved(ApiKey.CREATE_ACLS, "ALTER CLUSTER"),
+        _unserved(ApiKey.DELETE_ACLS, "ALTER CLUSTER"),
+        _both(
+            ApiKey.DESCRIBE_CONFIGS,
+            1,
+            4,
+            "DESCRIBE_CONFIGS CLUSTER",
+            "DESCRIBE_CONFIGS TOPIC",
+            "DESCRIBE_CONFIGS GROUP",
+            broker="server.apis.describe_configs",
+            controller="quorum.apis.describe_configs",
+        ),
+        _forwarded(
+            ApiKey.ALTER_CONFIGS,
+            0,
+            2,
+            "ALTER_CONFIGS CLUSTER",
+            "ALTER_CONFIGS TOPIC",
+            "ALTER_CONFIGS GROUP",
+            broker="broker.apis.alter_configs",
+            controller="quorum.apis.alter_configs",
+        ),
+        _broker(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, "ALTER CLUSTER"),
+        _broker(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, "DESCRIBE CLUSTER"),
+        _forwarded(ApiKey.CREATE_PARTITIONS, 0, 3, "ALTER TOPIC"),
+        _unserved(ApiKey.CREATE_DELEGATION_TOKEN, "CREATE_TOKENS USER"),
+        _unserved(ApiKey.RENEW_DELEGATION_TOKEN),
+        _unserved(ApiKey.EXPIRE_DELEGATION_TOKEN),
+        _broker(ApiKey.DELETE_GROUPS, 0, 2, "DELETE GROUP"),
+        _forwarded(ApiKey.ELECT_LEADERS, 0, 2, "ALTER CLUSTER"),
+        _forwarded(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            0,
+            1,
+            "ALTER_CONFIGS CLUSTER",
+            "ALTER_CONFIGS TOPIC",
+            "ALTER_CONFIGS GROUP",
+            "CLUSTER_ACTION CLUSTER",
+            broker="broker.apis.incremental_alter_configs",
+            controller="quorum.apis.alter_configs",
+        ),
+        _forwarded(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "ALTER CLUSTER"),
+        _forwarded(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "DESCRIBE CLUSTER"),
+        _broker(ApiKey.OFFSET_DELETE, 0, 0, "DELETE GROUP", "READ TOPIC"),
+        _unserved(ApiKey.ALTER_CLIENT_QUOTAS, "ALTER_CONFIGS CLUSTER"),
+        _unserved(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "ALTER CLUSTER"),
+        _internal(ApiKey.VOTE, 0, 2, controller=_CONSENSUS),
+        _internal(ApiKey.BEGIN_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),
+        _internal(ApiKey.END_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),
+        _forwarded(ApiKey.DESCRIBE_QUORUM, 0, 2, "DESCRIBE CLUSTER", controller=_CONSENSUS),
+        _internal(ApiKey.ALTER_PARTITION, 2, 3, controller=_COMMAND),
+        _forwarded(ApiKey.UPDATE_FEATURES, 0, 2, "ALTER CLUSTER"),
+        _internal(ApiKey.ENVELOPE, 0, 0, controller="quorum.apis.envelope"),
+        _internal(ApiKey.FETCH_SNAPSHOT, 0, 1, controller=_CONSENSUS),
+        _both(
+            ApiKey.DESCRIBE_CLUSTER,
+            0,
+            2,
+            "DESCRIBE CLUSTER",
+            "ALTER CLUSTER",
+            broker="broker.apis.describe_cluster",
+            controller="quorum.apis.describe_cluster",
+        ),
+        _broker(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "READ TOPIC"),
+        _internal(ApiKey.BROKER_REGISTRATION, 0, 4, controller=_COMMAND),
+        _internal(ApiKey.BROKER_HEARTBEAT, 0, 2, controller="quorum.apis.broker_heartbeat"),
+        _forwarded(ApiKey.UNREGISTER_BROKER, 0, 0, "ALTER CLUSTER"),
+        _broker(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "DESCRIBE TRANSACTIONAL_ID", "DESCRIBE TOPIC"),
+        _broker(ApiKey.LIST_TRANSACTIONS, 0, 2, "DESCRIBE TRANSACTIONAL_ID"),
+        _internal(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, controller=_COMMAND, is_forwardable=True),
+        _broker(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "READ GROUP", "DESCRIBE TOPIC"),
+        _broker(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "DESCRIBE GROUP", "DESCRIBE TOPIC"),
+        _internal(ApiKey.CONTROLLER_REGISTRATION, 0, 0, controller=_COMMAND),
+        _internal(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0, controller=_COMMAND),
+        _broker(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "DESCRIBE_CONFIGS CLUSTER"),
+        _broker(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "DESCRIBE TOPIC"),
+        _forwarded(ApiKey.ADD_RAFT_VOTER, 0, 1, "ALTER CLUSTER", controller=_CONSENSUS),
+        _forwarded(ApiKey.REMOVE_RAFT_VOTER, 0, 0, "ALTER CLUSTER", controller=_CONSENSUS),
+        _internal(ApiKey.UPDATE_RAFT_VOTER, 0, 0, controller=_CONSENSUS),
     )
 }
+FORWARDABLE_APIS: Final = frozenset(key for key, api in APIS.items() if api.is_forwardable)
+INTERNAL_APIS: Final = frozenset(key for key, api in APIS.items() if api.is_internal)
+# Executed by the quorum's leader, without the metadata state machine.
+CONSENSUS_APIS: Final = frozenset(key for key, api in APIS.items() if api.controller_handler == _CONSENSUS)
 
-
-# On the listeners of controllers.
-CONTROLLER_NODE_APIS: Final[Mapping[int, Api]] = {
-    api.key: api
-    for api in (
-        _api(1, 4, 18, "quorum.apis.consensus"),
-        _api(18, 0, 4, "quorum.apis.api_versions"),
-        _api(19, 2, 7, "quorum.apis.command"),
-        _api(20, 1, 6, "quorum.apis.command"),
-        _api(32, 1, 4, "quorum.apis.describe_configs"),
-        _api(33, 0, 2, "quorum.apis.alter_configs"),
-        _api(37, 0, 3, "quorum.apis.command"),
-        _api(43, 0, 2, "quorum.apis.command"),
-        _api(44, 0, 1, "quorum.apis.alter_configs"),
-        _api(45, 0, 1, "quorum.apis.command"),
-        _api(46, 0, 0, "quorum.apis.command"),
-        _api(52, 0, 2, "quorum.apis.consensus"),
-        _api(53, 0, 1, "quorum.apis.consensus"),
-        _api(54, 0, 1, "quorum.apis.consensus"),
-        _api(55, 0, 2, "quorum.apis.consensus"),
-        _api(56, 2, 3, "quorum.apis.command"),
-        _api(57, 0, 2, "quorum.apis.command"),
-        _api(58, 0, 0, "quorum.apis.envelope"),
-        _api(59, 0, 1, "quorum.apis.consensus"),
-        _api(60, 0, 2, "quorum.apis.describe_cluster"),
-        _api(62, 0, 4, "quorum.apis.command"),
-        _api(63, 0, 2, "quorum.apis.broker_heartbeat"),
-        _api(64, 0, 0, "quorum.apis.command"),
-        _api(67, 0, 0, "quorum.apis.command"),
-        _api(70, 0, 0, "quorum.apis.command"),
-        _api(73, 0, 0, "quorum.apis.command"),
-        _api(80, 0, 1, "quorum.apis.consensus"),
-        _api(81, 0, 0, "quorum.apis.consensus"),
-        _api(82, 0, 0, "quorum.apis.consensus"),
-    )
+BROKER_APIS: Final[Mapping[int, ServedApi]] = {
+    key: ServedApi(api.key, api.low, api.high, api.broker_handler, api.served_from)
+    for key, api in APIS.items()
+    if api.broker_handler is not None
+}
+CONTROLLER_APIS: Final[Mapping[int, ServedApi]] = {
+    key: ServedApi(api.key, api.low, api.high, api.controller_handler, api.served_from)
+    for key, api in APIS.items()
+    if api.controller_handler is not None
 }
 
+# The first version of InitProducerId that offers two-phase commit (KIP-939).
+_INIT_PRODUCER_ID_TWO_PHASE: Final = 6
 
-def broker_apis(config: NodeConfig) -> Mapping[int, Api]:
-    """What clients are served. Transactions in two phases (KIP-939) are not for everybody."""
-    if not config.effective("transaction.two.phase.commit.enable"):
+
+def broker_apis(*, two_phase_commit: bool) -> Mapping[int, ServedApi]:
+    """The APIs on a broker's client listeners, as `transaction.two.phase.commit.enable` determines."""
+    if not two_phase_commit:
         return BROKER_APIS
-    in_two_phases = _api(22, 0, 6, "broker.apis.init_producer_id")
-    return {**BROKER_APIS, in_two_phases.key: in_two_phases}
+    key = ApiKey.INIT_PRODUCER_ID
+    return {**BROKER_APIS, key: BROKER_APIS[key]._replace(high=_INIT_PRODUCER_ID_TWO_PHASE)}
 
 
-def load_handler(api: Api) -> ModuleType:
-    return import_module(f"odradek.{api.module}")
+def load_handler(api: ServedApi) -> ModuleType:
+    return import_module(f"odradek.{api.handler}")

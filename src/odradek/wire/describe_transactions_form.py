@@ -13,13 +13,15 @@ from kio.schema.types import ProducerId, TransactionalId
 from kio.static.constants import EntityType
 from kio.static.primitive import TZAware, i16, i32Timedelta
 
+from odradek.wire.apis import ApiKey
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
     __type__: ClassVar = EntityType.nested
     __version__: ClassVar[i16] = i16(0)
     __flexible__: ClassVar[bool] = True
-    __api_key__: ClassVar[i16] = i16(65)
+    __api_key__: ClassVar[i16] = i16(ApiKey.DESCRIBE_TRANSACTIONS)
     __header_schema__: ClassVar[type[ResponseHeader]] = ResponseHeader
     error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
     transactional_id: TransactionalId = field(metadata={"kafka_type": "string"})
@@ -36,7 +38,7 @@ class DescribeTransactionsResponse:
     __type__: ClassVar = EntityType.response
     __version__: ClassVar[i16] = i16(0)
     __flexible__: ClassVar[bool] = True
-    __api_key__: ClassVar[i16] = i16(65)
+    __api_key__: ClassVar[i16] = i16(ApiKey.DESCRIBE_TRANSACTIONS)
     __header_schema__: ClassVar[type[ResponseHeader]] = ResponseHeader
     throttle_time: i32Timedelta = field(metadata={"kafka_type": "timedelta_i32"})
     transaction_states: tuple[TransactionState, ...]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from odradek.base.errors import ErrorCode
+from odradek.wire.apis import ApiKey
 from odradek.wire.headers import (
     InvalidHeader,
     RequestHeader,
@@ -16,11 +17,6 @@ from odradek.wire.headers import (
     skip_tagged_fields,
 )
 from odradek.wire.schemas import Message, Schema
-
-# What Kafka lets brokers hand on for their clients. Heartbeats, votes and the like are the nodes' own business.
-FORWARDABLE: Final = frozenset({19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 67, 80, 81})
-
-DESCRIBE_QUORUM: Final = 55
 
 _REQUEST_PREFIX: Final = struct.Struct(">hhih")
 _CORRELATION_ID: Final = struct.Struct(">i")
@@ -62,7 +58,7 @@ def write_forwarded_response(chosen: Schema, response: Message | bytes, *, corre
 def is_from_wrong_node(api_key: int, response: Message) -> bool:
     """Whether the node that was asked says that it is not the active controller."""
     # What describes the quorum is asked of its leader, which is the active controller by another name.
-    wrong_node = ErrorCode.not_leader_or_follower if api_key == DESCRIBE_QUORUM else ErrorCode.not_controller
+    wrong_node = ErrorCode.not_leader_or_follower if api_key == ApiKey.DESCRIBE_QUORUM else ErrorCode.not_controller
     return wrong_node in _errors(response)
 
 

@@ -10,8 +10,6 @@ from odradek.base.message_writer import append_unsigned_varint
 _FIXED: Final = struct.Struct(">hhih")
 _CORRELATION: Final = struct.Struct(">i")
 
-API_VERSIONS_KEY: Final = 18
-
 
 class InvalidHeader(SerialError):
     pass

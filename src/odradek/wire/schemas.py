@@ -52,7 +52,8 @@ class Schema:
     """Request and response of one API version."""
 
     def __init__(self, api_key: int, version: int) -> None:
-        self.api_key: Final = api_key
+        # A plain number: it is packed into the header of every request.
+        self.api_key: Final = int(api_key)
         self.version: Final = version
         self._name: Final = api_key_map[api_key]
         self._classes: dict[str, MessageClass] = {}

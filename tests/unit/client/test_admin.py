@@ -5,9 +5,10 @@ import time
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.client.admin import DELETE_TOPICS, Admin
+from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
 
@@ -25,7 +26,9 @@ def test_a_topic_that_is_gone_is_not_waited_for() -> None:
         )
         return chosen.new("DeleteTopicsResponse", throttle_time=milliseconds(0), responses=(result,))
 
-    with ScriptedBroker({DELETE_TOPICS: nothing_there}, {METADATA: (0, 12), DELETE_TOPICS: (1, 6)}) as broker:
+    with ScriptedBroker(
+        {ApiKey.DELETE_TOPICS: nothing_there}, {METADATA: (0, 12), ApiKey.DELETE_TOPICS: (1, 6)}
+    ) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with Cluster([broker.address], timeout_s=60.0) as cluster:
             began_at = time.monotonic()

@@ -1,16 +1,17 @@
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.client.admin import DESCRIBE_CONFIGS, ConfigSource, Resource, ResourceType
+from odradek.client.admin import ConfigSource, Resource, ResourceType
 from odradek.client.cluster import Cluster
 from odradek.client.config_description import DescribedConfig, describe_configs, wait_until_told
 from odradek.client.connection import milliseconds
 from odradek.client.errors import TimedOut
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker, in_turn
 
 ORDERS = Resource(ResourceType.TOPIC, "orders")
-VERSIONS = {METADATA: (0, 12), DESCRIBE_CONFIGS: (1, 4)}
+VERSIONS = {METADATA: (0, 12), ApiKey.DESCRIBE_CONFIGS: (1, 4)}
 
 
 def retention(value: str) -> Answer:
@@ -44,7 +45,7 @@ def is_new(config: DescribedConfig) -> bool:
 
 def test_a_change_is_waited_for_until_it_is_told() -> None:
     answers = in_turn([retention("old"), retention("old"), retention("new")])
-    with ScriptedBroker({DESCRIBE_CONFIGS: answers}, VERSIONS) as broker:
+    with ScriptedBroker({ApiKey.DESCRIBE_CONFIGS: answers}, VERSIONS) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with Cluster([broker.address], timeout_s=60.0) as cluster:
             wait_until_told(cluster, ORDERS, "retention.ms", is_new)
@@ -54,7 +55,7 @@ def test_a_change_is_waited_for_until_it_is_told() -> None:
 
 
 def test_a_change_that_nobody_tells_is_not_waited_for_for_ever() -> None:
-    with ScriptedBroker({DESCRIBE_CONFIGS: retention("old")}, VERSIONS) as broker:
+    with ScriptedBroker({ApiKey.DESCRIBE_CONFIGS: retention("old")}, VERSIONS) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with (
             Cluster([broker.address], timeout_s=2.0) as cluster,

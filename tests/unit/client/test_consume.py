@@ -7,16 +7,17 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
-from odradek.client.consume import FETCH, AbortedFilter, Consumer
+from odradek.client.consume import AbortedFilter, Consumer
 from odradek.client.errors import TimedOut
 from odradek.records.batch import parse_header
 from odradek.records.builder import build_batch
 from odradek.records.control import EndTransactionMarker, encode_control
 from odradek.records.record import Record
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import HANG_UP, METADATA, ScriptedBroker, in_turn
 
-VERSIONS = {FETCH: (4, 18), METADATA: (0, 13)}
+VERSIONS = {ApiKey.FETCH: (4, 18), METADATA: (0, 13)}
 ORDERS = TopicPartition("orders", 0)
 
 
@@ -51,7 +52,7 @@ def fetched(records: bytes, *, code: ErrorCode = ErrorCode.none, aborted: Any = 
 
 
 def broker_with(fetch: Any) -> ScriptedBroker:
-    broker = ScriptedBroker({FETCH: fetch}, VERSIONS)
+    broker = ScriptedBroker({ApiKey.FETCH: fetch}, VERSIONS)
     broker.answers[METADATA] = broker.metadata({"orders": 1})
     return broker
 
@@ -77,7 +78,7 @@ def values(found: Any) -> list[bytes]:
 @pytest.mark.parametrize("highest", [4, 11, 12, 13, 15, 17, 18])
 def test_records_are_read_in_every_version(highest: int) -> None:
     with broker_with(fetched(batch(0, b"a", b"b"))) as broker, Cluster([broker.address]) as cluster:
-        broker.versions[FETCH] = (4, highest)
+        broker.versions[ApiKey.FETCH] = (4, highest)
         consumer = Consumer(cluster, {ORDERS: 0})
         assert values(consumer.poll(wait_ms=10)) == [b"a", b"b"]
         assert consumer.positions == {ORDERS: 2}

@@ -9,31 +9,21 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
-from odradek.client.coordinators import FIND_COORDINATOR
 from odradek.client.errors import ClientError, TimedOut
-from odradek.client.groups import (
-    CONSUMER_GROUP_DESCRIBE,
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-    GroupDescription,
-    Groups,
-)
+from odradek.client.groups import GroupDescription, Groups
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import HANG_UP, METADATA, Answer, ScriptedBroker, in_turn
 
 VERSIONS = {
     METADATA: (0, 12),
-    FIND_COORDINATOR: (0, 6),
-    LIST_GROUPS: (0, 5),
-    DESCRIBE_GROUPS: (0, 6),
-    DELETE_GROUPS: (0, 2),
-    OFFSET_COMMIT: (2, 10),
-    OFFSET_FETCH: (1, 10),
-    OFFSET_DELETE: (0, 0),
+    ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.DESCRIBE_GROUPS: (0, 6),
+    ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.OFFSET_COMMIT: (2, 10),
+    ApiKey.OFFSET_FETCH: (1, 10),
+    ApiKey.OFFSET_DELETE: (0, 0),
 }
 ORDERS = TopicPartition("orders", 0)
 
@@ -60,7 +50,7 @@ def coordinator_at(broker: ScriptedBroker, code: ErrorCode = ErrorCode.none) -> 
 def scripted(answers: dict[int, Answer], versions: dict[int, tuple[int, int]] | None = None) -> ScriptedBroker:
     broker = ScriptedBroker(answers, {**VERSIONS, **(versions or {})})
     broker.answers.setdefault(METADATA, broker.metadata({"orders": 1}))
-    broker.answers.setdefault(FIND_COORDINATOR, coordinator_at(broker))
+    broker.answers.setdefault(ApiKey.FIND_COORDINATOR, coordinator_at(broker))
     return broker
 
 
@@ -130,7 +120,7 @@ def test_a_coordinator_that_loads_moves_or_dies_is_asked_again() -> None:
         lambda request, chosen: HANG_UP,
         committed(),
     ]
-    with scripted({OFFSET_FETCH: in_turn(answers)}) as broker:
+    with scripted({ApiKey.OFFSET_FETCH: in_turn(answers)}) as broker:
         assert groups_of(broker).offsets(["g"]) == {"g": {ORDERS: 7}}
         assert sum(hasattr(request, "coordinator_keys") for request in broker.requests) == 4
 
@@ -145,7 +135,7 @@ def test_only_who_was_not_answered_is_asked_again() -> None:
         both = (known.groups[0], loading.groups[1])
         return chosen.new("OffsetFetchResponse", throttle_time=milliseconds(0), groups=both)
 
-    with scripted({OFFSET_FETCH: in_turn([first, committed(offset=9)])}) as broker:
+    with scripted({ApiKey.OFFSET_FETCH: in_turn([first, committed(offset=9)])}) as broker:
         assert groups_of(broker).offsets(["a", "b"]) == {"a": {ORDERS: 7}, "b": {ORDERS: 9}}
         asked = [[one.group_id for one in request.groups] for request in broker.requests if hasattr(request, "groups")]
         assert asked == [["a", "b"], ["b"]]
@@ -153,16 +143,19 @@ def test_only_who_was_not_answered_is_asked_again() -> None:
 
 def test_without_a_coordinator_the_deadline_passes() -> None:
     with scripted({}) as broker:
-        broker.answers[FIND_COORDINATOR] = coordinator_at(broker, ErrorCode.coordinator_not_available)
+        broker.answers[ApiKey.FIND_COORDINATOR] = coordinator_at(broker, ErrorCode.coordinator_not_available)
         with pytest.raises(TimedOut, match="COORDINATOR_NOT_AVAILABLE") as caught:
             groups_of(broker, timeout_s=2.0).describe(["g"])
     assert caught.value.code is ErrorCode.coordinator_not_available
 
 
 def test_a_broker_from_before_groups_were_batched_is_named_as_such() -> None:
-    with scripted({}, {FIND_COORDINATOR: (0, 3)}) as broker, pytest.raises(ClientError, match=r"Apache Kafka 3\.0"):
+    with (
+        scripted({}, {ApiKey.FIND_COORDINATOR: (0, 3)}) as broker,
+        pytest.raises(ClientError, match=r"Apache Kafka 3\.0"),
+    ):
         groups_of(broker).describe(["g"])
-    with scripted({}, {OFFSET_FETCH: (1, 7)}) as broker, pytest.raises(ClientError, match=r"Apache Kafka 3\.0"):
+    with scripted({}, {ApiKey.OFFSET_FETCH: (1, 7)}) as broker, pytest.raises(ClientError, match=r"Apache Kafka 3\.0"):
         groups_of(broker).offsets(["g"])
 
 
@@ -170,7 +163,7 @@ def test_a_broker_from_before_groups_were_batched_is_named_as_such() -> None:
     ("state", "code"), [("Dead", ErrorCode.none), ("", ErrorCode.group_id_not_found), ("", ErrorCode.invalid_group_id)]
 )
 def test_a_group_that_there_is_not_is_a_refusal(state: str, code: ErrorCode) -> None:
-    with scripted({DESCRIBE_GROUPS: described(state, code)}) as broker:
+    with scripted({ApiKey.DESCRIBE_GROUPS: described(state, code)}) as broker:
         (answer,) = groups_of(broker).describe(["g", "g"]).values()
     assert isinstance(answer, KafkaError)
     assert answer.code is (code if code is not ErrorCode.none else ErrorCode.group_id_not_found)
@@ -215,8 +208,11 @@ def test_consumer_groups_are_asked_for_where_they_are_served() -> None:
             ),
         )
 
-    answers: dict[int, Answer] = {CONSUMER_GROUP_DESCRIBE: consumer_groups, DESCRIBE_GROUPS: described("Stable")}
-    with scripted(answers, {CONSUMER_GROUP_DESCRIBE: (0, 1)}) as broker:
+    answers: dict[int, Answer] = {
+        ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_groups,
+        ApiKey.DESCRIBE_GROUPS: described("Stable"),
+    }
+    with scripted(answers, {ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1)}) as broker:
         found = groups_of(broker).describe(["new", "old"])
     new, old = found["new"], found["old"]
     assert isinstance(new, GroupDescription)
@@ -235,7 +231,7 @@ def test_a_broker_that_knows_no_filters_is_filtered_here() -> None:
         )
         return chosen.new("ListGroupsResponse", throttle_time=milliseconds(0), error_code=ErrorCode.none, groups=groups)
 
-    with scripted({LIST_GROUPS: listed}, {LIST_GROUPS: (0, 4)}) as broker:
+    with scripted({ApiKey.LIST_GROUPS: listed}, {ApiKey.LIST_GROUPS: (0, 4)}) as broker:
         found = groups_of(broker).listings(states=["stable"])
     assert [(one.id, one.state, one.type) for one in found] == [("a", "Stable", ""), ("b", "Stable", "")]
 
@@ -271,7 +267,7 @@ def offset_delete_answer(code: ErrorCode, of_partition: ErrorCode = ErrorCode.no
 
 def test_a_commit_that_is_refused_is_not_repeated() -> None:
     turns = [commit_answer(ErrorCode.not_coordinator), commit_answer(ErrorCode.unknown_member_id)]
-    with scripted({OFFSET_COMMIT: in_turn(turns)}) as broker:
+    with scripted({ApiKey.OFFSET_COMMIT: in_turn(turns)}) as broker:
         with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
             groups_of(broker).commit("g", {ORDERS: 3})
         asked = [request for request in broker.requests if hasattr(request, "generation_id_or_member_epoch")]
@@ -282,7 +278,7 @@ def test_a_commit_that_is_refused_is_not_repeated() -> None:
 
 def test_groups_that_stay_are_named() -> None:
     turns = [delete_answer(ErrorCode.coordinator_load_in_progress), delete_answer(ErrorCode.non_empty_group)]
-    with scripted({DELETE_GROUPS: in_turn(turns)}) as broker:
+    with scripted({ApiKey.DELETE_GROUPS: in_turn(turns)}) as broker:
         refused = groups_of(broker).delete(["g", "h"])
     assert {name: error.code for name, error in refused.items()} == {"g": ErrorCode.non_empty_group}
 
@@ -298,13 +294,13 @@ def test_groups_that_stay_are_named() -> None:
     ],
 )
 def test_offsets_that_stay_are_named(answer: Answer, check: Callable[[Any], bool]) -> None:
-    with scripted({OFFSET_DELETE: answer}) as broker:
+    with scripted({ApiKey.OFFSET_DELETE: answer}) as broker:
         assert check(groups_of(broker).delete_offsets("g", [ORDERS]))
 
 
 def test_no_offset_is_deleted_of_a_group_that_is_not_there() -> None:
     with (
-        scripted({OFFSET_DELETE: offset_delete_answer(ErrorCode.group_id_not_found)}) as broker,
+        scripted({ApiKey.OFFSET_DELETE: offset_delete_answer(ErrorCode.group_id_not_found)}) as broker,
         pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"),
     ):
         groups_of(broker).delete_offsets("g", [ORDERS])

@@ -9,12 +9,12 @@ import pytest
 
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
-from odradek.client.admin import DESCRIBE_CONFIGS
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.coordinators import Coordinator
 from odradek.client.node_http import HTTP_ADDRESS, NoEndpoint, ask_node
 from odradek.client.rebalances import PATH, Rebalance, last_rebalances
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.node_process import free_ports
 from tests.unit.client.http_endpoint import http_endpoint
@@ -49,7 +49,9 @@ def broker_with(http_address: str | None) -> Iterator[Cluster]:
         )
         return chosen.new("DescribeConfigsResponse", throttle_time=milliseconds(0), results=(result,))
 
-    with ScriptedBroker({DESCRIBE_CONFIGS: configs}, {METADATA: (0, 12), DESCRIBE_CONFIGS: (1, 4)}) as broker:
+    with ScriptedBroker(
+        {ApiKey.DESCRIBE_CONFIGS: configs}, {METADATA: (0, 12), ApiKey.DESCRIBE_CONFIGS: (1, 4)}
+    ) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with Cluster([broker.address], timeout_s=5.0) as cluster:
             yield cluster

@@ -6,14 +6,15 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
 from odradek.client.errors import UnknownPartition, UnknownTopic
-from odradek.client.produce import BATCH_BYTES, INIT_PRODUCER_ID, PRODUCE, Producer
+from odradek.client.produce import BATCH_BYTES, Producer
 from odradek.records.batch import parse_batches
 from odradek.records.decode import decode_batch
 from odradek.records.record import Record
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import HANG_UP, METADATA, ScriptedBroker, in_turn
 
-VERSIONS = {PRODUCE: (0, 13), METADATA: (0, 13), INIT_PRODUCER_ID: (0, 6)}
+VERSIONS = {ApiKey.PRODUCE: (0, 13), METADATA: (0, 13), ApiKey.INIT_PRODUCER_ID: (0, 6)}
 
 
 def produced(code: ErrorCode = ErrorCode.none) -> Any:
@@ -59,7 +60,7 @@ def producer_id(request: Message, chosen: Schema) -> Message:
 
 
 def broker_with(produce: Any, **partitions: int) -> ScriptedBroker:
-    broker = ScriptedBroker({PRODUCE: produce, INIT_PRODUCER_ID: producer_id}, VERSIONS)
+    broker = ScriptedBroker({ApiKey.PRODUCE: produce, ApiKey.INIT_PRODUCER_ID: producer_id}, VERSIONS)
     broker.answers[METADATA] = broker.metadata(partitions)
     return broker
 
@@ -68,7 +69,7 @@ def sent_batches(broker: ScriptedBroker) -> list[bytes]:
     return [
         bytes(partition.records)
         for request in broker.requests
-        if request.__api_key__ == PRODUCE
+        if request.__api_key__ == ApiKey.PRODUCE
         for topic in request.topic_data
         for partition in topic.partition_data
     ]
@@ -77,7 +78,7 @@ def sent_batches(broker: ScriptedBroker) -> list[bytes]:
 @pytest.mark.parametrize("highest", [3, 8, 9, 12, 13])
 def test_records_arrive_in_every_version(highest: int) -> None:
     with broker_with(produced(), orders=1) as broker, Cluster([broker.address]) as cluster:
-        broker.versions[PRODUCE] = (0, highest)
+        broker.versions[ApiKey.PRODUCE] = (0, highest)
         producer = Producer(cluster)
         record = Record(b"k", b"v", 1000, (("h", None),))
         producer.add("orders", record)
@@ -149,12 +150,12 @@ def test_only_acks_all_asks_for_a_producer_id_and_acks_0_for_no_answer() -> None
         producer = Producer(cluster, acks=0)
         producer.add("orders", Record(None, b"x"))
         assert [stored.base_offset for stored in producer.flush()] == [-1]
-        assert not any(request.__api_key__ == INIT_PRODUCER_ID for request in broker.requests)
+        assert not any(request.__api_key__ == ApiKey.INIT_PRODUCER_ID for request in broker.requests)
 
 
 def test_a_broker_without_producer_ids_is_written_to_all_the_same() -> None:
     with broker_with(produced(), orders=1) as broker, Cluster([broker.address]) as cluster:
-        del broker.versions[INIT_PRODUCER_ID]
+        del broker.versions[ApiKey.INIT_PRODUCER_ID]
         producer = Producer(cluster)
         producer.add("orders", Record(None, b"x"))
         producer.flush()

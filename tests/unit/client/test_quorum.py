@@ -7,19 +7,20 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
-from odradek.client.membership import DESCRIBE_CLUSTER, UNREGISTER_BROKER, brokers, controllers, unregister_broker
-from odradek.client.quorum import ADD_RAFT_VOTER, DESCRIBE_QUORUM, REMOVE_RAFT_VOTER, ControllerEndpoint, QuorumAdmin
+from odradek.client.membership import brokers, controllers, unregister_broker
+from odradek.client.quorum import ControllerEndpoint, QuorumAdmin
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker
 
 FIRST, SECOND, THIRD = (UUID(int=1000 + number) for number in range(3))
 VERSIONS = {
     METADATA: (0, 12),
-    DESCRIBE_QUORUM: (0, 2),
-    DESCRIBE_CLUSTER: (0, 2),
-    UNREGISTER_BROKER: (0, 0),
-    ADD_RAFT_VOTER: (0, 1),
-    REMOVE_RAFT_VOTER: (0, 0),
+    ApiKey.DESCRIBE_QUORUM: (0, 2),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2),
+    ApiKey.UNREGISTER_BROKER: (0, 0),
+    ApiKey.ADD_RAFT_VOTER: (0, 1),
+    ApiKey.REMOVE_RAFT_VOTER: (0, 0),
 }
 
 
@@ -100,7 +101,7 @@ def plain_answer(name: str, code: ErrorCode = ErrorCode.none) -> Answer:
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_the_state_of_the_quorum(version: int) -> None:
     with (
-        ScriptedBroker({DESCRIBE_QUORUM: quorum_answer()}, {DESCRIBE_QUORUM: (0, version)}) as broker,
+        ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_answer()}, {ApiKey.DESCRIBE_QUORUM: (0, version)}) as broker,
         Cluster([broker.address]) as cluster,
     ):
         status = QuorumAdmin(cluster).describe()
@@ -117,10 +118,12 @@ def test_the_state_of_the_quorum(version: int) -> None:
 
 
 def test_a_controller_that_is_not_the_active_one_is_left_for_the_one_that_is() -> None:
-    passive = ScriptedBroker({DESCRIBE_QUORUM: quorum_answer(ErrorCode.not_leader_or_follower)}, VERSIONS)
-    active = ScriptedBroker({DESCRIBE_QUORUM: quorum_answer()}, VERSIONS)
+    passive = ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_answer(ErrorCode.not_leader_or_follower)}, VERSIONS)
+    active = ScriptedBroker({ApiKey.DESCRIBE_QUORUM: quorum_answer()}, VERSIONS)
     with passive, active, Cluster([passive.address]) as cluster:
-        passive.answers[DESCRIBE_CLUSTER] = cluster_answer({1: passive.address, 2: active.address}, controller_id=2)
+        passive.answers[ApiKey.DESCRIBE_CLUSTER] = cluster_answer(
+            {1: passive.address, 2: active.address}, controller_id=2
+        )
         assert QuorumAdmin(cluster).describe().leader_id == 2
     assert [getattr(request, "endpoint_type", None) for request in passive.requests] == [None, 2]
     assert len(active.requests) == 1
@@ -129,15 +132,15 @@ def test_a_controller_that_is_not_the_active_one_is_left_for_the_one_that_is() -
 def test_a_broker_that_does_not_know_the_active_controller_is_asked_again() -> None:
     answers = iter((quorum_answer(ErrorCode.not_controller), quorum_answer()))
     with ScriptedBroker({}, VERSIONS) as broker, Cluster([broker.address]) as cluster:
-        broker.answers[DESCRIBE_QUORUM] = lambda request, chosen: next(answers)(request, chosen)
-        broker.answers[DESCRIBE_CLUSTER] = cluster_answer({}, code=ErrorCode.mismatched_endpoint_type)
+        broker.answers[ApiKey.DESCRIBE_QUORUM] = lambda request, chosen: next(answers)(request, chosen)
+        broker.answers[ApiKey.DESCRIBE_CLUSTER] = cluster_answer({}, code=ErrorCode.mismatched_endpoint_type)
         assert QuorumAdmin(cluster).describe().leader_id == 2
 
 
 def test_votes_given_and_taken_away() -> None:
     answers = {
-        ADD_RAFT_VOTER: plain_answer("AddRaftVoterResponse"),
-        REMOVE_RAFT_VOTER: plain_answer("RemoveRaftVoterResponse", ErrorCode.voter_not_found),
+        ApiKey.ADD_RAFT_VOTER: plain_answer("AddRaftVoterResponse"),
+        ApiKey.REMOVE_RAFT_VOTER: plain_answer("RemoveRaftVoterResponse", ErrorCode.voter_not_found),
     }
     with ScriptedBroker(answers, VERSIONS) as broker, Cluster([broker.address], timeout_s=5) as cluster:
         admin = QuorumAdmin(cluster)
@@ -156,9 +159,9 @@ def test_votes_given_and_taken_away() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_brokers_with_those_that_are_fenced(version: int) -> None:
     nodes = {2: Address("h", 2), 1: Address("h", 1)}
-    answers = {DESCRIBE_CLUSTER: cluster_answer(nodes, fenced=(2,))}
+    answers = {ApiKey.DESCRIBE_CLUSTER: cluster_answer(nodes, fenced=(2,))}
     with (
-        ScriptedBroker(answers, {DESCRIBE_CLUSTER: (0, version)}) as broker,
+        ScriptedBroker(answers, {ApiKey.DESCRIBE_CLUSTER: (0, version)}) as broker,
         Cluster([broker.address]) as cluster,
     ):
         members = brokers(cluster)
@@ -168,7 +171,7 @@ def test_brokers_with_those_that_are_fenced(version: int) -> None:
 
 
 def test_brokers_do_not_speak_for_controllers() -> None:
-    answers = {DESCRIBE_CLUSTER: cluster_answer({}, code=ErrorCode.mismatched_endpoint_type)}
+    answers = {ApiKey.DESCRIBE_CLUSTER: cluster_answer({}, code=ErrorCode.mismatched_endpoint_type)}
     with ScriptedBroker(answers, VERSIONS) as broker, Cluster([broker.address]) as cluster:
         with pytest.raises(KafkaError) as caught:
             controllers(cluster)
@@ -176,7 +179,7 @@ def test_brokers_do_not_speak_for_controllers() -> None:
 
 
 def test_a_broker_is_forgotten() -> None:
-    with ScriptedBroker({UNREGISTER_BROKER: plain_answer("UnregisterBrokerResponse")}, VERSIONS) as broker:
+    with ScriptedBroker({ApiKey.UNREGISTER_BROKER: plain_answer("UnregisterBrokerResponse")}, VERSIONS) as broker:
         broker.answers[METADATA] = broker.metadata({})
         with Cluster([broker.address]) as cluster:
             unregister_broker(cluster, 3)

@@ -4,22 +4,18 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
-from odradek.client.log_dirs import DESCRIBE_LOG_DIRS, sizes_on
-from odradek.client.reassignments import (
-    ALTER_PARTITION_REASSIGNMENTS,
-    ELECT_LEADERS,
-    LIST_PARTITION_REASSIGNMENTS,
-    Reassignments,
-)
+from odradek.client.log_dirs import sizes_on
+from odradek.client.reassignments import Reassignments
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker
 
 VERSIONS = {
     METADATA: (0, 12),
-    DESCRIBE_LOG_DIRS: (1, 5),
-    ELECT_LEADERS: (0, 2),
-    ALTER_PARTITION_REASSIGNMENTS: (0, 1),
-    LIST_PARTITION_REASSIGNMENTS: (0, 0),
+    ApiKey.DESCRIBE_LOG_DIRS: (1, 5),
+    ApiKey.ELECT_LEADERS: (0, 2),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
 }
 ORDERS = TopicPartition("orders", 0)
 
@@ -64,7 +60,7 @@ def altered(codes: dict[int, ErrorCode]) -> Answer:
 
 def test_many_moves_go_in_several_requests_and_each_is_answered_for() -> None:
     refusing = altered({7: ErrorCode.invalid_replica_assignment, 1700: ErrorCode.unknown_topic_or_partition})
-    with scripted(ALTER_PARTITION_REASSIGNMENTS, refusing) as broker, Cluster([broker.address]) as cluster:
+    with scripted(ApiKey.ALTER_PARTITION_REASSIGNMENTS, refusing) as broker, Cluster([broker.address]) as cluster:
         answered: list[int] = []
         wanted = {TopicPartition("orders", number): (1, 2) for number in range(2500)}
         refusals = Reassignments(cluster).begin(wanted, on_answer=answered.append)
@@ -81,7 +77,7 @@ def test_many_moves_go_in_several_requests_and_each_is_answered_for() -> None:
 
 def test_what_has_arrived_meanwhile_is_no_refusal_to_call_it_off() -> None:
     refusing = altered({0: ErrorCode.no_reassignment_in_progress, 1: ErrorCode.cluster_authorization_failed})
-    with scripted(ALTER_PARTITION_REASSIGNMENTS, refusing) as broker, Cluster([broker.address]) as cluster:
+    with scripted(ApiKey.ALTER_PARTITION_REASSIGNMENTS, refusing) as broker, Cluster([broker.address]) as cluster:
         refusals = Reassignments(cluster).cancel([ORDERS, TopicPartition("orders", 1)])
         (topic,) = broker.requests[-1].topics
     assert [one.replicas for one in topic.partitions] == [None, None]
@@ -104,7 +100,7 @@ def test_preferred_leaders_that_lead_already_are_neither_news_nor_a_refusal() ->
             replica_election_results=(topic,),
         )
 
-    with scripted(ELECT_LEADERS, answer) as broker, Cluster([broker.address]) as cluster:
+    with scripted(ApiKey.ELECT_LEADERS, answer) as broker, Cluster([broker.address]) as cluster:
         elected, refused = Reassignments(cluster).elect_preferred(None)
         assert broker.requests[-1].topic_partitions is None
         Reassignments(cluster).elect_preferred([ORDERS])
@@ -139,7 +135,7 @@ def test_sizes_leave_out_failed_dirs_and_copies_on_their_way() -> None:
             ),
         )
 
-    with scripted(DESCRIBE_LOG_DIRS, answer) as broker, Cluster([broker.address]) as cluster:
+    with scripted(ApiKey.DESCRIBE_LOG_DIRS, answer) as broker, Cluster([broker.address]) as cluster:
         assert sizes_on(cluster, [1]) == {1: {ORDERS: 100}}
         assert broker.requests[-1].topics is None
         sizes_on(cluster, [1], [ORDERS])

@@ -13,14 +13,15 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
 from odradek.client.cluster import Cluster
-from odradek.client.connection import SASL_AUTHENTICATE, SASL_HANDSHAKE, milliseconds
+from odradek.client.connection import milliseconds
 from odradek.client.errors import NotAuthenticated
 from odradek.client.security import Sasl, Security, Tls
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.certificates import make_certificate
 from tests.unit.client.scripted_broker import METADATA, ScriptedBroker
 
-VERSIONS = {METADATA: (0, 13), SASL_HANDSHAKE: (0, 1), SASL_AUTHENTICATE: (0, 2)}
+VERSIONS = {METADATA: (0, 13), ApiKey.SASL_HANDSHAKE: (0, 1), ApiKey.SASL_AUTHENTICATE: (0, 2)}
 ANNA = Sasl(mechanism="PLAIN", username="anna", password="secret")
 
 
@@ -43,7 +44,7 @@ def authenticate(request: Message, chosen: Schema) -> Message:
 
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
-    with ScriptedBroker({SASL_HANDSHAKE: handshake, SASL_AUTHENTICATE: authenticate}, VERSIONS) as made:
+    with ScriptedBroker({ApiKey.SASL_HANDSHAKE: handshake, ApiKey.SASL_AUTHENTICATE: authenticate}, VERSIONS) as made:
         made.answers[METADATA] = made.metadata({"orders": 1})
         yield made
 

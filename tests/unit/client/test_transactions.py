@@ -9,30 +9,22 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.client.cluster import Cluster
 from odradek.client.connection import milliseconds
-from odradek.client.coordinators import FIND_COORDINATOR
 from odradek.client.errors import UnknownPartition, UnknownTopic
 from odradek.client.hanging_transactions import find_hanging
-from odradek.client.transactions import (
-    DESCRIBE_PRODUCERS,
-    DESCRIBE_TRANSACTIONS,
-    INIT_PRODUCER_ID,
-    LIST_TRANSACTIONS,
-    WRITE_TXN_MARKERS,
-    TransactionDescription,
-    Transactions,
-)
+from odradek.client.transactions import TransactionDescription, Transactions
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 from tests.unit.client.scripted_broker import METADATA, Answer, ScriptedBroker, in_turn
 from tests.unit.client.test_groups import coordinator_at
 
 VERSIONS = {
     METADATA: (0, 12),
-    FIND_COORDINATOR: (0, 6),
-    INIT_PRODUCER_ID: (0, 5),
-    WRITE_TXN_MARKERS: (1, 2),
-    DESCRIBE_PRODUCERS: (0, 0),
-    DESCRIBE_TRANSACTIONS: (0, 0),
-    LIST_TRANSACTIONS: (0, 2),
+    ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.WRITE_TXN_MARKERS: (1, 2),
+    ApiKey.DESCRIBE_PRODUCERS: (0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
+    ApiKey.LIST_TRANSACTIONS: (0, 2),
 }
 ORDERS = TopicPartition("orders", 0)
 BEGAN_MS = 1_700_000_000_123
@@ -41,7 +33,7 @@ BEGAN_MS = 1_700_000_000_123
 def scripted(answers: dict[int, Answer]) -> ScriptedBroker:
     broker = ScriptedBroker(answers, VERSIONS)
     broker.answers.setdefault(METADATA, broker.metadata({"orders": 1}))
-    broker.answers.setdefault(FIND_COORDINATOR, coordinator_at(broker))
+    broker.answers.setdefault(ApiKey.FIND_COORDINATOR, coordinator_at(broker))
     return broker
 
 
@@ -130,7 +122,7 @@ def markers(code: ErrorCode) -> Answer:
 
 def test_when_a_transaction_began_if_it_did() -> None:
     with scripted(
-        {DESCRIBE_TRANSACTIONS: in_turn([described("Ongoing"), described("Empty", began_ms=None)])}
+        {ApiKey.DESCRIBE_TRANSACTIONS: in_turn([described("Ongoing"), described("Empty", began_ms=None)])}
     ) as broker:
         transactions = Transactions(cluster_of(broker))
         (ongoing,) = transactions.describe(["t"]).values()
@@ -144,7 +136,7 @@ def test_when_a_transaction_began_if_it_did() -> None:
 def test_an_id_that_there_is_not_is_a_refusal_and_one_that_loads_is_asked_again() -> None:
     loading = described("", code=ErrorCode.coordinator_load_in_progress)
     unknown = described("", code=ErrorCode.transactional_id_not_found)
-    with scripted({DESCRIBE_TRANSACTIONS: in_turn([loading, unknown])}) as broker:
+    with scripted({ApiKey.DESCRIBE_TRANSACTIONS: in_turn([loading, unknown])}) as broker:
         (answer,) = Transactions(cluster_of(broker)).describe(["t"]).values()
     assert isinstance(answer, KafkaError)
     assert answer.code is ErrorCode.transactional_id_not_found
@@ -152,7 +144,7 @@ def test_an_id_that_there_is_not_is_a_refusal_and_one_that_loads_is_asked_again(
 
 def test_states_that_nobody_knows_are_refused() -> None:
     with (
-        scripted({LIST_TRANSACTIONS: listed(unknown=("Odd",))}) as broker,
+        scripted({ApiKey.LIST_TRANSACTIONS: listed(unknown=("Odd",))}) as broker,
         pytest.raises(KafkaError, match="there is no transaction state Odd"),
     ):
         Transactions(cluster_of(broker)).listings(states=["Odd"])
@@ -160,7 +152,7 @@ def test_states_that_nobody_knows_are_refused() -> None:
 
 def test_listings_are_sorted_and_coordinators_that_load_waited_for() -> None:
     loading = listed(code=ErrorCode.coordinator_load_in_progress)
-    with scripted({LIST_TRANSACTIONS: in_turn([loading, listed("b", "a")])}) as broker:
+    with scripted({ApiKey.LIST_TRANSACTIONS: in_turn([loading, listed("b", "a")])}) as broker:
         found = Transactions(cluster_of(broker)).listings(duration_ms_min=5, pattern="a|b", producer_ids=[4])
         asked = broker.requests[-1]
     assert [one.transactional_id for one in found] == ["a", "b"]
@@ -169,7 +161,7 @@ def test_listings_are_sorted_and_coordinators_that_load_waited_for() -> None:
 
 def test_a_marker_follows_the_leader_and_a_refusal_ends_it() -> None:
     turns = [markers(ErrorCode.not_leader_or_follower), markers(ErrorCode.invalid_producer_epoch)]
-    with scripted({WRITE_TXN_MARKERS: in_turn(turns)}) as broker:
+    with scripted({ApiKey.WRITE_TXN_MARKERS: in_turn(turns)}) as broker:
         with pytest.raises(KafkaError, match="INVALID_PRODUCER_EPOCH"):
             Transactions(cluster_of(broker)).abort(ORDERS, producer_id=4, producer_epoch=2, coordinator_epoch=0)
         asked = [request.markers[0] for request in broker.requests if hasattr(request, "markers")]
@@ -200,7 +192,7 @@ def fenced(code: ErrorCode) -> Answer:
 
 def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
     turns = [fenced(ErrorCode.concurrent_transactions), fenced(ErrorCode.none)]
-    with scripted({INIT_PRODUCER_ID: in_turn(turns)}) as broker:
+    with scripted({ApiKey.INIT_PRODUCER_ID: in_turn(turns)}) as broker:
         Transactions(cluster_of(broker)).fence("t")
         assert sum(getattr(request, "transactional_id", None) == "t" for request in broker.requests) == 2
 
@@ -208,13 +200,13 @@ def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("answers", "hangs"),
     [
-        ({LIST_TRANSACTIONS: listed()}, True),
-        ({LIST_TRANSACTIONS: listed("t"), DESCRIBE_TRANSACTIONS: described("Ongoing")}, False),
-        ({LIST_TRANSACTIONS: listed("t"), DESCRIBE_TRANSACTIONS: described("CompleteAbort")}, True),
+        ({ApiKey.LIST_TRANSACTIONS: listed()}, True),
+        ({ApiKey.LIST_TRANSACTIONS: listed("t"), ApiKey.DESCRIBE_TRANSACTIONS: described("Ongoing")}, False),
+        ({ApiKey.LIST_TRANSACTIONS: listed("t"), ApiKey.DESCRIBE_TRANSACTIONS: described("CompleteAbort")}, True),
         (
             {
-                LIST_TRANSACTIONS: listed("t"),
-                DESCRIBE_TRANSACTIONS: described("", code=ErrorCode.transactional_id_not_found),
+                ApiKey.LIST_TRANSACTIONS: listed("t"),
+                ApiKey.DESCRIBE_TRANSACTIONS: described("", code=ErrorCode.transactional_id_not_found),
             },
             True,
         ),
@@ -222,11 +214,11 @@ def test_a_transaction_that_is_being_ended_is_waited_for() -> None:
 )
 def test_what_its_coordinator_will_end_does_not_hang(answers: dict[int, Answer], hangs: bool) -> None:
     states = producers((4, 17, BEGAN_MS), (5, -1, BEGAN_MS), (6, 30, BEGAN_MS + 10))
-    with scripted({**answers, DESCRIBE_PRODUCERS: states}) as broker:
+    with scripted({**answers, ApiKey.DESCRIBE_PRODUCERS: states}) as broker:
         found: list[Any] = find_hanging(cluster_of(broker), [ORDERS], broker_id=None, idle_since_ms=BEGAN_MS + 1)
     assert [(one.partition, one.producer.start_offset) for one in found] == ([(ORDERS, 17)] if hangs else [])
 
 
 def test_where_nothing_is_open_no_coordinator_is_asked() -> None:
-    with scripted({DESCRIBE_PRODUCERS: producers((5, -1, BEGAN_MS))}) as broker:
+    with scripted({ApiKey.DESCRIBE_PRODUCERS: producers((5, -1, BEGAN_MS))}) as broker:
         assert find_hanging(cluster_of(broker), [ORDERS], broker_id=1, idle_since_ms=BEGAN_MS + 1) == []

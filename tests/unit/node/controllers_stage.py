@@ -14,7 +14,7 @@ from odradek.server.limits import NodeConnectionLimits
 from odradek.server.server import Listener
 from odradek.sim.machine import Machine, Ports
 from odradek.sim.world import World
-from odradek.wire.apis import CONTROLLER_NODE_APIS
+from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.schemas import Message, schema
 from tests.unit.core.controller.cluster import Cluster
 from tests.unit.quorum.fake_controller_node import FakeControllerNode, not_controller
@@ -105,7 +105,7 @@ class Stage:
             )
             listener = Listener("CONTROLLER", name, PORT, limits, request_bytes_max=1 << 20, backlog=10)
             await listener.bind()
-            await listener.serve(ApiDispatcher(CONTROLLER_NODE_APIS, node))
+            await listener.serve(ApiDispatcher(CONTROLLER_APIS, node))
             await asyncio.Event().wait()
             return 0
 

@@ -14,7 +14,7 @@ from odradek.node import controller_channel
 from odradek.quorum.apis import api_versions, envelope
 from odradek.server.context import RequestContext
 from odradek.sim.world import World
-from odradek.wire.apis import CONTROLLER_NODE_APIS
+from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.schemas import Message, schema
 from tests.unit.node.controllers_stage import Outcome, Stage
 
@@ -149,25 +149,25 @@ class TestElsewhere:
 
     @pytest.mark.parametrize("high", [0, None])
     def test_a_version_that_the_controller_does_not_serve(self, world: World, high: int | None) -> None:
-        apis = {key: api for key, api in CONTROLLER_NODE_APIS.items() if key != 63}
+        apis = {key: api for key, api in CONTROLLER_APIS.items() if key != 63}
         if high is not None:
-            apis[63] = CONTROLLER_NODE_APIS[63]._replace(high=high)
+            apis[63] = CONTROLLER_APIS[63]._replace(high=high)
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(api_versions, "CONTROLLER_NODE_APIS", apis)
+            patched.setattr(api_versions, "CONTROLLER_APIS", apis)
             outcome = beat(stage)
             world.run_for(0.1)
         assert outcome.result.error_code is ErrorCode.unsupported_version
 
     def test_a_clients_version_that_the_controller_does_not_serve(self, world: World) -> None:
-        apis = {**CONTROLLER_NODE_APIS, 19: CONTROLLER_NODE_APIS[19]._replace(high=6)}
+        apis = {**CONTROLLER_APIS, 19: CONTROLLER_APIS[19]._replace(high=6)}
         stage = Stage(world)
         stage.open_channel()
         stage.lead("c1")
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(envelope, "CONTROLLER_NODE_APIS", apis)
+            patched.setattr(envelope, "CONTROLLER_APIS", apis)
             outcome = create(stage)
             world.run_for(0.1)
         assert error_of(outcome) is ErrorCode.unsupported_version

@@ -9,7 +9,7 @@ from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
 from odradek.quorum.apis.commands.apis import load_handler as load_controller_handler
 from odradek.server.context import NO_CONNECTION, ConnectionPort, RequestContext
-from odradek.wire.apis import CONTROLLER_NODE_APIS, load_handler
+from odradek.wire.apis import CONTROLLER_APIS, load_handler
 from odradek.wire.schemas import Message, schema
 from tests import raw_wire
 
@@ -85,7 +85,7 @@ class FakeControllerNode:
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
         context = context_of(api_key, version)._replace(connection=connection)
-        answer = load_handler(CONTROLLER_NODE_APIS[api_key]).handle(request, context, self)
+        answer = load_handler(CONTROLLER_APIS[api_key]).handle(request, context, self)
         if asyncio.iscoroutine(answer):
             answer = asyncio.run(answer)
         return messages.read_foreign_response(messages.write(answer), 0)

@@ -13,7 +13,7 @@ from odradek.server.dispatch import ApiDispatcher
 from odradek.server.limits import NodeConnectionLimits
 from odradek.server.peer import Disconnected, NotServed, Peer
 from odradek.server.server import Listener
-from odradek.wire.apis import CONTROLLER_NODE_APIS
+from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
 from odradek.wire.principal import ANONYMOUS, write_principal
 from odradek.wire.schemas import Message, Schema, schema
@@ -38,7 +38,7 @@ class Controller:
 
     async def __aenter__(self) -> "Controller":
         await self.listener.bind()
-        await self.listener.serve(ApiDispatcher(CONTROLLER_NODE_APIS, self.node))
+        await self.listener.serve(ApiDispatcher(CONTROLLER_APIS, self.node))
         return self
 
     async def __aexit__(self, *args: object) -> None:
@@ -75,7 +75,7 @@ def test_a_heartbeat_by_way_of_sockets(play: Play) -> None:
             peer = controller.peer()
             connection = await controller.heard_connection(peer)
             assert controller.node.heard == [(1, 2, connection)]
-            assert peer.served.keys() == CONTROLLER_NODE_APIS.keys()
+            assert peer.served.keys() == CONTROLLER_APIS.keys()
             assert peer.supported_features["kraft.version"] == (0, 1)
             assert await controller.heard_connection(peer) is connection
             assert await controller.heard_connection(controller.peer()) is not connection

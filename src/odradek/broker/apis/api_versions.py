@@ -8,4 +8,5 @@ from odradek.wire.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    return served_versions(request, context, broker_apis(broker.config), broker.image)
+    two_phase_commit = broker.config.effective("transaction.two.phase.commit.enable")
+    return served_versions(request, context, broker_apis(two_phase_commit=bool(two_phase_commit)), broker.image)

@@ -12,11 +12,11 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Client, ForwardingPort
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
 
-_CREATE_TOPICS: Final = 19
 _VERSION: Final = 7
 _AS_THE_CONTROLLER_SAYS: Final = -1
 
@@ -74,7 +74,7 @@ _INTERNAL: Final[Mapping[str, _InternalTopic]] = {
 
 async def create_topics(names: Sequence[str], client: Client | None, broker: "Creator") -> None:
     """For a client, or for the broker itself."""
-    request = schema(_CREATE_TOPICS, _VERSION).new(
+    request = schema(ApiKey.CREATE_TOPICS, _VERSION).new(
         "CreateTopicsRequest",
         topics=tuple(_creatable(name, broker.config) for name in names),
         timeout=timedelta(milliseconds=broker.config.effective_number("request.timeout.ms")),
@@ -82,9 +82,9 @@ async def create_topics(names: Sequence[str], client: Client | None, broker: "Cr
     )
     try:
         if client is None:
-            response = await broker.controller.handle(_CREATE_TOPICS, _VERSION, request)
+            response = await broker.controller.handle(ApiKey.CREATE_TOPICS, _VERSION, request)
         else:
-            response = await broker.controller.forward(client, _CREATE_TOPICS, _VERSION, request)
+            response = await broker.controller.forward(client, ApiKey.CREATE_TOPICS, _VERSION, request)
     except KafkaError as error:
         logger.warning("topics %s were not created automatically: %s", ", ".join(names), error)
         return
@@ -111,7 +111,7 @@ def _creatable(name: str, config: NodeConfig) -> Message:
 
 
 def _topic(name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> Message:
-    messages = schema(_CREATE_TOPICS, _VERSION)
+    messages = schema(ApiKey.CREATE_TOPICS, _VERSION)
     return messages.new(
         "CreatableTopic",
         name=name,

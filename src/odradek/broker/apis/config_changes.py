@@ -22,9 +22,9 @@ from odradek.core.metadata.image import (
 from odradek.server.apis.config_operations import answer_of
 from odradek.server.apis.logger_levels import change_levels, node_id_of
 from odradek.server.context import RequestContext
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message
 
-INCREMENTAL_ALTER_CONFIGS: Final = 44
 RESOURCE_BROKER_LOGGER: Final = 8
 
 ChangesOf = Callable[[Message, BrokerPort], Sequence[Change]]
@@ -74,7 +74,7 @@ def _check(resource: Message, changes: Sequence[Change], api_key: int, broker: B
         raise _invalid_request(f"Null value not supported for : {', '.join(without_value)}")
     if resource.resource_type == RESOURCE_BROKER:
         _check_broker(resource.resource_name, changes, broker)
-    elif resource.resource_type == RESOURCE_BROKER_LOGGER and api_key == INCREMENTAL_ALTER_CONFIGS:
+    elif resource.resource_type == RESOURCE_BROKER_LOGGER and api_key == ApiKey.INCREMENTAL_ALTER_CONFIGS:
         # This node's own, which knows them best.
         return
     elif resource.resource_type not in (RESOURCE_TOPIC, RESOURCE_CLIENT_METRICS, RESOURCE_GROUP):

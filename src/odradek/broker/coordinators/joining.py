@@ -23,11 +23,11 @@ from odradek.core.transactions.commands import (
 )
 from odradek.server.peer import NotServed, PeerError
 from odradek.server.pending_answer import PendingAnswer
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, SerialError
 
 logger = logging.getLogger(__name__)
 
-ADD_PARTITIONS_TO_TXN: Final = 24
 FIRST_OF_BROKERS: Final = 4
 TRANSACTIONS_PER_REQUEST_MAX: Final = 500
 
@@ -142,7 +142,7 @@ class Joining:
         """What the coordinator says, by transaction; some may be missing."""
         response = await self._peers.ask(
             broker_id,
-            ADD_PARTITIONS_TO_TXN,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
             lambda chosen: _request(chosen, [asked.command for asked in by_name.values()]),
         )
         if response.error_code is not ErrorCode.none:

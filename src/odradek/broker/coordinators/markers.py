@@ -17,11 +17,11 @@ from odradek.broker.coordinators.broker_lanes import BrokerLanes, BrokerPeers
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.transactions.commands import Markers
 from odradek.server.peer import PeerError
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 logger = logging.getLogger(__name__)
 
-WRITE_TXN_MARKERS: Final = 27
 TRANSACTIONS_PER_REQUEST_MAX: Final = 500
 BACKOFF_SECONDS_MAX: Final = 1.0
 FAILURES_BETWEEN_WARNINGS: Final = 30
@@ -130,7 +130,7 @@ class MarkerSender:
     async def _ask(self, broker_id: int, sendings: Sequence[_Sending]) -> list[Mapping[TopicPartition, ErrorCode]]:
         try:
             response = await self._peers.ask(
-                broker_id, WRITE_TXN_MARKERS, lambda chosen: _request(chosen, [one.markers for one in sendings])
+                broker_id, ApiKey.WRITE_TXN_MARKERS, lambda chosen: _request(chosen, [one.markers for one in sendings])
             )
         except PeerError as error:
             logger.info("broker %d could not be told how transactions end: %s", broker_id, error)

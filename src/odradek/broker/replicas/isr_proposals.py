@@ -16,11 +16,12 @@ from odradek.base.ports import Clock, ControllerPort
 from odradek.core.replication.isr import CommittedIsr, IsrProposal
 from odradek.instruments.replication import IsrCounts
 from odradek.storage.partition.partition import Partition
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
 
-ALTER_PARTITION: Final = (56, 3)
+ALTER_PARTITION: Final = (ApiKey.ALTER_PARTITION, 3)
 RECOVERED: Final = 0
 PARTITIONS_PER_REQUEST_MAX: Final = 2_000
 

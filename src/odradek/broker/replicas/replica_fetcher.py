@@ -31,13 +31,12 @@ from odradek.core.replication.throttle import ReplicationThrottle, names_replica
 from odradek.records.batch import BatchHeader, CorruptBatch, check_crc, parse_batches
 from odradek.server.peer import Peer, PeerError
 from odradek.storage.partition.partition import Partition
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 logger = logging.getLogger(__name__)
 
-FETCH: Final = 1
 FETCH_VERSION_MAX: Final = 17
-LIST_OFFSETS: Final = 2
 LIST_OFFSETS_VERSION_MAX: Final = 10
 EARLIEST, LATEST = -2, -1
 READ_UNCOMMITTED: Final = 0
@@ -249,7 +248,7 @@ class ReplicaFetcher:
         self._is_polling = True
         try:
             response = await peer.ask(
-                FETCH,
+                ApiKey.FETCH,
                 lambda messages: self._request(messages, asked),
                 timeout_seconds=REQUEST_SECONDS_MAX,
                 highest=FETCH_VERSION_MAX,
@@ -427,7 +426,7 @@ class ReplicaFetcher:
             )
 
         response = await self._peer.ask(
-            LIST_OFFSETS, build, timeout_seconds=REQUEST_SECONDS_MAX, highest=LIST_OFFSETS_VERSION_MAX
+            ApiKey.LIST_OFFSETS, build, timeout_seconds=REQUEST_SECONDS_MAX, highest=LIST_OFFSETS_VERSION_MAX
         )
         result = response.topics[0].partitions[0]
         if result.error_code is not ErrorCode.none:

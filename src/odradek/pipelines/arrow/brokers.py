@@ -13,10 +13,11 @@ from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
 from odradek.client.consume import AbortedFilter
 from odradek.client.errors import ClientError, ConnectionFailed, TimedOut
-from odradek.client.fetch_request import FETCH, fetch_request
+from odradek.client.fetch_request import fetch_request
 from odradek.client.layout import TopicLayout
 from odradek.pipelines.arrow.sources import Chunk
 from odradek.records.batch import parse_batches
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 FETCH_BYTES: Final = 8 * 1024 * 1024
@@ -138,7 +139,7 @@ class PartitionFetch:
             raise KafkaError(ErrorCode.leader_not_available, f"{self.partition} has no leader")
         address = self._cluster.address_of(leader)
         connection = self._cluster.connection(address)
-        chosen = connection.schema(FETCH)
+        chosen = connection.schema(ApiKey.FETCH)
         try:
             connection.begin(
                 chosen, self._request(chosen, position), timeout_s=self._cluster.timeout_s + _WAIT_MS / 1000

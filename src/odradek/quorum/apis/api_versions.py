@@ -3,9 +3,9 @@
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.apis.served_versions import served_versions
 from odradek.server.context import RequestContext
-from odradek.wire.apis import CONTROLLER_NODE_APIS
+from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
-    return served_versions(request, context, CONTROLLER_NODE_APIS, node.image)
+    return served_versions(request, context, CONTROLLER_APIS, node.image)

@@ -14,9 +14,8 @@ from kio.schema.index import api_key_map
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.context import RequestContext
-from odradek.wire.apis import CONTROLLER_NODE_APIS, load_handler
+from odradek.wire.apis import CONTROLLER_APIS, FORWARDABLE_APIS, load_handler
 from odradek.wire.forwarding import (
-    FORWARDABLE,
     is_from_wrong_node,
     read_forwarded_header,
     read_forwarded_request,
@@ -63,7 +62,7 @@ async def _answered(request: Message, context: RequestContext, node: ControllerN
         peer_host=host,
         schema=messages,
     )
-    handler = load_handler(CONTROLLER_NODE_APIS[header.api_key])
+    handler = load_handler(CONTROLLER_APIS[header.api_key])
     response = await handler.handle(inner, inner_context, node)
     if is_from_wrong_node(header.api_key, response):
         raise KafkaError(ErrorCode.not_controller)
@@ -91,13 +90,13 @@ def _header(data: bytes) -> RequestHeader:
         raise KafkaError(ErrorCode.unsupported_version, f"a forwarded header that cannot be read: {error}") from error
     if header.api_key not in api_key_map:
         raise KafkaError(ErrorCode.unsupported_version, f"API {header.api_key} is not known here")
-    if header.api_key not in FORWARDABLE:
+    if header.api_key not in FORWARDABLE_APIS:
         raise KafkaError(ErrorCode.invalid_request, f"API {header.api_key} is not eligible for forwarding")
     return header
 
 
 def _schema(header: RequestHeader) -> Schema:
-    api = CONTROLLER_NODE_APIS.get(header.api_key)
+    api = CONTROLLER_APIS.get(header.api_key)
     if api is None or not api.low <= header.api_version <= api.high:
         raise KafkaError(ErrorCode.unsupported_version, f"API {header.api_key} in version {header.api_version}")
     return schema(header.api_key, header.api_version)

@@ -11,13 +11,15 @@ from odradek.base.errors import ErrorCode
 from odradek.core.metadata.features import KRAFT_VERSION, SUPPORTED_FEATURES
 from odradek.core.metadata.image import ClusterImage, FeaturesImage
 from odradek.server.context import RequestContext
-from odradek.wire.apis import Api
+from odradek.wire.apis import ApiKey, ServedApi
 from odradek.wire.schemas import Message, schema
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def served_versions(request: Message, context: RequestContext, apis: Mapping[int, Api], image: ClusterImage) -> Message:
+def served_versions(
+    request: Message, context: RequestContext, apis: Mapping[int, ServedApi], image: ClusterImage
+) -> Message:
     if context.version >= 3 and not (
         _SOFTWARE_NAME.fullmatch(request.client_software_name)
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)
@@ -63,13 +65,13 @@ def _finalized_features(context: RequestContext, features: FeaturesImage) -> tup
     )
 
 
-def unsupported_version_response(apis: Mapping[int, Api]) -> bytes:
-    messages = schema(18, 0)
-    own = apis[18]
+def unsupported_version_response(apis: Mapping[int, ServedApi]) -> bytes:
+    messages = schema(ApiKey.API_VERSIONS, 0)
+    own = apis[ApiKey.API_VERSIONS]
     return messages.write(
         messages.new(
             "ApiVersionsResponse",
             error_code=ErrorCode.unsupported_version,
-            api_keys=(messages.new("ApiVersion", api_key=18, min_version=own.low, max_version=own.high),),
+            api_keys=(messages.new("ApiVersion", api_key=own.key, min_version=own.low, max_version=own.high),),
         )
     )

@@ -10,12 +10,9 @@ from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.onlooker import CONFIG, Onlooker
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import Change, ChangeKind, History, Outcome
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-CREATE_TOPICS: Final = 19
-DELETE_TOPICS: Final = 20
-CREATE_PARTITIONS: Final = 37
-INCREMENTAL_ALTER_CONFIGS: Final = 44
 _SET: Final = 0
 _PARTITIONS_MAX: Final = 4
 _CHANGE_PROBABILITY: Final = 0.8
@@ -46,7 +43,7 @@ class Admin:
 
         while True:
             try:
-                response = await self._ask(CREATE_TOPICS, build)
+                response = await self._ask(ApiKey.CREATE_TOPICS, build)
                 if response.topics[0].error_code in (ErrorCode.none, ErrorCode.topic_already_exists):
                     return
             except ConnectionLost:
@@ -147,8 +144,12 @@ def _configure(chosen: Schema, change: Change) -> Message:
 _Request = tuple[int, Callable[[Schema, Change], Message], Callable[[Message], ErrorCode]]
 
 _REQUESTS: Final[dict[ChangeKind, _Request]] = {
-    ChangeKind.CREATE: (CREATE_TOPICS, _create, lambda response: response.topics[0].error_code),
-    ChangeKind.DELETE: (DELETE_TOPICS, _delete, lambda response: response.responses[0].error_code),
-    ChangeKind.GROW: (CREATE_PARTITIONS, _grow, lambda response: response.results[0].error_code),
-    ChangeKind.CONFIGURE: (INCREMENTAL_ALTER_CONFIGS, _configure, lambda response: response.responses[0].error_code),
+    ChangeKind.CREATE: (ApiKey.CREATE_TOPICS, _create, lambda response: response.topics[0].error_code),
+    ChangeKind.DELETE: (ApiKey.DELETE_TOPICS, _delete, lambda response: response.responses[0].error_code),
+    ChangeKind.GROW: (ApiKey.CREATE_PARTITIONS, _grow, lambda response: response.results[0].error_code),
+    ChangeKind.CONFIGURE: (
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        _configure,
+        lambda response: response.responses[0].error_code,
+    ),
 }

@@ -6,8 +6,9 @@ from odradek.base.ids import TopicPartition
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient
-from odradek.sim.clients.producer import PRODUCE, produce_request
+from odradek.sim.clients.producer import produce_request
 from odradek.sim.history import History, Send
+from odradek.wire.apis import ApiKey
 
 _ACKS_LEADER: Final = 1
 
@@ -38,7 +39,7 @@ class Chatter:
         self._history.sends.append(send)
         answer = await client.ask(
             wire,
-            PRODUCE,
+            ApiKey.PRODUCE,
             lambda chosen: produce_request(chosen, self._partition, leader.topic_id, data, acks=_ACKS_LEADER),
         )
         result = answer.responses[0].partition_responses[0]

@@ -11,12 +11,12 @@ from odradek.base.ids import TopicPartition
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.machine import Ports
 from odradek.sim.trace import Trace
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, schema
 
-METADATA: Final = 3
 # Below them kio has no schemas, or no topic ids are told.
-LOWEST_VERSION: Final = {0: 3, 1: 4, 3: 10}
-LOWEST_VERSION_WITH_EPOCHS: Final = {**LOWEST_VERSION, 1: 12, 2: 5}
+LOWEST_VERSION: Final[Mapping[int, int]] = {ApiKey.PRODUCE: 3, ApiKey.FETCH: 4, ApiKey.METADATA: 10}
+LOWEST_VERSION_WITH_EPOCHS: Final[Mapping[int, int]] = {**LOWEST_VERSION, ApiKey.FETCH: 12, ApiKey.LIST_OFFSETS: 5}
 """Of clients that name the leader's epoch as they know it, and hear in which one they are answered."""
 _HIGHEST_PROBABILITY: Final = 0.7
 
@@ -121,7 +121,7 @@ class ClusterClient:
                 include_topic_authorized_operations=False,
             )
 
-        response = await self.ask(wire, METADATA, build)
+        response = await self.ask(wire, ApiKey.METADATA, build)
         brokers = {broker.node_id: broker for broker in response.brokers}
         for topic in response.topics:
             for partition in topic.partitions:

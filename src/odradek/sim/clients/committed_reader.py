@@ -12,9 +12,9 @@ from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History
 from odradek.sim.transaction_history import CommittedRead, TransactionHistory
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-FETCH: Final = 1
 READ_COMMITTED: Final = 1
 _WAIT_MS: Final = 300
 
@@ -52,7 +52,7 @@ class CommittedReader:
         client = self._client
         leader, wire = await client.reach_leader(self._partition)
         response = await client.ask(
-            wire, FETCH, lambda chosen: self._request(chosen, leader), extra_seconds=_WAIT_MS / 1000
+            wire, ApiKey.FETCH, lambda chosen: self._request(chosen, leader), extra_seconds=_WAIT_MS / 1000
         )
         code = getattr(response, "error_code", ErrorCode.none)
         answer = next((one for topic in response.responses for one in topic.partitions), None)

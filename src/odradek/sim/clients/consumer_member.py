@@ -13,14 +13,14 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.core.groups.commands import JOINING_EPOCH, LEAVING_EPOCH
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
-from odradek.sim.clients.group_client import OFFSET_COMMIT, GroupClient
+from odradek.sim.clients.group_client import GroupClient
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.group_history import Holding
 from odradek.sim.history import History
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-CONSUMER_GROUP_HEARTBEAT: Final = 68
-LOWEST_VERSION_WITH_MEMBER_EPOCHS: Final = {OFFSET_COMMIT: 9}
+LOWEST_VERSION_WITH_MEMBER_EPOCHS: Final[Mapping[int, int]] = {ApiKey.OFFSET_COMMIT: 9}
 _FIRST_WITH_OWN_IDS: Final = 1
 _REBALANCE_MS: Final = 2000
 _BEAT_SECONDS: Final = 0.2
@@ -174,7 +174,7 @@ class ConsumerMember:
             )
 
         wire = await self._groups.coordinator()
-        return await client.ask(wire, CONSUMER_GROUP_HEARTBEAT, build)
+        return await client.ask(wire, ApiKey.CONSUMER_GROUP_HEARTBEAT, build)
 
 
 def _by_topic(

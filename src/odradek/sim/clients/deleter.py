@@ -9,9 +9,8 @@ from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.reader import Reader
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import Deletion, History
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-
-DELETE_RECORDS: Final = 21
 
 
 class Deleter:
@@ -47,7 +46,7 @@ class Deleter:
         deletion = Deletion(partition=self._partition, offset=offset, began=client.now)
         self._history.deletions.append(deletion)
         client.note(f"asks to delete {self._partition} below {offset}")
-        response = await client.ask(wire, DELETE_RECORDS, lambda chosen: self._request(chosen, offset))
+        response = await client.ask(wire, ApiKey.DELETE_RECORDS, lambda chosen: self._request(chosen, offset))
         result = response.topics[0].partitions[0]
         client.note(f"hears of {self._partition} below {offset}: {result.error_code.name}")
         if result.error_code is not ErrorCode.none:

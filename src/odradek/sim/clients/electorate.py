@@ -8,10 +8,9 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.wire import ConnectionLost
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-ADD_RAFT_VOTER: Final = 80
-REMOVE_RAFT_VOTER: Final = 81
 _LISTENER: Final = "CONTROLLER"
 _REMOVE_PROBABILITY: Final = 0.6
 
@@ -48,7 +47,7 @@ class Electorate:
                 "RemoveRaftVoterRequest", cluster_id=None, voter_id=node_id, voter_directory_id=directory_id
             )
 
-        await self._ask(f"take voter {node_id} out", REMOVE_RAFT_VOTER, build)
+        await self._ask(f"take voter {node_id} out", ApiKey.REMOVE_RAFT_VOTER, build)
 
     async def _add(self, place: int) -> None:
         node_id, host, port, directory_id = self._voters[place]
@@ -64,7 +63,7 @@ class Electorate:
                 ack_when_committed=True,
             )
 
-        code = await self._ask(f"add voter {node_id}", ADD_RAFT_VOTER, build)
+        code = await self._ask(f"add voter {node_id}", ApiKey.ADD_RAFT_VOTER, build)
         if code in (ErrorCode.none, ErrorCode.duplicate_voter):
             self._out.discard(place)
 

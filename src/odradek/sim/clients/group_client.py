@@ -8,11 +8,9 @@ from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.group_history import NO_GENERATION, Commit, CommitView
 from odradek.sim.history import History
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-FIND_COORDINATOR: Final = 10
-OFFSET_COMMIT: Final = 8
-OFFSET_FETCH: Final = 9
 _FIRST_BATCHED: Final = 4
 _FIRST_OF_MANY: Final = 8
 _FIRST_BY_TOPIC_ID: Final = 10
@@ -51,7 +49,7 @@ class GroupClient:
             return chosen.new("FindCoordinatorRequest", key=self.group, key_type=0, coordinator_keys=(self.group,))
 
         wire = await self.client.any_wire()
-        response = await self.client.ask(wire, FIND_COORDINATOR, build)
+        response = await self.client.ask(wire, ApiKey.FIND_COORDINATOR, build)
         found = getattr(response, "coordinators", (response,))[0]
         if found.error_code is not ErrorCode.none:
             raise ConnectionLost(f"no coordinator: {found.error_code.name}")
@@ -90,7 +88,7 @@ class GroupClient:
             )
 
         self.history.groups.commits.append(commit)
-        response = await client.ask(wire, OFFSET_COMMIT, build)
+        response = await client.ask(wire, ApiKey.OFFSET_COMMIT, build)
         code: ErrorCode = response.topics[0].partitions[0].error_code
         commit.is_refused = code in REFUSALS
         if code is ErrorCode.none:
@@ -117,7 +115,7 @@ class GroupClient:
             group = chosen.new("OffsetFetchRequestGroup", group_id=self.group, topics=(topic,))
             return chosen.new("OffsetFetchRequest", groups=(group,), require_stable=False)
 
-        response = await client.ask(wire, OFFSET_FETCH, build)
+        response = await client.ask(wire, ApiKey.OFFSET_FETCH, build)
         answer = getattr(response, "groups", (response,))[0]
         code = getattr(answer, "error_code", ErrorCode.none)
         found = answer.topics[0].partitions[0] if answer.topics else None

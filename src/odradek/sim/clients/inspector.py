@@ -11,17 +11,13 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import METADATA_TOPIC
 from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.sim.checkers.agreement import disagreement
-from odradek.sim.clients.cluster_client import METADATA, ClusterClient, milliseconds
-from odradek.sim.clients.onlooker import DESCRIBE_CONFIGS
+from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.history import ClusterView
 from odradek.sim.layout import CLIENT_PORT, CONTROLLER_PORT, Plan
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-LIST_PARTITION_REASSIGNMENTS: Final = 46
-DESCRIBE_QUORUM: Final = 55
-DESCRIBE_CLUSTER: Final = 60
-DESCRIBE_TOPIC_PARTITIONS: Final = 75
 _TOPICS_MAX: Final = 1000
 
 
@@ -53,10 +49,10 @@ class Inspector:
             return ""
         client = self._client
         wire = await client.any_wire()
-        moves = await client.ask(wire, LIST_PARTITION_REASSIGNMENTS, _reassignments_question)
+        moves = await client.ask(wire, ApiKey.LIST_PARTITION_REASSIGNMENTS, _reassignments_question)
         if moves.error_code is not ErrorCode.none or moves.topics:
             return f"partitions are still moving: {moves.error_code.name} {[topic.name for topic in moves.topics]}"
-        for topic in (await client.ask(wire, METADATA, _metadata_question)).topics:
+        for topic in (await client.ask(wire, ApiKey.METADATA, _metadata_question)).topics:
             for partition in topic.partitions:
                 is_whole = len(partition.isr_nodes) == len(partition.replica_nodes) == self._replication_factor
                 if not is_whole or partition.leader_id < 0:
@@ -81,7 +77,7 @@ class Inspector:
         """What it says of the quorum, if it leads it."""
         client = self._client
         wire = await client.wire(host, CONTROLLER_PORT)
-        answer = (await client.ask(wire, DESCRIBE_QUORUM, _quorum_question)).topics[0].partitions[0]
+        answer = (await client.ask(wire, ApiKey.DESCRIBE_QUORUM, _quorum_question)).topics[0].partitions[0]
         return answer if answer.error_code is ErrorCode.none else None
 
     # ---- brokers
@@ -90,13 +86,13 @@ class Inspector:
         client = self._client
         wire = await client.wire(host, CLIENT_PORT)
         facts: dict[str, str] = {}
-        metadata = await client.ask(wire, METADATA, _metadata_question)
+        metadata = await client.ask(wire, ApiKey.METADATA, _metadata_question)
         facts.update(_facts_of_metadata(metadata))
         names = sorted(topic.name for topic in metadata.topics)
         if names:
             facts.update(await self._facts_of_topics(wire, names))
             facts.update(await self._facts_of_configs(wire, names))
-        cluster = await client.ask(wire, DESCRIBE_CLUSTER, _cluster_question)
+        cluster = await client.ask(wire, ApiKey.DESCRIBE_CLUSTER, _cluster_question)
         facts["cluster"] = cluster.cluster_id
         return ClusterView(broker=host, facts=facts)
 
@@ -105,7 +101,7 @@ class Inspector:
             topics = tuple(chosen.new("TopicRequest", name=name) for name in names)
             return chosen.new("DescribeTopicPartitionsRequest", topics=topics, response_partition_limit=_TOPICS_MAX)
 
-        response = await self._client.ask(wire, DESCRIBE_TOPIC_PARTITIONS, build)
+        response = await self._client.ask(wire, ApiKey.DESCRIBE_TOPIC_PARTITIONS, build)
         return {
             f"described {topic.name}-{partition.partition_index}": _described(partition)
             for topic in response.topics
@@ -124,7 +120,7 @@ class Inspector:
                 "DescribeConfigsRequest", resources=resources, include_synonyms=False, include_documentation=False
             )
 
-        response = await self._client.ask(wire, DESCRIBE_CONFIGS, build)
+        response = await self._client.ask(wire, ApiKey.DESCRIBE_CONFIGS, build)
         return {
             f"config {config.name} of {result.resource_name}": str(config.value)
             for result in response.results

@@ -14,11 +14,9 @@ from odradek.sim.clients.group_client import GroupClient
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.group_history import NO_GENERATION, Share
 from odradek.sim.history import History
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-JOIN_GROUP: Final = 11
-HEARTBEAT: Final = 12
-SYNC_GROUP: Final = 14
 _SESSION_MS: Final = 1500
 _REBALANCE_MS: Final = 2000
 _BEAT_SECONDS: Final = 0.2
@@ -60,16 +58,18 @@ class Member:
                 await self._client.back_off()
 
     async def _join(self) -> tuple[int, ...]:
-        answer = await self._ask(JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
+        answer = await self._ask(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
         if answer.error_code is ErrorCode.member_id_required:
             self._member_id = answer.member_id
-            answer = await self._ask(JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
+            answer = await self._ask(ApiKey.JOIN_GROUP, self._join_request, _REBALANCE_MS / 1000 + 1)
         self._check(answer.error_code)
         self._member_id, self._generation = answer.member_id, answer.generation_id
         shares: dict[str, list[int]] = {member.member_id: [] for member in answer.members}
         for place in range(len(self._partitions)) if shares else ():
             shares[sorted(shares)[place % len(shares)]].append(place)
-        answer = await self._ask(SYNC_GROUP, lambda chosen: self._sync_request(chosen, shares), _REBALANCE_MS / 1000)
+        answer = await self._ask(
+            ApiKey.SYNC_GROUP, lambda chosen: self._sync_request(chosen, shares), _REBALANCE_MS / 1000
+        )
         self._check(answer.error_code)
         share = tuple(int(place) for place in answer.assignment.split(b",") if place)
         self._history.groups.shares.append(
@@ -94,7 +94,7 @@ class Member:
                 place = random.choice(share)
                 code = await self._groups.commit(self._partitions[place], self._member_id, self._generation)
             else:
-                answer = await self._ask(HEARTBEAT, self._beat)
+                answer = await self._ask(ApiKey.HEARTBEAT, self._beat)
                 code = answer.error_code
             if code is ErrorCode.rebalance_in_progress:
                 return

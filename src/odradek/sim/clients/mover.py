@@ -7,9 +7,8 @@ from typing import Final
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.wire import ConnectionLost
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
-
-ALTER_REPLICA_LOG_DIRS: Final = 34
 
 
 class Mover:
@@ -43,6 +42,6 @@ class Mover:
             return chosen.new("AlterReplicaLogDirsRequest", dirs=(directory,))
 
         client.note(f"asks to move {partition} to {log_dir}")
-        response = await client.ask(wire, ALTER_REPLICA_LOG_DIRS, build)
+        response = await client.ask(wire, ApiKey.ALTER_REPLICA_LOG_DIRS, build)
         code = response.results[0].partitions[0].error_code
         client.note(f"hears of {partition} to {log_dir}: {code.name}")

@@ -7,9 +7,9 @@ from odradek.core.metadata.image import RESOURCE_TOPIC
 from odradek.sim.clients.cluster_client import ClusterClient
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import History, View
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-DESCRIBE_CONFIGS: Final = 32
 CONFIG: Final = "retention.ms"
 """The one that administrators change."""
 
@@ -47,7 +47,7 @@ class Onlooker:
     async def _look_at_config(self, topic: str, host: str, port: int) -> None:
         client, began = self._client, self._client.now
         wire = await client.wire(host, port)
-        response = await client.ask(wire, DESCRIBE_CONFIGS, lambda chosen: _question(chosen, topic))
+        response = await client.ask(wire, ApiKey.DESCRIBE_CONFIGS, lambda chosen: _question(chosen, topic))
         result = response.results[0]
         if result.error_code is ErrorCode.none:
             self._note(topic, host, began, value=next(one.value for one in result.configs if one.name == CONFIG))

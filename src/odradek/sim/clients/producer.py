@@ -13,10 +13,9 @@ from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.history import History, Outcome, Send
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-PRODUCE: Final = 0
-INIT_PRODUCER_ID: Final = 22
 ACKS_ALL: Final = -1
 IN_FLIGHT_MAX: Final = 5
 _CHECKSUM: Final = Struct(">I")
@@ -96,7 +95,7 @@ class Producer:
         def build(chosen: Schema) -> Message:
             return chosen.new("InitProducerIdRequest", transactional_id=None, transaction_timeout=milliseconds(60_000))
 
-        response = await client.ask(wire, INIT_PRODUCER_ID, build)
+        response = await client.ask(wire, ApiKey.INIT_PRODUCER_ID, build)
         if response.error_code is not ErrorCode.none:
             raise ConnectionLost(f"no producer id: {response.error_code.name}")
         self._producer_id = response.producer_id
@@ -139,7 +138,7 @@ class Producer:
         return random.expovariate(1 / self._interval_seconds)
 
     def _ask(self, wire: Wire, leader: Leader, batch: _Batch, broken: asyncio.Future[str]) -> None:
-        chosen = self._client.version(wire, PRODUCE)
+        chosen = self._client.version(wire, ApiKey.PRODUCE)
         batch.sent_at = self._client.now
         answer = wire.ask(chosen, produce_request(chosen, self._partition, leader.topic_id, batch.data))
         answer.add_done_callback(lambda done: self._answered(batch, leader.epoch, done, broken))

@@ -9,10 +9,9 @@ from odradek.records.decode import decode_batch
 from odradek.sim.clients.cluster_client import ClusterClient, Leader, milliseconds
 from odradek.sim.clients.wire import ConnectionLost
 from odradek.sim.history import UNKNOWN_EPOCH, EndOffset, History, OutOfRange, Read
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-FETCH: Final = 1
-LIST_OFFSETS: Final = 2
 LATEST, EARLIEST = -1, -2
 _WAIT_MS: Final = 300
 
@@ -99,7 +98,7 @@ class Reader:
             )
 
         began = client.now
-        response = await client.ask(wire, LIST_OFFSETS, build)
+        response = await client.ask(wire, ApiKey.LIST_OFFSETS, build)
         answer = response.topics[0].partitions[0]
         if answer.error_code is not ErrorCode.none:
             raise ConnectionLost(f"no offset: {answer.error_code.name}")
@@ -123,7 +122,7 @@ class Reader:
         try:
             response = await client.ask(
                 wire,
-                FETCH,
+                ApiKey.FETCH,
                 lambda chosen: self._request(chosen, leader, offset),
                 extra_seconds=_WAIT_MS / 1000,
             )

@@ -11,10 +11,9 @@ from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.wire import ConnectionLost
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
-ELECT_LEADERS: Final = 43
-ALTER_PARTITION_REASSIGNMENTS: Final = 45
 _PREFERRED: Final = 0
 _ELECT_PROBABILITY: Final = 0.3
 _CANCEL_PROBABILITY: Final = 0.15
@@ -78,7 +77,7 @@ class Rearranger:
         client = self._client
         client.note(f"asks for the preferred leader of {partition}")
         response = await client.ask(
-            await client.any_wire(), ELECT_LEADERS, lambda chosen: _elect_leaders(chosen, partition)
+            await client.any_wire(), ApiKey.ELECT_LEADERS, lambda chosen: _elect_leaders(chosen, partition)
         )
         code = getattr(response, "error_code", ErrorCode.none)
         for result in response.replica_election_results:
@@ -91,7 +90,7 @@ class Rearranger:
         client.note(f"asks for the replicas of {partition} to be {wish}")
         response = await client.ask(
             await client.any_wire(),
-            ALTER_PARTITION_REASSIGNMENTS,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             lambda chosen: _alter_reassignments(chosen, partition, replicas),
         )
         code: ErrorCode = response.error_code

@@ -8,8 +8,9 @@ from odradek.records.batch import CRC_AT
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient
-from odradek.sim.clients.producer import PRODUCE, produce_request
+from odradek.sim.clients.producer import produce_request
 from odradek.sim.history import History, Outcome, Send
+from odradek.wire.apis import ApiKey
 
 _TOO_LARGE_BYTES: Final = 1_100_000
 
@@ -31,7 +32,7 @@ class Spoiler:
         self._history.sends.append(send)
         client.note(f"sends {send}, malformed")
         response = await client.ask(
-            wire, PRODUCE, lambda chosen: produce_request(chosen, self._partition, leader.topic_id, data)
+            wire, ApiKey.PRODUCE, lambda chosen: produce_request(chosen, self._partition, leader.topic_id, data)
         )
         code = response.responses[0].partition_responses[0].error_code
         client.note(f"hears of {send}: {code.name}")

@@ -16,18 +16,9 @@ from odradek.records.record import Record
 from odradek.sim.clients.cluster_client import ClusterClient, milliseconds
 from odradek.sim.clients.wire import ConnectionLost, Wire
 from odradek.sim.transaction_history import Attempt, Begun, Fate, TransactionalSend, TransactionHistory
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, schema
 
-PRODUCE, FIND_COORDINATOR, INIT, ADD_PARTITIONS, ADD_OFFSETS, END, COMMIT_OFFSETS, FETCH_OFFSETS = (
-    0,
-    10,
-    22,
-    24,
-    25,
-    26,
-    28,
-    9,
-)
 TIMEOUT_MS: Final = 4_000
 OF_GROUPS, OF_TRANSACTIONS = 0, 1
 _SLOW_PROBABILITY: Final = 0.1
@@ -107,7 +98,9 @@ class Transactor:
                 producer_epoch=-1,
             )
 
-        answer = await self._insist(OF_TRANSACTIONS, INIT, 4, build, lambda response: response.error_code)
+        answer = await self._insist(
+            OF_TRANSACTIONS, ApiKey.INIT_PRODUCER_ID, 4, build, lambda response: response.error_code
+        )
         self._become(answer.producer_id, answer.producer_epoch)
         self._history.begun.append(
             Begun(self._id, self._client.name, (answer.producer_id, answer.producer_epoch), self._client.now)
@@ -178,7 +171,7 @@ class Transactor:
 
     async def _produce(self, partition: TopicPartition, data: bytes) -> ErrorCode:
         leader, wire = await self._client.reach_leader(partition)
-        chosen = schema(PRODUCE, 12 if self._epochs_rise else 11)
+        chosen = schema(ApiKey.PRODUCE, 12 if self._epochs_rise else 11)
         records = chosen.new("PartitionProduceData", index=partition.partition, records=data)
         topic = chosen.new(
             "TopicProduceData", name=partition.topic, topic_id=leader.topic_id, partition_data=(records,)
@@ -207,7 +200,7 @@ class Transactor:
             code: ErrorCode = response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
             return code
 
-        await self._insist(OF_TRANSACTIONS, ADD_PARTITIONS, 3, build, code_of)
+        await self._insist(OF_TRANSACTIONS, ApiKey.ADD_PARTITIONS_TO_TXN, 3, build, code_of)
         self._added.add(partition)
 
     async def _commit_offsets(self, attempt: Attempt) -> None:
@@ -224,7 +217,7 @@ class Transactor:
                     group_id=group_id,
                 )
 
-            await self._insist(OF_TRANSACTIONS, ADD_OFFSETS, 3, add, lambda response: response.error_code)
+            await self._insist(OF_TRANSACTIONS, ApiKey.ADD_OFFSETS_TO_TXN, 3, add, lambda response: response.error_code)
         offset = attempt.number + 1
 
         def build(chosen: Schema) -> Message:
@@ -253,7 +246,7 @@ class Transactor:
             return code
 
         # Whatever comes of it: if the transaction is committed, so may this be.
-        await self._insist(OF_GROUPS, COMMIT_OFFSETS, 5 if self._epochs_rise else 3, build, code_of)
+        await self._insist(OF_GROUPS, ApiKey.TXN_OFFSET_COMMIT, 5 if self._epochs_rise else 3, build, code_of)
         attempt.group_offset = offset
 
     async def _end(self, attempt: Attempt, *, commits: bool) -> None:
@@ -273,7 +266,9 @@ class Transactor:
             attempt.fate = Fate.UNKNOWN
         client.note(f"{'commits' if commits else 'aborts'} {attempt}")
         version = 5 if self._epochs_rise else 4
-        answer = await self._insist(OF_TRANSACTIONS, END, version, build, lambda response: response.error_code)
+        answer = await self._insist(
+            OF_TRANSACTIONS, ApiKey.END_TXN, version, build, lambda response: response.error_code
+        )
         attempt.fate = Fate.COMMITTED if commits else Fate.NEVER_COMMITTED
         attempt.ended = client.now
         client.note(f"hears that {attempt} is {attempt.fate.value}")
@@ -316,7 +311,7 @@ class Transactor:
             patience_seconds=self._patience_seconds,
             group_id=self._group_id,
         )
-        answer = await asking._insist(OF_GROUPS, FETCH_OFFSETS, 8, build, code_of)
+        answer = await asking._insist(OF_GROUPS, ApiKey.OFFSET_FETCH, 8, build, code_of)
         return int(answer.groups[0].topics[0].partitions[0].committed_offset)
 
     # ---- asking
@@ -360,7 +355,7 @@ class Transactor:
         address = self._coordinators.get(kind)
         if address is None:
             wire = await client.any_wire()
-            chosen = schema(FIND_COORDINATOR, 4)
+            chosen = schema(ApiKey.FIND_COORDINATOR, 4)
             key = self._id if kind == OF_TRANSACTIONS else self._group_id
             request = chosen.new("FindCoordinatorRequest", key_type=kind, coordinator_keys=(key,))
             (found,) = (await self._ask(wire, chosen, request)).coordinators

@@ -4,7 +4,8 @@ import asyncio
 import struct
 from typing import Final
 
-from odradek.wire.headers import API_VERSIONS_KEY, skip_tagged_fields
+from odradek.wire.apis import ApiKey
+from odradek.wire.headers import skip_tagged_fields
 from odradek.wire.schemas import Message, Schema, schema
 
 _REQUEST_PREFIX: Final = struct.Struct(">ihhih")
@@ -31,7 +32,7 @@ class Wire(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_seconds):
                 _, wire = await loop.create_connection(lambda: cls(client_id), host, port)
-                chosen = schema(API_VERSIONS_KEY, _API_VERSIONS_VERSION)
+                chosen = schema(ApiKey.API_VERSIONS, _API_VERSIONS_VERSION)
                 request = chosen.new("ApiVersionsRequest", client_software_name="sim", client_software_version="1")
                 response = await wire.ask(chosen, request)
         except (OSError, TimeoutError) as error:

@@ -10,13 +10,7 @@ import pytest
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.broker.replicas import replica_fetcher
-from odradek.broker.replicas.replica_fetcher import (
-    FETCH,
-    FETCH_VERSION_MAX,
-    LeaderEndpoint,
-    ReplicaFetcher,
-    checked_batches,
-)
+from odradek.broker.replicas.replica_fetcher import FETCH_VERSION_MAX, LeaderEndpoint, ReplicaFetcher, checked_batches
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.follower import FollowerState
 from odradek.core.replication.throttle import ReplicationThrottle
@@ -28,11 +22,12 @@ from odradek.records.record import Record
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.partition.pace import AppendPace
 from odradek.storage.partition.partition import Partition
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import schema
 from tests.unit.broker.fake_broker import FakeBroker
 
 T = TypeVar("T")
-MESSAGES = schema(FETCH, FETCH_VERSION_MAX)
+MESSAGES = schema(ApiKey.FETCH, FETCH_VERSION_MAX)
 
 
 def batch(base_offset: int) -> bytes:

@@ -11,7 +11,7 @@ from odradek.core.metadata.image import ClusterImage, ControllerImage
 from odradek.core.metadata.persistent_map import PersistentMap
 from odradek.core.metadata.records import Endpoint
 from odradek.server.context import NoConnection
-from odradek.wire.apis import CONTROLLER_NODE_APIS, load_handler
+from odradek.wire.apis import CONTROLLER_APIS, load_handler
 from odradek.wire.schemas import Message, schema
 from tests.unit.quorum.fake_controller_node import CLUSTER_ID, LISTENER, NODE_ID, FakeControllerNode
 
@@ -37,14 +37,14 @@ def node() -> FakeControllerNode:
 
 
 def test_versions_are_those_of_kafka() -> None:
-    assert {api.key: (api.low, api.high) for api in CONTROLLER_NODE_APIS.values()} == {
+    assert {api.key: (api.low, api.high) for api in CONTROLLER_APIS.values()} == {
         key: versions for key, versions in KAFKA.items() if key not in NOT_YET
     }
 
 
-@pytest.mark.parametrize("key", CONTROLLER_NODE_APIS)
+@pytest.mark.parametrize("key", CONTROLLER_APIS)
 def test_every_version_has_a_schema_and_a_handler(key: int) -> None:
-    api = CONTROLLER_NODE_APIS[key]
+    api = CONTROLLER_APIS[key]
     assert callable(load_handler(api).handle)
     for version in range(api.low, api.high + 1):
         schema(key, version)
@@ -54,7 +54,7 @@ def test_every_version_has_a_schema_and_a_handler(key: int) -> None:
 def test_versions_are_told(node: FakeControllerNode, version: int) -> None:
     response = node.ask(18, version, client_software_name="test", client_software_version="1")
     assert {one.api_key: (one.min_version, one.max_version) for one in response.api_keys} == {
-        api.key: (api.low, api.high) for api in CONTROLLER_NODE_APIS.values()
+        api.key: (api.low, api.high) for api in CONTROLLER_APIS.values()
     }
 
 
