@@ -1,6 +1,6 @@
-"""How all tests run: what they need besides Python, what they measure, and which of them may run side by side.
+"""How all tests run: what they need besides Python, what they measure, and which of them run side by side.
 
-What is missing and what was measured is told at the end of the run.
+The summary of a run lists missing components and measurements. Tiers of tests and reruns: tests/tiers.
 """
 
 import os
@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, settings
 from tests import components
 from tests.cluster.networks import find_namespaces
 from tests.kafka.apache_kafka import kafka_libs, kafka_streams_libs
+from tests.tiers.folders import folder_of, is_deterministic
+
+pytest_plugins = ["tests.tiers.selection", "tests.tiers.summary", "tests.tiers.flaky", "pytester"]
 
 # How long an example takes says more of the machine than of what is tested.
 settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,10 +33,8 @@ _MARKER_OF_FIXTURE = {
     "namespaces": "netns",
 }
 
-# Tests that only compute: they run beside the others, which are about clocks, processes and sockets, and get what those
-# leave of the machine. Of the others two run at a time, one of the first lane's directories and one of the rest. Those
-# of one broker are taken file by file by whoever is free.
-_ONLY_COMPUTING = {"unit", "sim", "raft", "replication"}
+# Deterministic tests run on whichever worker is free, at a lower priority, so that they do not slow down the others,
+# which depend on clocks, processes and sockets. Of those, two run at a time: one from each lane.
 _FIRST_LANE = {"spark"}
 _FILE_BY_FILE = {"wire"}
 _POLITE = 5
@@ -51,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # A shell that runs this in the background has it ignored, and what is started here would not hear of it either.
+    # A shell that runs this in the background ignores SIGINT, and so would every process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -70,17 +71,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if hasattr(item.config, "workerinput"):
-        # Who may not become impolite again stays polite.
+        # Without the privilege to raise its priority again, a worker keeps the lower one.
         with suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, _POLITE if _only_computes(item.nodeid) else 0)
-
-
-def _only_computes(nodeid: str) -> bool:
-    return _directory(nodeid) in _ONLY_COMPUTING
-
-
-def _directory(nodeid: str) -> str:
-    return nodeid.split("/")[1]
+            os.setpriority(os.PRIO_PROCESS, 0, _POLITE if is_deterministic(item.nodeid) else 0)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -94,12 +87,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Lanes(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            """What has the same scope runs one after the other."""
-            if _only_computes(nodeid):
+            """Tests of one scope run one after the other, on one worker."""
+            if is_deterministic(nodeid):
                 return nodeid
-            if _directory(nodeid) in _FILE_BY_FILE:
+            if folder_of(nodeid) in _FILE_BY_FILE:
                 return nodeid.split("::")[0]
-            return "first lane" if _directory(nodeid) in _FIRST_LANE else "second lane"
+            return "first lane" if folder_of(nodeid) in _FIRST_LANE else "second lane"
 
     return Lanes(config, log)
 

@@ -1,0 +1,38 @@
+"""The folders of tests: the earliest tier that runs their tests, and whether a failure there can be one of timing."""
+
+from typing import Final, NamedTuple
+
+
+class Folder(NamedTuple):
+    tier: str
+    is_deterministic: bool = False
+    """Its tests only compute: a slow machine cannot fail them, so their failures are never rerun."""
+
+
+FOLDERS: Final = {
+    "arrow": Folder("test"),
+    "chaos": Folder("fast"),
+    "cluster": Folder("test"),
+    "console": Folder("test"),
+    "kafka": Folder("test"),
+    "raft": Folder("fast", is_deterministic=True),
+    "replication": Folder("fast", is_deterministic=True),
+    "sim": Folder("fast", is_deterministic=True),
+    "spark": Folder("test"),
+    "testing": Folder("test"),
+    "tiers": Folder("fast", is_deterministic=True),
+    "unit": Folder("fast", is_deterministic=True),
+    "wire": Folder("test"),
+}
+"""The folders below tests/, and the earliest tier that runs their tests."""
+
+
+def folder_of(nodeid: str) -> str:
+    """The folder below tests/."""
+    parts = nodeid.split("::")[0].split("/")
+    return parts[1] if len(parts) > 2 else ""
+
+
+def is_deterministic(nodeid: str) -> bool:
+    folder = FOLDERS.get(folder_of(nodeid))
+    return folder is not None and folder.is_deterministic

@@ -1,0 +1,207 @@
+"""`make proof`: every test, the long runs, and a report of them in proof-report.md. It takes hours.
+
+Steps run one after the other, each with its output in proof-logs/. A step that fails does not stop the others.
+"""
+
+import argparse
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from tests.tiers.summary import Summary, read_summary
+
+REPORT: Final = Path("proof-report.md")
+LOGS: Final = Path("proof-logs")
+TAIL_LINES: Final = 15
+PYTHON: Final = (sys.executable, "-m")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    shows: str
+    command: Sequence[str]
+    environment: tuple[tuple[str, str], ...] = ()
+    is_pytest: bool = False
+
+
+def _pytest(*arguments: str) -> tuple[str, ...]:
+    return (*PYTHON, "pytest", *arguments)
+
+
+STEPS: Final = (
+    Step(
+        "suite",
+        "every test, with two minutes of chaos testing and the flaky policy of `make test`",
+        _pytest("--tier", "proof", "--numprocesses", "3", "--rerun-failed"),
+        (("ODRADEK_CHAOS_SECONDS", "120"),),
+        is_pytest=True,
+    ),
+    Step(
+        "reference",
+        "Apache Kafka passes the tests of clients and tools, run against it in Odradek's place",
+        _pytest("--reference", "-m", "reference", "--rerun-failed"),
+        is_pytest=True,
+    ),
+    Step("pythons", "`make test-fast` with every supported Python", ("make", "test-pythons")),
+    Step("raft", "2,000 seeds of the raft simulation", (*PYTHON, "tests.raft", "seeds", "2000")),
+    Step("replication", "5,000 seeds of the replication simulation", (*PYTHON, "tests.replication", "seeds", "5000")),
+    Step(
+        "sim",
+        "1,000 seeds of whole nodes on a simulated machine, from seed 0 on",
+        (*PYTHON, "odradek.sim", "--seeds", "1000", "--keep-going"),
+    ),
+    Step("planted", "every planted bug is found within 500 seeds", (*PYTHON, "tests.sim", "--no-write")),
+    Step("chaos", "30 minutes of chaos testing, seed 1", (*PYTHON, "tests.chaos", "--minutes", "30", "--seed", "1")),
+    Step("kills", "1,000 nodes killed by SIGKILL, seed 1", (*PYTHON, "tests.chaos", "--kills", "1000", "--seed", "1")),
+    Step("controller-kills", "100 kills of the active controller", ("make", "chaos", "CONTROLLER_KILLS=100")),
+    Step("exactly-once", "100,000 records copied in transactions, in every combination", ("make", "exactly-once")),
+    Step("spark-kills", "Spark writes exactly once while processes are killed", ("make", "spark-kills")),
+    Step("console", "the console with 10,000 topics and groups", ("make", "bench-console")),
+    Step("slow", "tests of processes and sockets on an artificially slow machine", ("make", "test-slow")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    step: Step
+    status: int
+    seconds: float
+    log: Path
+    summary: Summary | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.status == 0
+
+
+def choose(names: str) -> list[Step]:
+    """The steps of a list such as `sim,chaos`; all of them if it is empty. Raises SystemExit for an unknown name."""
+    wanted = [name for name in names.replace(",", " ").split() if name]
+    known = {step.name: step for step in STEPS}
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise SystemExit(f"unknown step {unknown[0]!r}: choose from {', '.join(known)}")
+    return [step for step in STEPS if not wanted or step.name in wanted]
+
+
+def run_step(step: Step, logs: Path) -> Result:
+    logs.mkdir(parents=True, exist_ok=True)
+    log, summary = logs / f"{step.name}.log", logs / f"{step.name}.json"
+    summary.unlink(missing_ok=True)
+    command = [*step.command, *((f"--summary-file={summary}",) if step.is_pytest else ())]
+    start = time.monotonic()
+    with log.open("w") as output:
+        status = subprocess.run(
+            command,
+            env=os.environ | dict(step.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        ).returncode
+    found = read_summary(summary) if summary.exists() else None
+    return Result(step, status, time.monotonic() - start, log, found)
+
+
+def report(results: Sequence[Result], started_at: datetime) -> str:
+    failed = [result.step.name for result in results if not result.passed]
+    lines = [
+        "# Proof report",
+        "",
+        f"Commit {_commit()}, started {started_at:%Y-%m-%d %H:%M} UTC, Python {platform.python_version()}, "
+        f"{os.cpu_count()} processors.",
+        f"{len(results) - len(failed)} of {len(results)} steps passed"
+        + (f"; failed: {', '.join(failed)}." if failed else "."),
+        *_left_out({result.step.name for result in results}),
+        "",
+        "| step | shows | result | tests | minutes |",
+        "|---|---|---|---|---|",
+        *(_row(result) for result in results),
+    ]
+    for result in results:
+        lines += _details(result)
+    return "\n".join(lines) + "\n"
+
+
+def _left_out(ran: set[str]) -> list[str]:
+    names = [step.name for step in STEPS if step.name not in ran]
+    return [f"Not run: {', '.join(names)}."] if names else []
+
+
+def _row(result: Result) -> str:
+    counts = result.summary.counts if result.summary else {}
+    tests = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items())
+    outcome = "passed" if result.passed else f"**failed** (exit status {result.status})"
+    return f"| {result.step.name} | {result.step.shows} | {outcome} | {tests} | {result.seconds / 60:.1f} |"
+
+
+def _details(result: Result) -> list[str]:
+    lines = ["", f"## {result.step.name}", "", f"    {shlex.join(result.step.command)}", ""]
+    summary = result.summary
+    if summary is None:
+        return [*lines, *_block(result.log.read_text(errors="replace").splitlines()[-TAIL_LINES:])]
+    lines += ["| folder | tests |", "|---|---|"]
+    lines += [f"| {folder or '.'} | {count:,} |" for folder, count in summary.folders.items()]
+    lines += _section("Failed", (f"- `{test}`" for test in summary.failed))
+    lines += _section("Flaky", (f"- `{test}`: {_last_line(text)}" for test, text in summary.flaky.items()))
+    lines += _section("Skipped", (f"- `{test}`: {reason}" for test, reason in summary.skipped.items()))
+    lines += _section("Slowest", (f"- {seconds:.1f} s `{test}`" for seconds, test in summary.slowest))
+    return lines
+
+
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    found = list(lines)
+    return ["", f"{title}: {len(found)}", *(["", *found] if found else [])]
+
+
+def _block(lines: Iterable[str]) -> list[str]:
+    return ["```", *(line.rsplit("\r", 1)[-1] for line in lines), "```"]
+
+
+def _last_line(text: str) -> str:
+    """The error, which pytest marks with an E."""
+    errors = [line.removeprefix("E").strip() for line in text.splitlines() if line.startswith("E ")]
+    return errors[0] if errors else next(iter(text.splitlines()), "")
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stdout.strip() or "unknown"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make proof", description=__doc__)
+    parser.add_argument("--only", default="", help=f"some steps, as sim,chaos: {', '.join(s.name for s in STEPS)}")
+    parser.add_argument("--list", action="store_true", help="list the steps")
+    options = parser.parse_args()
+    steps = choose(options.only)
+    if options.list:
+        for step in steps:
+            print(f"{step.name:18} {step.shows}")
+        return 0
+    started_at = datetime.now(UTC)
+    results: list[Result] = []
+    for step in steps:
+        print(f"{step.name}: {step.shows}; output in {LOGS / step.name}.log", flush=True)
+        results.append(run_step(step, LOGS))
+        print(
+            f"{step.name}: {'passed' if results[-1].passed else 'FAILED'} after {results[-1].seconds / 60:.1f} minutes"
+        )
+        # After each step: a run that is interrupted leaves the report of what it did.
+        REPORT.write_text(report(results, started_at))
+    print(f"report: {REPORT}")
+    return 0 if all(result.passed for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
