@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline pipeline-connector clean
+.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline pipeline-connector clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,13 +14,28 @@ help: ## this list
 run: $(VENV)/.installed-fast $(VENV)/.installed-console ## start a cluster on this machine, and its console (PORT=9092, BROKERS=1, DATA_DIR=odradek-data, CONSOLE_PORT=8080)
 	@$(BIN)/odradek up --data-dir $(DATA_DIR) $(if $(PORT),--port $(PORT)) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CONSOLE_PORT),--console-port $(CONSOLE_PORT))
 
-test: $(VENV)/.installed-test ## run every test; what a missing component takes away is named at the end (ARGS="-k fetch")
-	@$(BIN)/python -m pytest --numprocesses 3 $(ARGS)
+# In an environment of its own, which contains only the extra [dev]: a test that needs more packages fails here.
+test-fast: $(VENV)-dev/.installed-dev ## unit, core and storage tests and a few simulator seeds, within a minute (ARGS="-k fetch")
+	@$(VENV)-dev/bin/python -m pytest --tier fast --numprocesses 2 $(ARGS)
 
-test-reference: $(VENV)/.installed-test ## the tests of clients and tools, run against Apache Kafka in Odradek's place
+test: $(VENV)/.installed-test ## every capability, within ten minutes; lists the tests skipped because a component is missing (ARGS="-k fetch")
+	@$(BIN)/python -m pytest --tier test --numprocesses 3 --rerun-failed $(ARGS)
+
+proof: $(VENV)/.installed-test ## every test and the long runs, for hours, with a report in proof-report.md (ONLY=suite,sim,chaos)
+	@$(BIN)/python -m tests.tiers.proof $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+flaky: $(VENV)/.installed-test ## repeat one test until it fails, on an artificially slow machine (TEST=tests/wire/test_groups.py::test_…, COUNT=50)
+	@$(if $(TEST),,echo "name a test: make flaky TEST=tests/wire/test_groups.py"; exit 2)
+	@$(BIN)/python -m tests.tiers.repeat --count $(or $(COUNT),50) $(TEST)
+
+# An interpreter that is missing is reported; with CI=true it is a failure.
+test-pythons: ## run `make test-fast` with each supported Python that is installed, in environments of their own (PYTHONS="3.11 3.12 3.13")
+	@$(PYTHON) tests/tiers/pythons.py $(or $(PYTHONS),3.11 3.12 3.13)
+
+test-reference: $(VENV)/.installed-test ## run the tests of clients and tools against Apache Kafka in Odradek's place
 	@$(BIN)/python -m pytest --reference -m reference $(ARGS)
 
-test-slow: $(VENV)/.installed-test ## tests of clocks, processes and sockets on a machine that is made to stall (ARGS="tests/wire")
+test-slow: $(VENV)/.installed-test ## tests of clocks, processes and sockets on an artificially slow machine (ARGS="tests/wire")
 	@$(BIN)/python -m pytest --numprocesses 3 -p tests.slow_machine $(or $(ARGS),$(addprefix tests/,wire testing cluster kafka console arrow spark))
 
 check: $(VENV)/.installed-check ## format, lint, types and import contracts
@@ -92,7 +107,7 @@ java-for-spark: | $(BIN)/pip
 	@$(BIN)/python -m examples.runtime.java
 
 clean: ## remove .venv, caches and results; data directories stay
-	rm -rf $(VENV) .cache bench-results pipeline-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* .cache proof-logs proof-report.md bench-results pipeline-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench examples -name __pycache__ -prune -exec rm -rf {} +
 
 # One stamp per extra, so that a second run starts at once and `make run` never waits for Spark.
@@ -100,6 +115,9 @@ $(VENV)/.installed-%: pyproject.toml constraints.txt | $(BIN)/pip
 	@echo "installing odradek[$*] into $(VENV) (once)"
 	@$(PIP) --editable '.[$*]'
 	@touch $@
+
+$(VENV)-dev/.installed-dev: pyproject.toml constraints.txt
+	@$(MAKE) --no-print-directory VENV=$(VENV)-dev $@
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "odradek: Python 3.11 or newer is needed and $(PYTHON) is %d.%d; name another one: make PYTHON=python3.12" % sys.version_info[:2])'

@@ -14,6 +14,8 @@ import pytest
 from tests.chaos.figures import as_table, shown
 from tests.chaos.run import Settings, run
 
+pytestmark = pytest.mark.needs("confluent_kafka")
+
 SECONDS = float(os.environ.get("ODRADEK_CHAOS_SECONDS", "120"))
 SEED = int(os.environ.get("ODRADEK_CHAOS_SEED", "1"))
 

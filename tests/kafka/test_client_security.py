@@ -49,7 +49,6 @@ def test_who_is_known_may_write(secured: Address, certificate: Path, mechanism: 
 def test_commands_and_the_console_take_a_file_of_properties(
     secured: Address, certificate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("nicegui")
     file = tmp_path / "client.properties"
 
     def write(password: str) -> tuple[str, ...]:

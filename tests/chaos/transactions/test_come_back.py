@@ -6,6 +6,8 @@ import pytest
 
 from tests.chaos.transactions.confluent_clients import CallHangs, come_back
 
+pytestmark = pytest.mark.needs("confluent_kafka")
+
 
 def test_a_call_that_hangs_is_given_up() -> None:
     never = threading.Event()

@@ -11,7 +11,8 @@ from odradek.text.errors import UserError
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 JAAS = f'sasl.jaas.config={SCRAM} required \\\n  username="anna" \\\n  password="hidden";\n'
-_NEEDED = {"console": "nicegui", "job": "pyarrow"}
+_CONSOLE = pytest.mark.needs("nicegui")
+_JOB = pytest.mark.needs("pyarrow")
 WITH_SASL = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
 
 
@@ -66,21 +67,19 @@ def test_what_is_wrong_is_said_with_its_line_and_no_secret(file: Path, text: str
     "command",
     [
         ("topic", "list"),
-        ("console",),
+        pytest.param(("console",), marks=_CONSOLE),
         ("group", "list"),
         ("quorum", "status"),
-        ("job", "ingest", "orders", "table"),
-        ("job", "audit", "orders", "--against", "copy"),
-        ("job", "load", ".", "orders"),
-        ("job", "rewrite", "orders", "copy"),
-        ("job", "skew", "orders"),
+        pytest.param(("job", "ingest", "orders", "table"), marks=_JOB),
+        pytest.param(("job", "audit", "orders", "--against", "copy"), marks=_JOB),
+        pytest.param(("job", "load", ".", "orders"), marks=_JOB),
+        pytest.param(("job", "rewrite", "orders", "copy"), marks=_JOB),
+        pytest.param(("job", "skew", "orders"), marks=_JOB),
     ],
 )
 def test_commands_refuse_it_before_they_ask(
     file: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
-    if command[0] in _NEEDED:
-        pytest.importorskip(_NEEDED[command[0]])
     file.write_bytes(b"\xff\xfe")
     for named, said in ((file, "is no text"), (file.with_name("none"), "there is no")):
         assert run([*command, "--command-config", str(named)]) == 2

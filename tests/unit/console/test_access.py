@@ -6,12 +6,11 @@ from urllib.parse import urlencode
 import pytest
 
 from odradek.client.address import Address
+from odradek.console.access import WHO, Access
 from odradek.console.settings import Settings, check_exposure, is_loopback, read_password
 from odradek.text.errors import UserError
 
-pytest.importorskip("nicegui")
-
-from odradek.console.access import WHO, Access
+pytestmark = pytest.mark.needs("nicegui")
 
 
 def settings(**more: Any) -> Settings:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import fastavro
 import pytest
 
 from odradek.console.inquiries.messages import Excerpt
@@ -16,8 +17,8 @@ from odradek.pipelines.schemas.registry import NoRegistry
 from odradek.pipelines.schemas.schema import Schema, Undecodable
 from tests.schema_registry import FakeRegistry, fake_registry
 
-fastavro = pytest.importorskip("fastavro")
-pytest.importorskip("google.protobuf")
+pytestmark = pytest.mark.needs("fastavro")
+
 
 ORDER = {
     "type": "record",

@@ -16,18 +16,18 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return told[0]
 
 
+@pytest.mark.needs("nicegui")
 def test_other_machines_are_not_served_without_password_and_tls(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("nicegui")
     told = refusal(capsys, "--host", "0.0.0.0")
     assert told.startswith(
         "error: --host 0.0.0.0 can be reached from other machines: give --password-file or --oidc-issuer and --tls-"
     )
 
 
+@pytest.mark.needs("nicegui")
 def test_files_that_are_not_there_and_half_a_certificate_are_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    pytest.importorskip("nicegui")
     assert "there is no" in refusal(capsys, "--password-file", str(tmp_path / "none"))
     assert "--tls-key: there is no file" in refusal(capsys, "--tls-key", str(tmp_path / "none"))
     (tmp_path / "certificate").write_text("")
@@ -35,8 +35,8 @@ def test_files_that_are_not_there_and_half_a_certificate_are_told(
     assert "--bootstrap" in refusal(capsys, "--bootstrap", "host:port")
 
 
+@pytest.mark.needs("nicegui")
 def test_a_port_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("nicegui")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         told = refusal(capsys, "--port", str(taken.getsockname()[1]))
     assert "address already in use" in told

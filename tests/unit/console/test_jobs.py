@@ -12,13 +12,12 @@ from odradek.console.actions.jobs import StartJob, StopJob
 from odradek.console.inquiries.jobs import look_at_jobs
 from odradek.console.readings.pipelines import START, STOP, pipeline_rows, problem_sentences
 from odradek.pipelines.job_command import JobCommand
-
-pytest.importorskip("pyarrow")
-
 from odradek.pipelines.jobs.lock import held
 from odradek.pipelines.jobs.progress import PartitionProgress, Progress
 from odradek.pipelines.jobs.run_status import RunStatus
 from odradek.pipelines.jobs.state import JobState
+
+pytestmark = pytest.mark.needs("pyarrow")
 
 NOBODY = cast(Cluster, object())
 HERE = "127.0.0.1:9092"

@@ -8,10 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-
-pytest.importorskip("nicegui")
-pytest.importorskip("joserfc")
-
 from joserfc.jwk import ECKey
 
 from odradek.console.oidc import NotLetIn, Oidc
@@ -19,6 +15,8 @@ from odradek.console.settings import OidcSettings, check_exposure
 from odradek.text.errors import UserError
 from tests.oidc_provider import CLIENT, SECRET, Provider, oidc_provider
 from tests.unit.console.test_access import Served, header, settings
+
+pytestmark = pytest.mark.needs("nicegui")
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,10 @@ from odradek.console.actions.action import Refused
 from odradek.console.actions.pipelines import StartPipeline, StopPipeline
 from odradek.console.inquiries.pipelines import look_at_pipelines
 from odradek.console.readings.pipelines import START, STOP, pipeline_rows, problem_sentences
-
-pytest.importorskip("yaml")
-pytest.importorskip("pyarrow")
-
 from odradek.pipelines.jobs.lock import held
 from odradek.pipelines.jobs.pipeline.status import PipelineStatus, QueryStatus
+
+pytestmark = pytest.mark.needs("pyarrow")
 
 NOBODY = cast(Cluster, object())
 FILE = """\

@@ -21,6 +21,8 @@ from examples.orders.generate import (
 )
 from examples.orders.plot import Sample, save_plot
 
+pytestmark = pytest.mark.needs("pyspark")
+
 ORDERS = list(generate_orders(2_000, seed=3))
 TOTALS = totals_by_minute(ORDERS)
 EXACT = Comparison(TOTALS, len(ORDERS), ParquetContent(TOTALS, len(ORDERS)), TOTALS)

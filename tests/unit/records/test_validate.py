@@ -26,11 +26,10 @@ def topic(**configs: object) -> TopicConfig:
     return TopicConfig.resolve({name.replace("_", "."): str(value) for name, value in configs.items()})
 
 
-@pytest.fixture(params=["interpreted", "compiled"])
+@pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.needs("numba"))])
 def run(request: pytest.FixtureRequest) -> Callable[..., Validated]:
     walk: Walk | None = INTERPRETED_WALK
     if request.param == "compiled":
-        pytest.importorskip("numba")
         walk = compiled_walk()
 
     def run(data: bytes, config: TopicConfig = DEFAULTS) -> Validated:

@@ -22,13 +22,12 @@ def header_for(payload: bytes, count: int, base_timestamp: int = 0) -> BatchHead
 
 @pytest.fixture(scope="module")
 def compiled() -> Walk:
-    pytest.importorskip("numba")
     walk = compiled_walk()
     assert walk is not None and walk.is_compiled
     return walk
 
 
-@pytest.fixture(params=["interpreted", "compiled"])
+@pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.needs("numba"))])
 def walk(request: pytest.FixtureRequest) -> Walk:
     return INTERPRETED_WALK if request.param == "interpreted" else request.getfixturevalue("compiled")
 
@@ -72,6 +71,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_siz
 TIMES = st.sampled_from([INT64_MIN, -5, -1, 0, 1000, 2**61, INT64_MAX])
 
 
+@pytest.mark.needs("numba")
 @given(RECORDS, EDITS, st.integers(-1, 1), TIMES, TIMES, TIMES, st.booleans())
 @settings(deadline=None, max_examples=400)
 def test_both_ways_agree(
@@ -98,6 +98,7 @@ def test_both_ways_agree(
     assert isinstance(answer(lambda: decode_records(memoryview(payload), header)), str) == isinstance(expected, str)
 
 
+@pytest.mark.needs("numba")
 @given(st.binary(max_size=80), st.integers(1, 4))
 @settings(deadline=None, max_examples=300)
 def test_both_ways_agree_on_noise(compiled: Walk, noise: bytes, count: int) -> None:
@@ -173,6 +174,7 @@ def test_integers_that_never_end_are_refused() -> None:
     assert read_varint(b"\xff\xff\xff\xff\x7f", 0, 5) == (-(2**31), 5)
 
 
+@pytest.mark.needs("numba")
 @given(RECORDS, st.data())
 @settings(deadline=None, max_examples=200)
 def test_kept_records_are_the_same_records(compiled: Walk, records: list[Record], data: st.DataObject) -> None:

@@ -13,6 +13,8 @@ from odradek.records.record import InvalidRecords, Record
 from tests import record_batches
 from tests.record_batches import TestRecord
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOW_MS = 1_700_000_000_123
 

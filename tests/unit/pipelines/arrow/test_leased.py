@@ -20,6 +20,8 @@ from odradek.records.builder import build_batch
 from odradek.records.control import EndTransactionMarker, build_end_transaction
 from odradek.records.record import Record
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 PARTITION = TopicPartition("orders", 0)
 EPOCH = 3
 

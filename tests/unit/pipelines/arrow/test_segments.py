@@ -22,6 +22,8 @@ from odradek.records.compression import Compression
 from odradek.records.control import EndTransactionMarker, build_end_transaction
 from odradek.records.record import Record
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 
 def batch(offset: int, count: int = 10, **fields: Any) -> bytes:
     records = [Record(b"k", b"%d" % number) for number in range(offset, offset + count)]

@@ -11,6 +11,8 @@ from odradek.pipelines.arrow.writing import NO_PARTITION, encoded_records, parts
 from odradek.records.builder import write_record
 from odradek.records.record import Record
 
+pytestmark = pytest.mark.needs("numpy")
+
 PARTITIONS = 5
 UNKEYED = 3
 

@@ -13,6 +13,8 @@ from odradek.pipelines.jobs.columns import (
     parse_columns,
 )
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 
 @pytest.mark.parametrize(
     "text",

@@ -25,6 +25,8 @@ from odradek.pipelines.spark.topic_offsets import Positions
 from odradek.text.errors import UserError
 from tests.schema_registry import FakeRegistry, fake_registry
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 PARTITION = TopicPartition("orders", 0)
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 NOTED = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": ["null", "string"]}]}

@@ -7,6 +7,8 @@ import pytest
 from odradek.pipelines.jobs.load_plan import LoadPlan, SourceKind, default_columns, in_batches, make_plan
 from odradek.text.errors import UserError
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 
 def test_neighbours_share_a_batch_up_to_its_size() -> None:
     sized = [("a", 3), ("b", 3), ("c", 3), ("d", 30), ("e", 1)]

@@ -9,6 +9,8 @@ from odradek.pipelines.jobs.pipeline.definition import parse_pipeline, read_pipe
 from odradek.pipelines.jobs.pipeline.example import example
 from odradek.text.errors import UserError
 
+pytestmark = pytest.mark.needs("yaml")
+
 
 def test_the_example_is_a_pipeline(tmp_path: Path) -> None:
     file = tmp_path / "orders.yaml"

@@ -10,6 +10,8 @@ from odradek.pipelines.jobs.pipeline.definition import parse_pipeline
 from odradek.pipelines.jobs.pipeline.functions import PythonFunction, find_function, load_function, load_functions
 from odradek.text.errors import UserError
 
+pytestmark = pytest.mark.needs("yaml")
+
 SOURCE = """\
 print("this file has run")
 
@@ -104,7 +106,6 @@ def test_a_pipeline_has_it_among_its_transformations(directory: Path) -> None:
 
 
 def test_a_file_is_run_once_until_it_changes(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pyspark")
     found = find_function("functions:clean", ("orders",), directory)
     assert load_function(found)(7) == 7
     load_function(find_function("functions:both", ("orders",), directory))
@@ -114,7 +115,8 @@ def test_a_file_is_run_once_until_it_changes(directory: Path, capsys: pytest.Cap
 
 
 def test_a_function_travels_to_where_its_file_is_not(directory: Path) -> None:
-    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    from pyspark import cloudpickle
+
     source = "FACTOR = 3\ndef times(n):\n    return n * FACTOR\ndef f(a):\n    return times\n"
     (directory / "udfs.py").write_text(source)
     sent = cloudpickle.dumps(load_function(find_function("udfs:f", ("orders",), directory))(None))
@@ -134,7 +136,6 @@ def test_a_function_travels_to_where_its_file_is_not(directory: Path) -> None:
     ],
 )
 def test_what_a_file_raises_is_one_line(tmp_path: Path, text: str, said: str) -> None:
-    pytest.importorskip("pyspark")
     file = tmp_path / "functions.py"
     file.write_text(text)
     function = PythonFunction(file=file, name="clean", views=("orders",))

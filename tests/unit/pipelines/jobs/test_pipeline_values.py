@@ -14,6 +14,8 @@ from odradek.pipelines.jobs.pipeline.source_values import SchemaMissing, SourceV
 from odradek.text.errors import UserError
 from tests.schema_registry import fake_registry
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 ORDER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

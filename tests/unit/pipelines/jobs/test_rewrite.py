@@ -22,6 +22,8 @@ from odradek.pipelines.jobs.rewrite.task import COUNT, IS_DOUBLE, RewriteTask
 from odradek.pipelines.jobs.state import JobState
 from odradek.text.errors import UserError
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 
 def test_keys_are_read_as_they_are_written(tmp_path: Path) -> None:
     file = tmp_path / "keys"

@@ -10,6 +10,8 @@ import pytest
 from odradek.pipelines.jobs.columns import columns_text, parse_columns
 from odradek.pipelines.jobs.rows import DecodedRows, NewFields, RowDecoder
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 
 def decode(schema: str, *values: object, new_fields: NewFields = NewFields.ADD) -> DecodedRows:
     raw = [one if isinstance(one, bytes | None) else json.dumps(one).encode() for one in values]

@@ -22,6 +22,8 @@ from odradek.pipelines.jobs.stopping import stop_holder
 from odradek.text.errors import UserError
 from odradek.text.output import OutputFormat
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 SPARK = SparkSettings(master="local", conf={})
 
 

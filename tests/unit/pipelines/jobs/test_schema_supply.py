@@ -13,6 +13,8 @@ from odradek.text.errors import UserError
 from tests.schema_registry import FakeRegistry, fake_registry
 from tests.unit.pipelines.jobs.test_schema_values import LONG, descriptors
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 
 @pytest.fixture
 def registry() -> Iterator[FakeRegistry]:

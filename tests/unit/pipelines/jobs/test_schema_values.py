@@ -22,6 +22,8 @@ from odradek.pipelines.jobs.values import ValueKind, Values, fields_reader
 from odradek.pipelines.schemas.protobuf import ProtobufReader
 from odradek.pipelines.schemas.schema import Schema
 
+pytestmark = pytest.mark.needs("fastavro")
+
 ORDER: dict[str, Any] = {
     "type": "record",
     "name": "Order",

@@ -45,6 +45,7 @@ def test_what_happened_in_one_line(text: str, line: str) -> None:
     assert spark_line(Exception(text)) == line
 
 
+@pytest.mark.needs("pyarrow")
 def test_a_server_that_is_not_there_is_told_at_once() -> None:
     with socket.socket() as taken:
         # Bound, and nobody listens.

@@ -21,6 +21,8 @@ from odradek.pipelines.jobs.skew.summary import WINDOWS_MAX, Summary
 from odradek.pipelines.spark.topic_offsets import Positions
 from odradek.text.output import OutputFormat
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 NOON_MS = 1_769_860_800_000
 
 

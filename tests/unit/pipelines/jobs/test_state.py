@@ -12,6 +12,8 @@ from odradek.pipelines.jobs.topic_range import limited, source_options
 from odradek.pipelines.spark.topic_offsets import Positions
 from odradek.text.errors import UserError
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 
 def positions(**offsets: int) -> Positions:
     found = Positions()

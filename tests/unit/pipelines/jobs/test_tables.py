@@ -19,6 +19,8 @@ from odradek.pipelines.jobs.tables.catalogs import CatalogPlace, open_catalog
 from odradek.pipelines.jobs.tables.table import NO_BATCH, DataFile, Table, TableFormat, open_table
 from odradek.text.errors import UserError
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 SCHEMA = pa.schema([("id", pa.int64())])
 
 

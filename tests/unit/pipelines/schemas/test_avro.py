@@ -8,7 +8,7 @@ import pytest
 from odradek.pipelines.schemas.avro import AvroReader
 from odradek.pipelines.schemas.schema import Reference, Schema, Undecodable
 
-pytest.importorskip("fastavro")
+pytestmark = pytest.mark.needs("fastavro")
 
 
 def reader(schema: Any, *references: Any) -> AvroReader:

@@ -22,6 +22,8 @@ from odradek.pipelines.spark.same_version import OtherVersion
 from odradek.pipelines.spark.source import OdradekSource
 from odradek.pipelines.spark.topics import open_cluster
 
+pytestmark = pytest.mark.needs("pyspark")
+
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
 

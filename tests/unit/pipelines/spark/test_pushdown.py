@@ -1,5 +1,6 @@
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from pyspark.sql.datasource import (
     EqualTo,
     GreaterThan,
@@ -12,6 +13,8 @@ from pyspark.sql.datasource import (
 )
 
 from odradek.pipelines.spark.pushdown import EVERYTHING, Wanted, wanted_by
+
+pytestmark = pytest.mark.needs("pyspark")
 
 
 def test_what_filters_leave() -> None:

@@ -16,6 +16,8 @@ from odradek.pipelines.spark.stream_reader import StreamReader
 from odradek.pipelines.spark.tasks import ReadTask
 from odradek.pipelines.spark.topics import Topics
 
+pytestmark = pytest.mark.needs("pyspark")
+
 
 class ToldTopics(Topics):
     """Topics without a cluster: (id, [(earliest, latest), …]) by name."""

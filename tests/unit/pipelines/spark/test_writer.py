@@ -13,6 +13,8 @@ from odradek.pipelines.spark.columns import gathered_batches, send_columns
 from odradek.pipelines.spark.options import ClientOptions
 from odradek.pipelines.spark.writer import TopicRows
 
+pytestmark = pytest.mark.needs("pyarrow")
+
 
 def records(columns: dict[str, Any], topic: str | None = None) -> list[Any]:
     rows = TopicRows(ClientOptions(bootstrap_servers="localhost:1"), topic, "none")

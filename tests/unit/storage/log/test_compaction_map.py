@@ -16,7 +16,6 @@ HASH_KEY = bytes(range(16))
 
 @pytest.fixture(scope="module")
 def compiled() -> Walk:
-    pytest.importorskip("numba")
     walk = compiled_walk()
     assert walk is not None
     return walk
@@ -46,6 +45,7 @@ KEYS = st.none() | st.binary(max_size=2) | st.binary(min_size=7, max_size=40)
 RECORDS = st.lists(st.builds(Record, KEYS, st.none() | st.just(b"v"), st.just(0)), min_size=1, max_size=40)
 
 
+@pytest.mark.needs("numba")
 @given(RECORDS, RECORDS, st.integers(0, 45), st.booleans())
 @settings(deadline=None, max_examples=200)
 def test_both_kinds_do_what_a_dictionary_does(
@@ -68,7 +68,7 @@ def test_both_kinds_do_what_a_dictionary_does(
         assert retained(offset_map, walk, clean, 140, False) == [True] * len(clean)
 
 
-@pytest.mark.parametrize("kind", ["plain", "compiled"])
+@pytest.mark.parametrize("kind", ["plain", pytest.param("compiled", marks=pytest.mark.needs("numba"))])
 def test_a_full_map_says_so_and_knows_where_it_stopped(kind: str, request: pytest.FixtureRequest) -> None:
     walk = INTERPRETED_WALK if kind == "plain" else request.getfixturevalue("compiled")
     offset_map = PlainOffsetMap(9, HASH_KEY) if kind == "plain" else CompiledOffsetMap(walk, 10, 9, HASH_KEY)
@@ -79,6 +79,7 @@ def test_a_full_map_says_so_and_knows_where_it_stopped(kind: str, request: pytes
     assert retained(offset_map, walk, records, 0, True) == [True] * 40
 
 
+@pytest.mark.needs("numba")
 def test_memory_is_bounded_and_a_small_log_takes_little(compiled: Walk) -> None:
     small = new_offset_map(compiled, memory_bytes=1 << 30, load_factor=0.9, offset_span=10, hash_key=HASH_KEY)
     assert isinstance(small, CompiledOffsetMap) and len(small._offsets) == 1024
@@ -87,6 +88,7 @@ def test_memory_is_bounded_and_a_small_log_takes_little(compiled: Walk) -> None:
     assert large._entries_max == 900
 
 
+@pytest.mark.needs("numba")
 def test_the_hash_is_siphash(compiled: Walk) -> None:
     """Values of the reference implementation for the key 00 01 … 0f and the inputs 00 01 … of rising length."""
     import numpy

@@ -20,11 +20,10 @@ from tests.unit.storage.log.compaction_support import (
 from tests.unit.storage.log.log_support import NOW_MS, read_all
 
 
-@pytest.fixture(params=["interpreted", "compiled"])
+@pytest.fixture(params=["interpreted", pytest.param("compiled", marks=pytest.mark.needs("numba"))])
 def walk(request: pytest.FixtureRequest) -> Walk:
     if request.param == "interpreted":
         return INTERPRETED_WALK
-    pytest.importorskip("numba")
     walk = compiled_walk()
     assert walk is not None
     return walk

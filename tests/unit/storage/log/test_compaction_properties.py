@@ -91,11 +91,10 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
-@pytest.fixture(scope="module", params=["interpreted", "compiled"])
+@pytest.fixture(scope="module", params=["interpreted", pytest.param("compiled", marks=pytest.mark.needs("numba"))])
 def walk(request: pytest.FixtureRequest) -> Walk:
     if request.param == "interpreted":
         return INTERPRETED_WALK
-    pytest.importorskip("numba")
     walk = compiled_walk()
     assert walk is not None
     return walk
