@@ -29,7 +29,7 @@ def broken_rule(seed: int, bug: str) -> str | None:
     return result.violations[0].rule if result.violations else None
 
 
-def main(names: Sequence[str]) -> int:
+def main(names: Sequence[str], *, should_write: bool = True) -> int:
     """With names: only those bugs, the others staying as they are."""
     missed = []
     for name in names or BUGS:
@@ -39,7 +39,8 @@ def main(names: Sequence[str]) -> int:
             print(f"{name:34} not found by {SEEDS_MAX} seeds", flush=True)
         else:
             print(f"{name:34} seed {found[0]:3d}: {found[1]}", flush=True)
-        _write_down(name, found)
+        if should_write:
+            _write_down(name, found)
     return 1 if missed else 0
 
 
@@ -60,4 +61,6 @@ def _write_down(name: str, seed_and_rule: tuple[int, str] | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # With --no-write the file of the seeds stays as it is.
+    chosen = [name for name in sys.argv[1:] if name != "--no-write"]
+    sys.exit(main(chosen, should_write="--no-write" not in sys.argv))

@@ -8,6 +8,8 @@ from odradek.sim import __main__ as command
 from odradek.sim.__main__ import RunBroke, main
 from tests.sim.__main__ import FOUND_BY
 
+pytestmark = pytest.mark.tier("test")
+
 BUG = "acknowledged-before-the-append"
 
 

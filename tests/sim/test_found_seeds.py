@@ -4,6 +4,8 @@ import pytest
 
 from odradek.sim.__main__ import run_one
 
+pytestmark = pytest.mark.tier("proof")
+
 FOUND = (
     # A replica taken away and given back while it moved between log dirs: what the move had yet to delete was its log.
     (40006, "replicas-damaged"),

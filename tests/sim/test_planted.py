@@ -11,6 +11,8 @@ import pytest
 from odradek.sim.planted import BUGS
 from tests.sim.__main__ import FOUND_BY, SEEDS_MAX, broken_rule
 
+pytestmark = pytest.mark.tier("proof")
+
 OTHER_SEEDS = 100
 SEARCH_SECONDS_MAX = 90.0
 

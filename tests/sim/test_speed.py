@@ -9,12 +9,16 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from odradek.sim.layout import ONE_NODE, plan_nodes
 from odradek.sim.node_host import NodeHost
 from odradek.sim.run import run_seed
 from odradek.sim.scenarios import POWER_LOSS
 from odradek.sim.speed import Speed, measure_busy, measure_idle
 from odradek.sim.world import simulated_world
+
+pytestmark = pytest.mark.tier("test")
 
 ATTEMPTS = 5
 IDLE_SECONDS = 1200.0

@@ -100,5 +100,5 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     left_out, tier = config.stash[_left_out], config.getoption("--tier")
     if left_out.tests or left_out.modules:
-        modules = f", and {left_out.modules} modules that need more packages," if left_out.modules else ""
+        modules = f" and {left_out.modules} modules" if left_out.modules else ""
         terminalreporter.write_line(f"tier {tier}: {left_out.tests} tests{modules} run only in a later tier")

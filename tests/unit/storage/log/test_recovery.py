@@ -41,6 +41,7 @@ def filled(directory: Path, count: int = 12, **options: Any) -> LogBox:
     return box
 
 
+@pytest.mark.tier("test")
 def test_cut_at_every_byte_of_the_last_segment(tmp_path: Path) -> None:
     box = filled(tmp_path / "whole")
     expected = wholes(box.log)
@@ -63,6 +64,7 @@ def test_cut_at_every_byte_of_the_last_segment(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / f"cut-{size}")
 
 
+@pytest.mark.tier("test")
 def test_flipped_bits_end_the_log_there(tmp_path: Path) -> None:
     box = filled(tmp_path / "whole")
     expected = wholes(box.log)
