@@ -1,4 +1,4 @@
-"""`python -m tests.chaos`, or `make chaos`: a run of the given length, its figures, and every anomaly it found."""
+"""Chaos testing (`python -m tests.chaos` or `make chaos`): injects faults, then prints figures and all anomalies."""
 
 import argparse
 import random
@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.chaos.figures import as_json, as_table, shown
-from tests.chaos.plan import Act
+from tests.chaos.plan import FaultKind
 from tests.chaos.run import Outcome, Settings, run
 from tests.components import ComponentMissing
 from tests.kafka.apache_kafka import kafka_libs
@@ -20,14 +20,20 @@ _PLAN_SHOWN = 40
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--minutes", type=float, default=2.0, help="how long the cluster is harmed, in all ways")
-    length.add_argument("--kills", type=int, default=0, help="kill -9 so often instead, and nothing else")
-    parser.add_argument("--seed", type=int, help="what is done, and in which order; else one is drawn and shown")
-    parser.add_argument("--only", nargs="+", type=Act, metavar="ACT", help=f"some of: {', '.join(Act)}")
+    length.add_argument("--minutes", type=float, default=2.0, help="inject all kinds of faults for this long")
+    length.add_argument("--kills", type=int, default=0, help="only kill nodes (kill -9), this many times")
+    parser.add_argument("--seed", type=int, help="seed of the fault plan (default: random, printed at start)")
+    parser.add_argument(
+        "--only", nargs="+", type=FaultKind, metavar="FAULT", help=f"kinds of faults: {', '.join(FaultKind)}"
+    )
     parser.add_argument("--format", choices=("table", "json"), default="table")
-    parser.add_argument("--directory", type=Path, help="for data and logs; else a new one, removed if all is well")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        help="directory for data and logs (default: a new one, removed after a run without anomalies)",
+    )
     options = parser.parse_args()
-    # Whoever ends it, networks and disks of its own are taken down.
+    # Exit through `finally` blocks, so that network namespaces and mounts are removed.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
     directory = options.directory or Path(tempfile.mkdtemp(prefix="odradek-chaos-"))
@@ -39,7 +45,7 @@ def main() -> int:
     as_text = as_json if options.format == "json" else as_table
     print(as_text(outcome.figures, outcome.anomalies))
     if outcome.anomalies:
-        _tell_of_anomalies(outcome, settings)
+        _print_anomalies(outcome, settings)
         return 1
     if options.directory is None:
         shutil.rmtree(directory)
@@ -57,18 +63,18 @@ def _settings(options: argparse.Namespace, seed: int, directory: Path) -> Settin
         directory=directory,
         seconds=options.minutes * 60,
         kills=options.kills,
-        acts=frozenset(options.only or Act),
+        kinds=frozenset(options.only or FaultKind),
         kafka_libs=libs,
         missing=missing,
     )
 
 
-def _tell_of_anomalies(outcome: Outcome, settings: Settings) -> None:
+def _print_anomalies(outcome: Outcome, settings: Settings) -> None:
     print(f"\n{shown(outcome.anomalies)}\n", file=sys.stderr)
-    print("What was done, from its second on:", file=sys.stderr)
-    for strike in outcome.strikes[-_PLAN_SHOWN:]:
-        print(f"  {strike}", file=sys.stderr)
-    print(f"\nAgain: --seed {settings.seed}. Logs and data: {settings.directory}", file=sys.stderr)
+    print("Faults, with their start time:", file=sys.stderr)
+    for fault in outcome.faults[-_PLAN_SHOWN:]:
+        print(f"  {fault}", file=sys.stderr)
+    print(f"\nTo repeat: --seed {settings.seed}. Logs and data: {settings.directory}", file=sys.stderr)
 
 
 if __name__ == "__main__":

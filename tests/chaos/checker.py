@@ -1,8 +1,8 @@
-"""What a history of sends and reads says about a log that must not lose, repeat, reorder or invent anything.
+"""Checks a history of sends and reads: no record may be lost, duplicated, reordered or invented.
 
-Pure: a history in, anomalies out. In the manner of Jepsen's workload for Kafka, with the names used there where they
-fit. Producers retry idempotently or not at all, so a record may be stored at most once, unless the history says that
-its producer repeats it, and how often; there are no transactions, so offsets have no gaps.
+Pure: a history in, anomalies out. It follows Jepsen's Kafka workload and uses its names where they fit. Producers retry
+idempotently or not at all, so a record is stored at most once, unless the history allows its producer a number of
+repetitions. There are no transactions, so offsets have no gaps.
 """
 
 from collections import Counter
@@ -12,42 +12,42 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from tests.chaos.history import REFUSED, History, Reads, Sends, producer_of, record_code, sequence_of
+from tests.chaos.history import REJECTED, History, Reads, Sends, producer_of, record_code, sequence_of
 
 
 class Kind(StrEnum):
     LOST = "lost"
-    """Acknowledged at an offset, and the final read went past it without the record."""
+    """Acknowledged at an offset; the final read passed that offset without the record."""
     UNSEEN = "unseen"
-    """Acknowledged, and the final read ended before its offset."""
+    """Acknowledged; the final read ended before its offset."""
     VANISHED = "vanished"
-    """A consumer had it; the final read did not."""
+    """Read by a consumer but missing from the final read."""
     DUPLICATE = "duplicate"
     """One record at two offsets."""
     INCONSISTENT = "inconsistent offset"
     """Two records at one offset."""
     REORDERED = "reordered"
-    """Two records in the order in which their sends did not happen."""
-    REFUSED_BUT_SEEN = "refused but seen"
-    """The answer was that it is not stored and never will be."""
+    """Two records in an order that contradicts the order of their sends."""
+    REJECTED_BUT_READ = "rejected but read"
+    """Read although the response said that the record is not stored."""
     ABORTED_READ = "aborted read"
-    """Of a transaction that was aborted, or that nobody ever asked to commit."""
+    """A record of a transaction that was aborted or never requested to commit."""
     TORN = "torn"
-    """Some records of a transaction are there, and some are not."""
-    MADE_UP = "made up"
-    """Read, and never sent, or sent elsewhere."""
+    """Only some records of a transaction are visible."""
+    NEVER_SENT = "never sent"
+    """Read, but never sent to this partition."""
     SKIPPED = "skipped"
-    """A consumer got an offset while the one before it had not come."""
-    STEPPED_BACK = "stepped back"
-    """A consumer got an offset again, or an earlier one."""
+    """A consumer received an offset without the one before it."""
+    NONMONOTONIC = "nonmonotonic"
+    """A consumer received an offset twice, or an earlier one after a later one."""
     STALLED = "stalled"
-    """A consumer did not come to the end, though all was healed."""
-    UNEQUAL_COPIES = "unequal copies"
-    """Two replicas in sync differ in a byte."""
-    COMPLAINT = "complaint"
-    """A client was told what it never should have been told."""
-    UNHEALED = "unhealed"
-    """The cluster did not become whole in time after a fault had ended, or a node ended by itself. The run says so."""
+    """A consumer did not reach the end after all faults had healed."""
+    UNEQUAL_REPLICAS = "unequal replicas"
+    """Two in-sync replicas differ in a byte."""
+    CLIENT_ERROR = "client error"
+    """A client received an error that must not occur."""
+    NOT_RECOVERED = "not recovered"
+    """The cluster did not recover in time after a fault, or a node exited. Reported by the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,17 @@ class Anomaly:
 
 
 def check(history: History) -> list[Anomaly]:
-    found = [Anomaly(Kind.MADE_UP, text) for text in history.strangers]
-    found += [Anomaly(Kind.COMPLAINT, text) for text in history.complaints]
+    found = [Anomaly(Kind.NEVER_SENT, text) for text in history.foreign_records]
+    found += [Anomaly(Kind.CLIENT_ERROR, text) for text in history.client_errors]
     for partition in range(history.partitions):
         view = _Partition(history, partition)
-        for look in _LOOKS:
-            found += look(view)
+        for check_one in _CHECKS:
+            found += check_one(view)
     return found
 
 
-def excused(history: History) -> dict[str, int]:
-    """By producer: records that are there more than once because the producer repeated them."""
+def tolerated_duplicates(history: History) -> dict[str, int]:
+    """Number of records, by producer, that are duplicated because the client sent them again."""
     counted: Counter[str] = Counter()
     for partition in range(history.partitions):
         view = _Partition(history, partition)
@@ -82,7 +82,7 @@ def excused(history: History) -> dict[str, int]:
 
 
 class _Partition:
-    """One partition's part of a history, with what several of the looks below need."""
+    """The history of one partition, with values that several checks need."""
 
     def __init__(self, history: History, number: int) -> None:
         self.number: Final = number
@@ -99,14 +99,14 @@ class _Partition:
         self.end_offset: Final = self.final.offsets[-1] + 1 if len(self.final) else 0
 
     def acknowledged(self) -> Iterator[tuple[int, int]]:
-        """Records and the offsets they were acknowledged at."""
+        """Records with their acknowledged offsets."""
         for producer, sends in self.sends.items():
             for sequence, outcome in enumerate(sends.outcomes):
                 if outcome >= 0:
                     yield record_code(producer, sequence), outcome
 
-    def sightings(self) -> Iterator[tuple[str, int, int]]:
-        """Everything that anybody was told of an offset: by whom, the offset, the record."""
+    def observations(self) -> Iterator[tuple[str, int, int]]:
+        """Every observation of a record at an offset: observer, offset, record."""
         for code, offset in self.acknowledged():
             yield f"the acknowledgement to {self.names[producer_of(code)]}", offset, code
         for consumer, reads in self.all_reads():
@@ -114,13 +114,13 @@ class _Partition:
                 yield consumer, offset, code
 
     def repeated(self) -> dict[int, dict[int, str]]:
-        """Records of which more than one offset was told: all of these, and by whom first."""
+        """Records observed at more than one offset: the offsets, each with its first observer."""
         first: dict[int, tuple[int, str]] = {}
         found: dict[int, dict[int, str]] = {}
-        for witness, offset, code in self.sightings():
-            known, said_by = first.setdefault(code, (offset, witness))
+        for observer, offset, code in self.observations():
+            known, first_observer = first.setdefault(code, (offset, observer))
             if known != offset:
-                found.setdefault(code, {known: said_by}).setdefault(offset, witness)
+                found.setdefault(code, {known: first_observer}).setdefault(offset, observer)
         return found
 
     def all_reads(self) -> Iterator[tuple[str, Reads]]:
@@ -160,21 +160,21 @@ def _vanished(view: _Partition) -> Iterator[Anomaly]:
 def _duplicate(view: _Partition) -> Iterator[Anomaly]:
     for code, places in view.repeated().items():
         if len(places) - 1 > view.repeats_max(code):
-            text = " and at ".join(f"{offset} by {witness}" for offset, witness in places.items())
+            text = " and at ".join(f"{offset} by {observer}" for offset, observer in places.items())
             yield view.anomaly(Kind.DUPLICATE, f"{view.name(code)} at offset {text}")
 
 
 def _inconsistent(view: _Partition) -> Iterator[Anomaly]:
     first: dict[int, tuple[str, int]] = {}
-    for witness, offset, code in view.sightings():
-        said_by, known = first.setdefault(offset, (witness, code))
+    for observer, offset, code in view.observations():
+        first_observer, known = first.setdefault(offset, (observer, code))
         if known != code:
-            text = f"offset {offset} is {view.name(known)} by {said_by} and {view.name(code)} by {witness}"
+            text = f"offset {offset} is {view.name(known)} by {first_observer} and {view.name(code)} by {observer}"
             yield view.anomaly(Kind.INCONSISTENT, text)
 
 
 def _reordered_within_a_producer(view: _Partition) -> Iterator[Anomaly]:
-    """A record that was sent again may come late, but not for the first time, unless nobody knows what was sent."""
+    """A repeated record may appear late again, but its first appearance must be in order."""
     for reader, reads in view.all_reads():
         newest: dict[int, int] = {}
         met: set[int] = set()
@@ -186,13 +186,13 @@ def _reordered_within_a_producer(view: _Partition) -> Iterator[Anomaly]:
             if repeats_max:
                 met.add(code)
             if code < before and not is_repeat:
-                text = f"{view.name(code)} at offset {offset} after {view.name(before)}, as {reader} found them"
+                text = f"{view.name(code)} at offset {offset} after {view.name(before)}, as read by {reader}"
                 yield view.anomaly(Kind.REORDERED, text)
             newest[producer] = max(code, before)
 
 
 def _reordered_in_time(view: _Partition) -> Iterator[Anomaly]:
-    """Of two sends of which one had ended when the other began, the earlier has the lower offset, where it is first."""
+    """Of two sends that do not overlap in time, the earlier one has the lower offset at its first appearance."""
     earliest_end_s, earliest_code = float("inf"), -1
     places = sorted(zip(view.final.offsets, view.final.codes, strict=True), reverse=True)
     first_offset = {code: offset for offset, code in places}
@@ -209,53 +209,53 @@ def _reordered_in_time(view: _Partition) -> Iterator[Anomaly]:
             earliest_end_s, earliest_code = sends.ended_at_s[sequence], code
 
 
-def _never_sent_or_refused(view: _Partition) -> Iterator[Anomaly]:
-    told_of: set[int] = set()
+def _never_sent_or_rejected(view: _Partition) -> Iterator[Anomaly]:
+    reported: set[int] = set()
     for reader, reads in view.all_reads():
         for offset, code in zip(reads.offsets, reads.codes, strict=True):
             sends = view.sends.get(producer_of(code))
-            if code in told_of:
+            if code in reported:
                 continue
             if sends is None or sequence_of(code) >= len(sends):
-                told_of.add(code)
-                yield view.anomaly(Kind.MADE_UP, f"{view.name(code)}, which {reader} read at offset {offset}")
-            elif sends.outcomes[sequence_of(code)] == REFUSED:
-                told_of.add(code)
-                yield view.anomaly(Kind.REFUSED_BUT_SEEN, f"{view.name(code)}, which {reader} read at offset {offset}")
+                reported.add(code)
+                yield view.anomaly(Kind.NEVER_SENT, f"{view.name(code)}, which {reader} read at offset {offset}")
+            elif sends.outcomes[sequence_of(code)] == REJECTED:
+                reported.add(code)
+                yield view.anomaly(Kind.REJECTED_BUT_READ, f"{view.name(code)}, which {reader} read at offset {offset}")
 
 
-def _not_one_after_another(view: _Partition) -> Iterator[Anomaly]:
+def _skipped_or_nonmonotonic(view: _Partition) -> Iterator[Anomaly]:
     for reader, reads in view.all_reads():
         expected = 0
         for offset in reads.offsets:
             if offset > expected:
-                yield view.anomaly(Kind.SKIPPED, f"{reader} came to offset {offset} where {expected} was next")
+                yield view.anomaly(Kind.SKIPPED, f"{reader} received offset {offset} instead of {expected}")
             elif offset < expected:
-                yield view.anomaly(Kind.STEPPED_BACK, f"{reader} came to offset {offset} where {expected} was next")
+                yield view.anomaly(Kind.NONMONOTONIC, f"{reader} received offset {offset} instead of {expected}")
             expected = offset + 1
 
 
 def _stalled(view: _Partition) -> Iterator[Anomaly]:
     for consumer, reads in view.live.items():
-        came_to = reads.offsets[-1] + 1 if len(reads) else 0
-        if came_to < view.end_offset:
-            yield view.anomaly(Kind.STALLED, f"{consumer} came to offset {came_to} of {view.end_offset}")
+        position = reads.offsets[-1] + 1 if len(reads) else 0
+        if position < view.end_offset:
+            yield view.anomaly(Kind.STALLED, f"{consumer} reached offset {position} of {view.end_offset}")
 
 
-def _unequal_copies(view: _Partition) -> Iterator[Anomaly]:
+def _unequal_replicas(view: _Partition) -> Iterator[Anomaly]:
     if len(set(view.copies.values())) > 1:
-        yield view.anomaly(Kind.UNEQUAL_COPIES, ", ".join(f"node {node}: {it}" for node, it in view.copies.items()))
+        yield view.anomaly(Kind.UNEQUAL_REPLICAS, ", ".join(f"node {node}: {it}" for node, it in view.copies.items()))
 
 
-_LOOKS: Final[tuple[Callable[[_Partition], Iterator[Anomaly]], ...]] = (
+_CHECKS: Final[tuple[Callable[[_Partition], Iterator[Anomaly]], ...]] = (
     _lost_or_unseen,
     _vanished,
     _duplicate,
     _inconsistent,
     _reordered_within_a_producer,
     _reordered_in_time,
-    _never_sent_or_refused,
-    _not_one_after_another,
+    _never_sent_or_rejected,
+    _skipped_or_nonmonotonic,
     _stalled,
-    _unequal_copies,
+    _unequal_replicas,
 )

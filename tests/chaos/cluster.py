@@ -1,7 +1,7 @@
-"""The cluster that is harmed: five nodes, three of them controllers too, each with a network and some with a disk of
-their own.
+"""The cluster under test: five nodes, three of them also controllers, each in its own network namespace.
 
-What this machine does not allow is left out, and `without` says which acts that costs.
+Some nodes have a small disk or a disk that can be slowed down. `without` lists the faults that this computer does not
+support.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from odradek.client.admin import Admin
 from odradek.client.errors import ClientError
 from odradek.client.reassignments import Reassignments
 from odradek.testing.health import what_is_missing
-from tests.chaos.hampered_member import MemberWithSlowableDisk
-from tests.chaos.plan import DISK_ACTS, NETWORK_ACTS, REPLICAS, Act
+from tests.chaos.limited_member import MemberWithSlowDisk
+from tests.chaos.plan import DISK_FAULTS, NETWORK_FAULTS, REPLICAS, FaultKind
 from tests.chaos.small_disk import SmallDisk, find_small_disks
 from tests.chaos.transactions.load import COPIES, LEDGER
 from tests.chaos.transactions.load import PARTITIONS as PARTITIONS_OF_TRANSACTIONS
@@ -32,12 +32,12 @@ TRANSACTION_STATE: Final = "__transaction_state"
 PARTITIONS: Final = 6
 TOPICS: Final = {TOPIC: PARTITIONS, LEDGER: PARTITIONS_OF_TRANSACTIONS, COPIES: PARTITIONS_OF_TRANSACTIONS}
 COORDINATORS: Final = 5
-"""Partitions of each of the topics that hold what coordinators know."""
+"""Partitions of each internal topic of the coordinators."""
 COORDINATED_BY: Final = {"__consumer_offsets": COORDINATORS, TRANSACTION_STATE: COORDINATORS}
 RECORD_BYTES_MAX: Final = 20_000
 NODES: Final = (1, 2, 3, 4, 5)
 NODES_WITH_SMALL_DISKS: Final = (3, 5)
-NODES_WITH_SLOWABLE_DISKS: Final = (2, 4)
+NODES_WITH_SLOW_DISKS: Final = (2, 4)
 SESSION_S: Final = 3.0
 SETTINGS: Final = {
     "broker.session.timeout.ms": str(int(SESSION_S * 1000)),
@@ -51,14 +51,14 @@ SETTINGS: Final = {
     "transaction.state.log.replication.factor": "3",
     "transaction.state.log.min.isr": "2",
     "group.initial.rebalance.delay.ms": "500",
-    # Of the topics that hold what coordinators know.
+    # For the internal topics of the coordinators.
     "min.insync.replicas": "2",
-    # Nodes are started again once, and not by somebody who would do it twice.
+    # A restarted node must not give up while the cluster recovers: the test starts it only once.
     "initial.broker.registration.timeout.ms": "300000",
 }
 TOPIC_SETTINGS: Final = {
     "min.insync.replicas": "2",
-    # The smallest there is: segments are rolled, and looked through after a kill.
+    # The minimum, so that segments are rolled and recovered after a kill.
     "segment.bytes": str(1024 * 1024),
     "max.message.bytes": str(RECORD_BYTES_MAX),
 }
@@ -66,21 +66,20 @@ HEALTHY_S_MAX: Final = 60.0
 _POLL_S: Final = 0.05
 
 
-class Unhealed(Exception):
-    """The cluster is not whole again, though nothing harms it any more."""
+class NotRecovered(Exception):
+    """The cluster has not recovered although all faults have ended."""
 
 
 class ChaosCluster:
     def __init__(self, directory: Path) -> None:
         self.directory: Final = directory
-        self.without: Final[set[Act]] = set()
+        self.without: Final[set[FaultKind]] = set()
         self.missing: Final[list[str]] = []
         self.network: Network | None = None
         self.small_disks: Final[dict[int, SmallDisk]] = {}
         self._real: RealCluster | None = None
 
-    # Life
-
+    # Start and removal
     def start(self) -> None:
         self._find_network()
         self._find_disks()
@@ -118,8 +117,8 @@ class ChaosCluster:
         try:
             find_namespaces()
         except ComponentMissing as error:
-            self.missing.append(f"cuts: {error}")
-            self.without.update(NETWORK_ACTS)
+            self.missing.append(f"network partitions: {error}")
+            self.without.update(NETWORK_FAULTS)
             return
         self.network = Network(NODES)
         self.network.build()
@@ -129,15 +128,14 @@ class ChaosCluster:
             find_small_disks(self.directory)
         except ComponentMissing as error:
             self.missing.append(f"full disks: {error}")
-            self.without.update(DISK_ACTS)
+            self.without.update(DISK_FAULTS)
             return
         for number in NODES_WITH_SMALL_DISKS:
             disk = SmallDisk(self.directory / f"node-{number}" / "data")
             disk.mount()
             self.small_disks[number] = disk
 
-    # Asking
-
+    # Queries
     @property
     def nodes(self) -> dict[int, Member]:
         return self.real.nodes
@@ -156,48 +154,48 @@ class ChaosCluster:
         return [node.output_file for node in self.nodes.values()]
 
     def leader(self, topic: str, partition: int) -> int:
-        """As any broker knows it; -1 while there is none."""
+        """The leader according to any broker; -1 if there is none."""
         with self.real.client(timeout_s=5.0) as client:
             partitions = client.layout([topic]).topics[topic].partitions
             return partitions[partition % len(partitions)].leader
 
     def wait_until_healthy(self, seconds_max: float = HEALTHY_S_MAX) -> float:
-        """Until every node runs, all know each other, and all replicas are in sync. Raises Unhealed."""
+        """Waits until every node runs, all nodes know each other and all replicas are in sync. Raises NotRecovered."""
         began_at, patience = time.monotonic(), Patience(seconds_max)
         while missing := what_is_missing({number: node.address for number, node in self.nodes.items()}):
-            self.check_that_all_run()
+            self.check_all_running()
             if patience.is_over():
-                raise Unhealed(f"{seconds_max:g} s after the last fault: {missing}")
+                raise NotRecovered(f"{seconds_max:g} s after the last fault: {missing}")
             time.sleep(_POLL_S)
         return time.monotonic() - began_at
 
-    def check_that_all_run(self) -> None:
+    def check_all_running(self) -> None:
         for number, node in self.nodes.items():
             if not node.is_running:
                 code = node.process.returncode if node.process is not None else None
-                raise Unhealed(f"node {number} has ended by itself, with exit code {code}: see {node.output_file}")
+                raise NotRecovered(f"node {number} exited with code {code}: see {node.output_file}")
 
-    def wait_until_moved(self, seconds_max: float = HEALTHY_S_MAX) -> None:
+    def wait_for_reassignments(self, seconds_max: float = HEALTHY_S_MAX) -> None:
         patience = Patience(seconds_max)
-        while ongoing := self._ongoing_moves():
+        while ongoing := self._describe_ongoing_reassignments():
             if patience.is_over():
-                raise Unhealed(f"after {seconds_max:g} s still under way: {ongoing}")
+                raise NotRecovered(f"reassignments not complete after {seconds_max:g} s: {ongoing}")
             time.sleep(_POLL_S)
 
-    def _ongoing_moves(self) -> str:
+    def _describe_ongoing_reassignments(self) -> str:
         try:
-            with self.moves() as moves:
-                return ", ".join(f"{one.partition} to {list(one.target)}" for one in moves.ongoing())
+            with self.reassignments() as reassignments:
+                return ", ".join(f"{one.partition} to {list(one.target)}" for one in reassignments.ongoing())
         except (ClientError, KafkaError) as error:
             return str(error)
 
     @contextmanager
-    def moves(self) -> Iterator[Reassignments]:
+    def reassignments(self) -> Iterator[Reassignments]:
         with self.real.client(timeout_s=20.0) as client:
             yield Reassignments(client)
 
     def copies(self, topic: str) -> dict[int, dict[int, str]]:
-        """By partition and node: a digest of all bytes of the log."""
+        """A digest of all bytes of the log, by partition and node."""
         with self.real.client() as client:
             partitions = client.layout([topic]).topics[topic].partitions
         return {
@@ -207,15 +205,15 @@ class ChaosCluster:
 
 
 def _new_member(directory: Path) -> Member:
-    slowable = {f"node-{number}" for number in NODES_WITH_SLOWABLE_DISKS}
-    return MemberWithSlowableDisk(directory) if directory.name in slowable else OdradekMember(directory)
+    slow = {f"node-{number}" for number in NODES_WITH_SLOW_DISKS}
+    return MemberWithSlowDisk(directory) if directory.name in slow else OdradekMember(directory)
 
 
 def _digest(node: Member, topic: str, partition: int) -> str:
     digest, size = hashlib.sha256(), 0
     files = node.log_files(topic, partition)
     if not files:
-        raise Unhealed(f"node {node.node_id} has nothing of partition {partition} of {topic} on its disk")
+        raise NotRecovered(f"node {node.node_id} has no log of partition {partition} of {topic}")
     for file in files:
         data = file.read_bytes()
         digest.update(data)

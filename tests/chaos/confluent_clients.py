@@ -1,4 +1,4 @@
-"""Producers and consumers of confluent-kafka, each in a thread, and the final read."""
+"""confluent-kafka producers and a consumer, each in a thread, and the final read."""
 
 import logging
 import threading
@@ -9,23 +9,23 @@ from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.chaos.history import OPEN, REFUSED, History, record_value
+from tests.chaos.history import OPEN, REJECTED, History, record_value
 from tests.chaos.load import (
-    ANSWERS_S_MAX,
     HUGE_BYTES,
     HUGE_EVERY,
     IN_FLIGHT_MAX,
     INTERVAL_S,
     RECORDS_PER_INTERVAL,
+    RESPONSES_S_MAX,
     VALUE_BYTES,
 )
 from tests.patience import Patience
 from tests.quick_retries import QUICK_RETRIES
 
 QUIET: Final = {"log_level": 0}
-# What an outage piles up must not become a batch that is too large; a record may, and the broker is to refuse it.
+# Records queued during an outage must not form a batch that is too large. A single record may be too large on purpose.
 SIZES: Final = {"batch.size": 16_384, "message.max.bytes": 1_000_000}
-# What librdkafka thinks of its sequence numbers is evidence.
+# The log of sequence numbers is needed to analyse anomalies.
 RETRYING: Final = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 7, "debug": "eos"}
 ONCE: Final = {
     "acks": "all",
@@ -35,8 +35,8 @@ ONCE: Final = {
     "linger.ms": 5,
 }
 
-# Of a consumer, while a broker is away; it goes on by itself.
-PASSING: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
+# A consumer recovers from these errors by itself.
+TRANSIENT: Final = {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT}
 
 
 class ConfluentClients:
@@ -44,34 +44,34 @@ class ConfluentClients:
         common: dict[str, object] = {"bootstrap.servers": bootstrap, **QUIET}
         retrying, once = {**common, **SIZES, **RETRYING}, {**common, **SIZES, **ONCE}
         quick = {**retrying, **QUICK_RETRIES}
-        self._enough_sent: Final = threading.Event()
-        self._enough_read: Final = threading.Event()
+        self._stop_producing: Final = threading.Event()
+        self._stop_consuming: Final = threading.Event()
         self._producers: Final = [
-            _Producer("confluent", topic, history, retrying, self._enough_sent, log_directory),
-            _Producer("confluent, quick", topic, history, quick, self._enough_sent, log_directory),
-            _Producer("confluent, once", topic, history, once, self._enough_sent, log_directory, retries=False),
+            _Producer("confluent", topic, history, retrying, self._stop_producing, log_directory),
+            _Producer("confluent, quick", topic, history, quick, self._stop_producing, log_directory),
+            _Producer("confluent, once", topic, history, once, self._stop_producing, log_directory, retries=False),
         ]
-        self._consumer: Final = _Consumer("the consumer of confluent", topic, history, common, self._enough_read)
+        self._consumer: Final = _Consumer("the consumer of confluent", topic, history, common, self._stop_consuming)
 
     def start(self) -> None:
         for thread in (*self._producers, self._consumer):
             thread.start()
 
     def finish_producing(self) -> None:
-        self._enough_sent.set()
+        self._stop_producing.set()
         for thread in self._producers:
             thread.join()
 
     def stop(self) -> None:
-        self._enough_sent.set()
-        self._enough_read.set()
+        self._stop_producing.set()
+        self._stop_consuming.set()
         for thread in (*self._producers, self._consumer):
             if thread.is_alive():
                 thread.join()
 
     def abandon(self) -> None:
-        self._enough_sent.set()
-        self._enough_read.set()
+        self._stop_producing.set()
+        self._stop_consuming.set()
 
 
 class _Producer(threading.Thread):
@@ -81,7 +81,7 @@ class _Producer(threading.Thread):
         topic: str,
         history: History,
         settings: Mapping[str, object],
-        enough: threading.Event,
+        stop_event: threading.Event,
         log_directory: Path,
         *,
         retries: bool = True,
@@ -89,23 +89,23 @@ class _Producer(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._topic: Final = topic
         self._history: Final = history
-        # Without idempotence librdkafka sends again what a deposed leader answers, whatever `retries` says.
+        # Without idempotence, librdkafka resends after NOT_LEADER_OR_FOLLOWER even with `retries` 0.
         self._number: Final = history.new_producer(name, may_repeat=not retries)
         logger = _new_logger(log_directory / f"{name}.log")
-        logger.addFilter(self._notice_new_epoch)
+        logger.addFilter(self._record_new_epoch)
         self._producer: Final = Producer(dict(settings), logger=logger)
-        self._enough: Final = enough
+        self._stop_event: Final = stop_event
         self._retries: Final = retries
         self._sent = 0
 
     def run(self) -> None:
-        while not self._enough.wait(INTERVAL_S):
+        while not self._stop_event.wait(INTERVAL_S):
             if len(self._producer) < IN_FLIGHT_MAX:
                 for _ in range(RECORDS_PER_INTERVAL):
                     self._send()
             self._producer.poll(0)
-        if left := self._producer.flush(ANSWERS_S_MAX):
-            self._complain(f"{left} sends without an answer {ANSWERS_S_MAX:g} s after the last fault")
+        if left := self._producer.flush(RESPONSES_S_MAX):
+            self._report_error(f"{left} sends without a response {RESPONSES_S_MAX:g} s after the last fault")
 
     def _send(self) -> None:
         partition = self._sent % self._history.partitions
@@ -115,53 +115,54 @@ class _Producer(threading.Thread):
         sequence = sends.begin(time.monotonic())
         value = record_value(self._number, partition, sequence, HUGE_BYTES if is_huge else VALUE_BYTES)
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
+        def on_delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 offset = message.offset()
                 sends.end(sequence, OPEN if offset is None else offset, time.monotonic())
                 return
             if self._retries:
-                self._complain(f"record {sequence} of partition {partition}: {error}")
-            # Whatever else it is told may be the answer to a second attempt, after a first one that was stored.
-            definite = is_huge and error.code() == KafkaError.MSG_SIZE_TOO_LARGE
-            sends.end(sequence, REFUSED if definite else OPEN, time.monotonic())
+                self._report_error(f"record {sequence} of partition {partition}: {error}")
+            # Any other error may be the response to a second attempt after the first one was stored.
+            is_rejected = is_huge and error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+            sends.end(sequence, REJECTED if is_rejected else OPEN, time.monotonic())
 
-        self._producer.produce(self._topic, value, partition=partition, on_delivery=delivered)
+        self._producer.produce(self._topic, value, partition=partition, on_delivery=on_delivered)
 
-    def _notice_new_epoch(self, record: logging.LogRecord) -> bool:
-        """When a batch is refused in passing and the next one comes in time to miss it (a leader is being elected, a
-        replica is back in sync), librdkafka gives all partitions a new epoch, also to what others may have stored.
-        While it waits for the last answers under the old one it sends nothing, and every further refusal says it again.
+    def _record_new_epoch(self, record: logging.LogRecord) -> bool:
+        """Records that librdkafka has bumped its epoch, after which it may send stored records again.
+
+        This happens if a broker rejects a batch with a retriable error and then receives the next batch (for example
+        during an election). It sends nothing while it drains the old epoch, and further errors log the same line.
         """
         message = record.getMessage()
         if "epoch bump" in message and "in state DrainBump" not in message:
             self._history.new_epoch(self._number)
         return True
 
-    def _complain(self, what: str) -> None:
-        self._history.complaints.append(f"{self.name}: {what}")
+    def _report_error(self, what: str) -> None:
+        self._history.client_errors.append(f"{self.name}: {what}")
 
 
 class _Consumer(threading.Thread):
-    """Assigned to every partition from its beginning."""
+    """Reads every partition from its beginning."""
 
     def __init__(
-        self, name: str, topic: str, history: History, settings: Mapping[str, object], enough: threading.Event
+        self, name: str, topic: str, history: History, settings: Mapping[str, object], stop_event: threading.Event
     ) -> None:
         super().__init__(name=name, daemon=True)
         history.new_consumer(name)
         self._history: Final = history
-        self._enough: Final = enough
-        self._consumer: Final = _assigned(topic, history.partitions, settings)
+        self._stop_event: Final = stop_event
+        self._consumer: Final = _new_consumer(topic, history.partitions, settings)
 
     def run(self) -> None:
-        while not self._enough.is_set():
-            for partition, offset, value in _next_records(self._consumer, self._complain):
+        while not self._stop_event.is_set():
+            for partition, offset, value in _next_records(self._consumer, self._report_error):
                 self._history.read(self.name, partition, offset, value)
         self._consumer.close()
 
-    def _complain(self, what: str) -> None:
-        self._history.complaints.append(f"{self.name}: {what}")
+    def _report_error(self, what: str) -> None:
+        self._history.client_errors.append(f"{self.name}: {what}")
 
 
 def _new_logger(file: Path) -> logging.Logger:
@@ -173,12 +174,12 @@ def _new_logger(file: Path) -> logging.Logger:
 
 
 def read_finally(bootstrap: str, topic: str, history: History, ends: Mapping[int, int], seconds_max: float) -> None:
-    """By a new consumer, to the offsets in `ends` or as far as it comes in that time."""
-    consumer = _assigned(topic, history.partitions, {"bootstrap.servers": bootstrap, **QUIET})
+    """Reads with a new consumer up to the offsets in `ends`, or until the time is over."""
+    consumer = _new_consumer(topic, history.partitions, {"bootstrap.servers": bootstrap, **QUIET})
     patience = Patience(seconds_max)
     position = dict.fromkeys(ends, 0)
     while any(position[one] < end for one, end in ends.items()) and not patience.is_over():
-        for partition, offset, value in _next_records(consumer, history.complaints.append):
+        for partition, offset, value in _next_records(consumer, history.client_errors.append):
             history.read_finally(partition, offset, value)
             position[partition] = offset + 1
     consumer.close()
@@ -195,13 +196,13 @@ def end_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
         consumer.close()
 
 
-def _assigned(topic: str, partitions: int, settings: Mapping[str, object]) -> Consumer:
+def _new_consumer(topic: str, partitions: int, settings: Mapping[str, object]) -> Consumer:
     consumer = Consumer(
         {
             **settings,
             "group.id": "none",
             "enable.auto.commit": False,
-            # An offset that is not there any more is an anomaly, and not to be passed over.
+            # An offset out of range is an anomaly and must not be skipped.
             "auto.offset.reset": "error",
             "check.crcs": True,
             "fetch.wait.max.ms": 100,
@@ -211,13 +212,13 @@ def _assigned(topic: str, partitions: int, settings: Mapping[str, object]) -> Co
     return consumer
 
 
-def _next_records(consumer: Consumer, complain: Callable[[str], None]) -> list[tuple[int, int, bytes]]:
+def _next_records(consumer: Consumer, report_error: Callable[[str], None]) -> list[tuple[int, int, bytes]]:
     records = []
     for message in consumer.consume(1000, 0.2):
         error, partition, offset = message.error(), message.partition(), message.offset()
         if error is not None:
-            if error.code() not in PASSING:
-                complain(f"partition {partition}: {error}")
+            if error.code() not in TRANSIENT:
+                report_error(f"partition {partition}: {error}")
         elif partition is not None and offset is not None:
             records.append((partition, offset, message.value() or b""))
     return records

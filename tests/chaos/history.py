@@ -1,7 +1,7 @@
-"""What clients did and were told during a run, kept small enough for millions of records.
+"""What clients sent and received during a run, compact enough for millions of records.
 
-A record is known by its producer and its number in that producer's sends to one partition; it says so itself in its
-value. Times are seconds of the machine's monotonic clock, which Java and Python read alike.
+A record is identified by its producer and its sequence number among that producer's sends to one partition; its value
+contains both. Times are seconds of the monotonic clock, which is the same for Java and Python.
 """
 
 from array import array
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 OPEN: Final = -1
-"""Sent, and nobody knows what came of it."""
-REFUSED: Final = -2
-"""Sent, and the answer says that it was not stored and never will be."""
+"""Sent, outcome unknown."""
+REJECTED: Final = -2
+"""Sent, and the response says that the record is not stored."""
 
 _SEQUENCE_BITS: Final = 40
 _SEQUENCES: Final = (1 << _SEQUENCE_BITS) - 1
@@ -36,7 +36,7 @@ def record_value(producer: int, partition: int, sequence: int, size: int) -> byt
 
 
 class Sends:
-    """What one producer sent to one partition, by sequence."""
+    """The sends of one producer to one partition, by sequence."""
 
     __slots__ = ("acknowledged", "begun_at_s", "ended_at_s", "outcomes")
 
@@ -45,13 +45,13 @@ class Sends:
         self.begun_at_s: Final = array("d")
         self.ended_at_s: Final = array("d")
         self.outcomes: Final = array("q")
-        """The offset that was acknowledged, or OPEN, or REFUSED."""
+        """The acknowledged offset, OPEN or REJECTED."""
 
     def __len__(self) -> int:
         return len(self.outcomes)
 
     def begin(self, at_s: float) -> int:
-        """The sequence of the new record."""
+        """Returns the sequence of the new record."""
         self.begun_at_s.append(at_s)
         self.ended_at_s.append(float("inf"))
         self.outcomes.append(OPEN)
@@ -64,7 +64,7 @@ class Sends:
 
 
 class Reads:
-    """What one consumer got of one partition, in the order in which it came."""
+    """The records that one consumer received from one partition, in order of arrival."""
 
     __slots__ = ("codes", "offsets")
 
@@ -82,31 +82,31 @@ class Reads:
 
 @dataclass
 class History:
-    """Each producer and each consumer adds to lists of its own: several threads may do so at once."""
+    """Each producer and each consumer appends to its own lists, so several threads may append concurrently."""
 
     partitions: int
     producers: list[str] = field(default_factory=list)
-    """Names; a producer's number is its place here."""
+    """Names; a producer's number is its index."""
     repeating: set[int] = field(default_factory=set)
-    """Producers that may send a record again without being able to say so: it may be there twice, and late."""
+    """Producers that may resend a record without reporting it: the record may be duplicated and late."""
     renumbered: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """Partition and code of single records that were sent again under a new epoch of their producer, and how often: no
-    broker can know that they were sent before.
+    """Partition and code of records resent under a new producer epoch, with the number of times: no broker can detect
+    that they were sent before.
     """
     epoch_changes: int = 0
-    """How often a client changed a producer's epoch by itself."""
+    """Number of epoch bumps by clients."""
     sends: defaultdict[tuple[int, int], Sends] = field(default_factory=lambda: defaultdict(Sends))
     """By producer and partition."""
     reads: defaultdict[tuple[str, int], Reads] = field(default_factory=lambda: defaultdict(Reads))
-    """By consumer and partition: of those that read while the nemesis was at work."""
+    """Reads during the faults, by consumer and partition."""
     final: defaultdict[int, Reads] = field(default_factory=lambda: defaultdict(Reads))
-    """By partition: what a new consumer found from beginning to end when all was over."""
-    strangers: list[str] = field(default_factory=list)
-    """Records that were read and that say of themselves that they are not of this partition, or nothing at all."""
-    complaints: list[str] = field(default_factory=list)
-    """What clients said that should not have had anything to say: a retrying producer that gave up, and the like."""
+    """The final read by a new consumer, by partition."""
+    foreign_records: list[str] = field(default_factory=list)
+    """Records that do not belong to the partition they were read from."""
+    client_errors: list[str] = field(default_factory=list)
+    """Errors that must not occur, for example a retrying producer that gave up."""
     copies: dict[int, dict[int, str]] = field(default_factory=dict)
-    """By partition and node: a digest of the log as it stands on that node's disk."""
+    """Digest of the log on disk, by partition and node."""
 
     def new_producer(self, name: str, *, may_repeat: bool = False) -> int:
         self.producers.append(name)
@@ -117,7 +117,7 @@ class History:
         return len(self.producers) - 1
 
     def new_epoch(self, producer: int) -> None:
-        """Its sequence numbers begin anew: what is not answered yet may be there already, and come again."""
+        """The sequence numbers restart: sends without a response may be stored already and sent again."""
         self.epoch_changes += 1
         for partition in range(self.partitions):
             sends = self.sends[producer, partition]
@@ -127,7 +127,7 @@ class History:
                 self.renumbered[partition, record_code(producer, sequence)] += 1
 
     def repeats_max(self, partition: int, code: int) -> float:
-        """How often the record may be there beyond the first time."""
+        """Maximum number of duplicates of the record."""
         return float("inf") if producer_of(code) in self.repeating else self.renumbered[partition, code]
 
     def new_consumer(self, name: str) -> None:
@@ -152,5 +152,5 @@ class History:
         words = value.split(b" ", 3)
         if len(words) == 4 and words[1] == b"%d" % partition and words[0].isdigit() and words[2].isdigit():
             return record_code(int(words[0]), int(words[2]))
-        self.strangers.append(f"{consumer} read {value[:60]!r} at offset {offset} of partition {partition}")
+        self.foreign_records.append(f"{consumer} read {value[:60]!r} at offset {offset} of partition {partition}")
         return None

@@ -1,11 +1,11 @@
-"""Producers and a consumer of Apache Kafka's Java client, in a process that tells of every event in a line of JSON."""
+"""Producers and a consumer of Apache Kafka's Java client, in a process that writes one line of JSON per event."""
 
 import threading
 from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos import load
-from tests.chaos.history import OPEN, REFUSED, History
+from tests.chaos.history import OPEN, REJECTED, History
 from tests.chaos.java_process import JavaProcess
 from tests.kafka.java_program import java_command
 
@@ -35,23 +35,23 @@ class JavaClients(JavaProcess):
         super().__init__("java clients", command, log)
 
     def finish_producing(self) -> None:
-        self._tell("produced")
-        # Its own close waits for the answers; it is given the time that the others have.
-        if not self._produced.wait(load.ANSWERS_S_MAX):
-            self._complain(f"sends without an answer {load.ANSWERS_S_MAX:g} s after the last fault")
+        self._send_command("produced")
+        # Closing the producers waits for their responses.
+        if not self._produced.wait(load.RESPONSES_S_MAX):
+            self._report_error(f"sends without a response {load.RESPONSES_S_MAX:g} s after the last fault")
 
-    def _note(self, event: dict[str, Any]) -> None:
+    def _on_event(self, event: dict[str, Any]) -> None:
         kind = event["event"]
         if kind == "read":
             self._history.read(CONSUMER, event["partition"], event["offset"], event["value"].encode())
         elif kind == "produced":
             self._produced.set()
         elif kind == "broken":
-            self._complain(event["error"])
+            self._report_error(event["error"])
         else:
-            self._note_send(kind, event)
+            self._on_send_event(kind, event)
 
-    def _note_send(self, kind: str, event: dict[str, Any]) -> None:
+    def _on_send_event(self, kind: str, event: dict[str, Any]) -> None:
         sends, at_s = self._history.sends[event["producer"], event["partition"]], event["ns"] / 1e9
         if kind == "sent":
             sends.begin(at_s)
@@ -59,9 +59,9 @@ class JavaClients(JavaProcess):
             sends.end(event["sequence"], event["offset"], at_s)
         else:
             if event["producer"] == self._retrying:
-                self._complain(f"record {event['sequence']} of partition {event['partition']}: {event['error']}")
-            definite = event["definite"] and event["producer"] != self._retrying
-            sends.end(event["sequence"], REFUSED if definite else OPEN, at_s)
+                self._report_error(f"record {event['sequence']} of partition {event['partition']}: {event['error']}")
+            is_rejected = event["definite"] and event["producer"] != self._retrying
+            sends.end(event["sequence"], REJECTED if is_rejected else OPEN, at_s)
 
-    def _complain(self, what: str) -> None:
-        self._history.complaints.append(f"Java: {what}")
+    def _report_error(self, what: str) -> None:
+        self._history.client_errors.append(f"Java: {what}")

@@ -1,4 +1,4 @@
-"""Clients in a process of Java's that tells of every event in a line of JSON, and is told in a line what to finish."""
+"""Clients in a Java process that writes one line of JSON per event and reads commands from standard input."""
 
 import json
 import subprocess
@@ -16,14 +16,14 @@ class JavaProcess(ABC):
         self._command: Final = command
         self._log: Final = log
         self._process: subprocess.Popen[str] | None = None
-        self._listener: Final = threading.Thread(target=self._listen, name=name, daemon=True)
+        self._reader_thread: Final = threading.Thread(target=self._read_events, name=name, daemon=True)
 
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1
             )
-        self._listener.start()
+        self._reader_thread.start()
 
     def stop(self) -> None:
         if self._process is None:
@@ -34,26 +34,26 @@ class JavaProcess(ABC):
             self._process.wait(_END_S_MAX)
         except subprocess.TimeoutExpired:
             self._process.kill()
-        self._listener.join()
+        self._reader_thread.join()
 
     def abandon(self) -> None:
         if self._process is not None:
             self._process.kill()
 
-    def _tell(self, what: str) -> None:
+    def _send_command(self, what: str) -> None:
         assert self._process is not None and self._process.stdin is not None, "it was started"
         self._process.stdin.write(f"{what}\n")
         self._process.stdin.flush()
 
-    def _listen(self) -> None:
+    def _read_events(self) -> None:
         assert self._process is not None and self._process.stdout is not None, "it was started"
         for line in self._process.stdout:
-            self._note(json.loads(line))
+            self._on_event(json.loads(line))
         if self._process.wait() != 0:
-            self._complain(f"the process ended with {self._process.returncode}: see {self._log}")
+            self._report_error(f"the process ended with {self._process.returncode}: see {self._log}")
 
     @abstractmethod
-    def _note(self, event: dict[str, Any]) -> None: ...
+    def _on_event(self, event: dict[str, Any]) -> None: ...
 
     @abstractmethod
-    def _complain(self, what: str) -> None: ...
+    def _report_error(self, what: str) -> None: ...

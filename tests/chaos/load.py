@@ -1,18 +1,18 @@
-"""The load under which the cluster is harmed, whatever client makes it: how much, and how large."""
+"""The load during the faults, which is the same for every client library."""
 
 from typing import Final, Protocol
 
 INTERVAL_S: Final = 0.02
 RECORDS_PER_INTERVAL: Final = 4
-"""Of each producer: 200 records a second, in turn to all partitions."""
+"""Per producer: 200 records per second, round-robin over all partitions."""
 IN_FLIGHT_MAX: Final = 2000
-"""Whoever waits for that many answers sends nothing more: an outage must not become a flood."""
+"""A producer with this many sends in flight pauses, so that an outage does not cause a burst."""
 VALUE_BYTES: Final = 100
 HUGE_EVERY: Final = 101
-"""Producers that do not retry send a record that is too large now and then: it must be refused, and never be seen."""
+"""A producer without retries sends every n-th record too large: the broker must reject it."""
 HUGE_BYTES: Final = 30_000
-ANSWERS_S_MAX: Final = 90.0
-"""How long after the last fault every send must be answered."""
+RESPONSES_S_MAX: Final = 90.0
+"""Maximum time from the last fault until every send has a response."""
 
 
 class Clients(Protocol):
@@ -21,10 +21,10 @@ class Clients(Protocol):
     def start(self) -> None: ...
 
     def finish_producing(self) -> None:
-        """Nothing more is sent; returns when everything is answered, and complains if that takes too long."""
+        """Stops producing and waits for all responses; reports an error if that takes too long."""
 
     def stop(self) -> None:
-        """Consumers too."""
+        """Also stops the consumers."""
 
     def abandon(self) -> None:
-        """The run is broken off: nobody waits for an answer any more."""
+        """The run failed: stops without waiting for responses."""

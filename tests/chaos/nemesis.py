@@ -1,4 +1,4 @@
-"""Carries out strikes on a real cluster: harms it, ends the harm, and waits until it is whole again."""
+"""Injects faults into a real cluster, ends them, and waits until the cluster has recovered."""
 
 import time
 from collections import Counter
@@ -16,23 +16,23 @@ from tests.chaos.cluster import (
     TOPICS,
     TRANSACTION_STATE,
     ChaosCluster,
-    Unhealed,
+    NotRecovered,
 )
-from tests.chaos.hampered_member import MemberWithSlowableDisk, give_files, give_no_more_files
-from tests.chaos.plan import Act, Strike
+from tests.chaos.limited_member import MemberWithSlowDisk, limit_file_descriptors, restore_file_descriptors
+from tests.chaos.plan import Fault, FaultKind
 from tests.cluster.networks import Network
 from tests.cluster.real_cluster import Member
 from tests.patience import Patience
 
-KILLS, PAUSES, CUTS, FULL_DISKS, SLOW_DISKS, FEW_FILES, RESTARTS, MOVES, ELECTIONS = KINDS = (
+KILLS, PAUSES, NETWORK_PARTITIONS, FULL_DISKS, SLOW_DISKS, LIMIT_FILES, RESTARTS, REASSIGNMENTS, ELECTIONS = KINDS = (
     "kills",
     "pauses",
-    "cuts",
+    "network partitions",
     "full disks",
     "slow disks",
-    "times without files",
+    "file descriptor limits",
     "restarts",
-    "moves",
+    "reassignments",
     "elections",
 )
 _BEYOND_SESSION_S: Final = SESSION_S + 1.0
@@ -45,41 +45,51 @@ class Nemesis:
         self._cluster: Final = cluster
         self.tally: Final = Counter(dict.fromkeys(KINDS, 0))
         self.longest_recovery_s = 0.0
-        self._acts: Final[dict[Act, Callable[[Strike], None]]] = {
-            Act.KILL: lambda strike: self._kill((strike.node,), strike.seconds),
-            Act.KILL_CONTROLLER: lambda strike: self._kill((self._controller(strike),), strike.seconds),
-            Act.KILL_LEADER: lambda strike: self._kill((self._leader(TOPIC, strike),), strike.seconds),
-            Act.KILL_COORDINATOR: lambda strike: self._kill((self._leader(TRANSACTION_STATE, strike),), strike.seconds),
-            Act.KILL_TWO: lambda strike: self._kill((strike.node, strike.other), strike.seconds),
-            Act.KILL_ONE_BY_ONE: self._kill_one_by_one,
-            Act.KILL_ALL: lambda strike: self._kill(tuple(cluster.nodes), strike.seconds),
-            Act.PAUSE: self._pause,
-            Act.CUT: lambda strike: self._cut(strike, lambda network: network.isolate(strike.node)),
-            Act.MUTE: lambda strike: self._cut(strike, lambda network: _mute(network, strike.node)),
-            Act.DEAFEN: lambda strike: self._cut(strike, lambda network: _deafen(network, strike.node)),
-            Act.SEVER: lambda strike: self._cut(strike, lambda network: _sever(network, strike.node, strike.other)),
-            Act.FILL_DISK: self._fill_disk,
-            Act.SLOW_DISK: self._slow_disk,
-            Act.FEW_FILES: self._few_files,
-            Act.ROLL: self._roll,
-            Act.MOVE: self._move,
-            Act.MOVE_AND_KILL: self._move_and_kill,
-            Act.ELECT: self._elect,
+        self._injectors: Final[dict[FaultKind, Callable[[Fault], None]]] = {
+            FaultKind.KILL: lambda fault: self._kill((fault.node,), fault.seconds),
+            FaultKind.KILL_CONTROLLER: lambda fault: self._kill((self._controller(fault),), fault.seconds),
+            FaultKind.KILL_LEADER: lambda fault: self._kill((self._leader(TOPIC, fault),), fault.seconds),
+            FaultKind.KILL_COORDINATOR: lambda fault: self._kill(
+                (self._leader(TRANSACTION_STATE, fault),), fault.seconds
+            ),
+            FaultKind.KILL_TWO: lambda fault: self._kill((fault.node, fault.other), fault.seconds),
+            FaultKind.KILL_ONE_BY_ONE: self._kill_one_by_one,
+            FaultKind.KILL_ALL: lambda fault: self._kill(tuple(cluster.nodes), fault.seconds),
+            FaultKind.PAUSE: self._pause,
+            FaultKind.ISOLATE: lambda fault: self._partition_network(
+                fault, lambda network: network.isolate(fault.node)
+            ),
+            FaultKind.DROP_OUTGOING: lambda fault: self._partition_network(
+                fault, lambda network: _drop_outgoing(network, fault.node)
+            ),
+            FaultKind.DROP_INCOMING: lambda fault: self._partition_network(
+                fault, lambda network: _drop_incoming(network, fault.node)
+            ),
+            FaultKind.DISCONNECT_TWO: lambda fault: self._partition_network(
+                fault, lambda network: _disconnect_two(network, fault.node, fault.other)
+            ),
+            FaultKind.FILL_DISK: self._fill_disk,
+            FaultKind.SLOW_DISK: self._slow_disk,
+            FaultKind.LIMIT_FILES: self._limit_files,
+            FaultKind.ROLL: self._roll,
+            FaultKind.REASSIGN: self._reassign,
+            FaultKind.REASSIGN_AND_KILL: self._reassign_and_kill,
+            FaultKind.ELECT: self._elect,
         }
 
-    def carry_out(self, strike: Strike) -> None:
-        """Raises Unhealed."""
-        self._acts[strike.act](strike)
-        self._cluster.wait_until_moved()
+    def inject(self, fault: Fault) -> None:
+        """Raises NotRecovered."""
+        self._injectors[fault.kind](fault)
+        self._cluster.wait_for_reassignments()
         self.wait_until_healthy()
 
     def wait_until_healthy(self) -> None:
         self.longest_recovery_s = max(self.longest_recovery_s, self._cluster.wait_until_healthy())
 
-    def carry_out_in_a_row(self, strike: Strike) -> None:
-        """And does not wait until the cluster is whole: the next one may hit those that the others wait for."""
-        self._acts[strike.act](strike)
-        self._cluster.check_that_all_run()
+    def inject_without_recovery(self, fault: Fault) -> None:
+        """Does not wait for recovery, so that the next fault may hit a node that others depend on."""
+        self._injectors[fault.kind](fault)
+        self._cluster.check_all_running()
 
     # Processes
 
@@ -94,28 +104,28 @@ class Nemesis:
         for node in nodes:
             node.wait_until_ready()
 
-    def _kill_one_by_one(self, strike: Strike) -> None:
-        for number in sorted(self._cluster.nodes, key=lambda number: (number < strike.node, number)):
+    def _kill_one_by_one(self, fault: Fault) -> None:
+        for number in sorted(self._cluster.nodes, key=lambda number: (number < fault.node, number)):
             self._kill((number,), 0.0)
 
-    def _controller(self, strike: Strike) -> int:
+    def _controller(self, fault: Fault) -> int:
         try:
             return self._cluster.real.quorum_status(timeout_s=5.0).leader_id
         except (ClientError, KafkaError):
-            return strike.node
+            return fault.node
 
-    def _leader(self, topic: str, strike: Strike) -> int:
-        leader = self._cluster.leader(topic, strike.moves[0][0])
-        return leader if leader in self._cluster.nodes else strike.node
+    def _leader(self, topic: str, fault: Fault) -> int:
+        leader = self._cluster.leader(topic, fault.reassignments[0][0])
+        return leader if leader in self._cluster.nodes else fault.node
 
-    def _pause(self, strike: Strike) -> None:
-        node = self._cluster.nodes[strike.node]
+    def _pause(self, fault: Fault) -> None:
+        node = self._cluster.nodes[fault.node]
         node.freeze()
         self.tally[PAUSES] += 1
-        time.sleep(_BEYOND_SESSION_S + strike.seconds)
+        time.sleep(_BEYOND_SESSION_S + fault.seconds)
         node.wake()
 
-    def _roll(self, strike: Strike) -> None:
+    def _roll(self, fault: Fault) -> None:
         for node in self._cluster.nodes.values():
             node.restart()
             self.tally[RESTARTS] += 1
@@ -123,83 +133,83 @@ class Nemesis:
 
     # Network and disks
 
-    def _cut(self, strike: Strike, cut: Callable[[Network], None]) -> None:
+    def _partition_network(self, fault: Fault, apply: Callable[[Network], None]) -> None:
         network = self._cluster.network
-        assert network is not None, "the plan cuts nothing where there is no network"
-        cut(network)
-        self.tally[CUTS] += 1
-        time.sleep(_BEYOND_SESSION_S + strike.seconds)
+        assert network is not None, "the plan has no network faults without a network"
+        apply(network)
+        self.tally[NETWORK_PARTITIONS] += 1
+        time.sleep(_BEYOND_SESSION_S + fault.seconds)
         network.heal()
 
-    def _fill_disk(self, strike: Strike) -> None:
-        """Its only disk: the node ends, as Kafka's does, and is started again once there is room."""
-        node, disk = self._cluster.nodes[strike.node], self._cluster.small_disks[strike.node]
+    def _fill_disk(self, fault: Fault) -> None:
+        """Fills the node's only disk: the node exits, as Kafka's does, and is restarted once there is space."""
+        node, disk = self._cluster.nodes[fault.node], self._cluster.small_disks[fault.node]
         disk.fill()
         self.tally[FULL_DISKS] += 1
         try:
             _wait_for_end(node)
-            time.sleep(strike.seconds)
+            time.sleep(fault.seconds)
         finally:
             disk.free()
         node.start()
 
-    def _slow_disk(self, strike: Strike) -> None:
-        node = self._cluster.nodes[strike.node]
-        assert isinstance(node, MemberWithSlowableDisk), "the plan slows only disks that can be slowed"
+    def _slow_disk(self, fault: Fault) -> None:
+        node = self._cluster.nodes[fault.node]
+        assert isinstance(node, MemberWithSlowDisk), "the plan slows only disks that support it"
         node.slow_disk(_SLOW_MS)
         self.tally[SLOW_DISKS] += 1
-        time.sleep(_BEYOND_SESSION_S + strike.seconds)
+        time.sleep(_BEYOND_SESSION_S + fault.seconds)
         node.slow_disk(0.0)
 
-    def _few_files(self, strike: Strike) -> None:
-        node = self._cluster.nodes[strike.node]
-        limits = give_no_more_files(node)
-        self.tally[FEW_FILES] += 1
-        time.sleep(_BEYOND_SESSION_S + strike.seconds)
-        # Whoever has lost its life over it is told of by whoever waits until all is well.
+    def _limit_files(self, fault: Fault) -> None:
+        node = self._cluster.nodes[fault.node]
+        limits = limit_file_descriptors(node)
+        self.tally[LIMIT_FILES] += 1
+        time.sleep(_BEYOND_SESSION_S + fault.seconds)
+        # If the node exited, the wait for recovery reports it.
         if node.is_running:
-            give_files(node, limits)
+            restore_file_descriptors(node, limits)
 
     # Placement
 
-    def _move_and_kill(self, strike: Strike) -> None:
-        self._move(strike)
-        self._kill(strike.moves[0][1][:1], strike.seconds)
+    def _reassign_and_kill(self, fault: Fault) -> None:
+        self._reassign(fault)
+        self._kill(fault.reassignments[0][1][:1], fault.seconds)
 
-    def _move(self, strike: Strike) -> None:
-        """Begins it; whoever carries out a strike waits for the end."""
+    def _reassign(self, fault: Fault) -> None:
+        """Starts a reassignment; `inject` waits for its end."""
         wanted = {
             TopicPartition(topic, number): replicas
             for topic, partitions in {**TOPICS, **COORDINATED_BY}.items()
-            for number, replicas in strike.moves
+            for number, replicas in fault.reassignments
             if number < partitions
         }
-        with self._cluster.moves() as moves:
-            refusals = moves.begin(wanted)
-        if refusals:
-            raise Unhealed(f"moves were refused: {refusals}")
-        self.tally[MOVES] += len(wanted)
+        with self._cluster.reassignments() as reassignments:
+            errors = reassignments.begin(wanted)
+        if errors:
+            raise NotRecovered(f"reassignments were rejected: {errors}")
+        self.tally[REASSIGNMENTS] += len(wanted)
 
-    def _elect(self, strike: Strike) -> None:
-        # Whoever leads already refuses to be elected again; that is no trouble.
-        with self._cluster.moves() as moves, suppress(ClientError, KafkaError):
-            elected, _ = moves.elect_preferred(None)
+    def _elect(self, fault: Fault) -> None:
+        # ELECTION_NOT_NEEDED is not an error here.
+        with self._cluster.reassignments() as reassignments, suppress(ClientError, KafkaError):
+            elected, _ = reassignments.elect_preferred(None)
             self.tally[ELECTIONS] += len(elected)
 
 
-def _mute(network: Network, number: int) -> None:
+def _drop_outgoing(network: Network, number: int) -> None:
     for other in network.numbers:
         if other != number:
             network.cut(number, other)
 
 
-def _deafen(network: Network, number: int) -> None:
+def _drop_incoming(network: Network, number: int) -> None:
     for other in network.numbers:
         if other != number:
             network.cut(other, number)
 
 
-def _sever(network: Network, number: int, other: int) -> None:
+def _disconnect_two(network: Network, number: int, other: int) -> None:
     network.cut(number, other)
     network.cut(other, number)
 
@@ -208,5 +218,5 @@ def _wait_for_end(node: Member) -> None:
     patience = Patience(_FULL_S_MAX)
     while node.is_running:
         if patience.is_over():
-            raise Unhealed(f"node {node.node_id} goes on with a full disk after {_FULL_S_MAX:g} s")
+            raise NotRecovered(f"node {node.node_id} still runs with a full disk after {_FULL_S_MAX:g} s")
         time.sleep(0.05)

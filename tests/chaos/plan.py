@@ -1,7 +1,7 @@
-"""What the nemesis will do, decided by a seed alone: the same seed, the same strikes in the same order.
+"""The plan of faults, which depends only on the seed.
 
-Pure. Damage is capped so that recovery stays possible: one strike at a time, each harming one broker, or killing two or
-all at once, which loses nothing that processes have written.
+Pure. Recovery always stays possible: there is one fault at a time, and each affects one broker or kills several, which
+loses nothing that the processes have written.
 """
 
 import random
@@ -12,75 +12,83 @@ from itertools import islice
 from typing import Final
 
 
-class Act(StrEnum):
+class FaultKind(StrEnum):
     KILL = "kill"
-    """kill -9, and a new start."""
+    """kill -9 and restart."""
     KILL_CONTROLLER = "kill the controller"
     KILL_LEADER = "kill a leader"
     KILL_COORDINATOR = "kill a coordinator"
     """Of transactions."""
     KILL_TWO = "kill two"
-    """At once."""
+    """At the same time."""
     KILL_ONE_BY_ONE = "kill one by one"
-    """Every node, and none waits until the one before it has caught up."""
+    """Every node in turn, without waiting until the previous one has caught up."""
     KILL_ALL = "kill all"
     PAUSE = "pause"
-    """SIGSTOP until its session is over."""
-    CUT = "cut off"
-    """Nothing between it and the other nodes gets through."""
-    MUTE = "mute"
-    """It hears the others, and they do not hear it."""
-    DEAFEN = "deafen"
-    """They hear it, and it hears none of them."""
-    SEVER = "sever"
-    """Nothing gets through between two nodes, while all others hear both."""
+    """SIGSTOP until its session has expired."""
+    ISOLATE = "isolate"
+    """Drops all packets between a node and the other nodes."""
+    DROP_OUTGOING = "drop outgoing"
+    """Drops all packets from a node to the other nodes."""
+    DROP_INCOMING = "drop incoming"
+    """Drops all packets from the other nodes to a node."""
+    DISCONNECT_TWO = "disconnect two"
+    """Drops all packets between two nodes, which the other nodes still reach."""
     FILL_DISK = "fill a disk"
     SLOW_DISK = "slow a disk"
     """Every write takes a tenth of a second longer."""
-    FEW_FILES = "take its files"
-    """It gets hardly any file descriptor more: nobody new is let in, and what is closed stays so."""
+    LIMIT_FILES = "limit file descriptors"
+    """The node can hardly open any file or accept any connection."""
     ROLL = "rolling restart"
-    """SIGTERM and a new start, of one after the other."""
-    MOVE = "move"
-    """Replicas of two partitions of each topic go to other brokers, coordinators with them."""
-    MOVE_AND_KILL = "move and kill"
-    """And one of those that get them is killed meanwhile."""
+    """SIGTERM and restart, one node after the other."""
+    REASSIGN = "reassign"
+    """Reassigns two partitions of each topic to other brokers, including coordinator partitions."""
+    REASSIGN_AND_KILL = "reassign and kill"
+    """Kills one of the new replicas during the reassignment."""
     ELECT = "elect"
-    """The first replica of every partition is asked to lead it."""
+    """Preferred leader election for every partition."""
 
 
-NETWORK_ACTS: Final = frozenset({Act.CUT, Act.MUTE, Act.DEAFEN, Act.SEVER})
-DISK_ACTS: Final = frozenset({Act.FILL_DISK})
-_MOVED_AT_ONCE: Final = 2
+NETWORK_FAULTS: Final = frozenset(
+    {FaultKind.ISOLATE, FaultKind.DROP_OUTGOING, FaultKind.DROP_INCOMING, FaultKind.DISCONNECT_TWO}
+)
+DISK_FAULTS: Final = frozenset({FaultKind.FILL_DISK})
+_REASSIGNED_PARTITIONS: Final = 2
 REPLICAS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
-    act: Act
+class Fault:
+    kind: FaultKind
     node: int
-    """Whom it hits, where the act leaves that open."""
+    """The affected node, for kinds that do not determine it."""
     other: int
-    """A second one, where the act needs it."""
+    """The second affected node, for kinds that need two."""
     seconds: float
-    """How long the harm lasts, beyond what the act itself needs."""
-    moves: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Duration of the fault beyond what its kind needs."""
+    reassignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """Partition and new replicas."""
 
     def __str__(self) -> str:
-        said = f"{self.act} {self._whom()}".rstrip()
-        return said + (f" for {self.seconds:.1f} s more" if self.seconds else "")
+        text = f"{self.kind} {self._targets()}".rstrip()
+        return text + (f" for {self.seconds:.1f} s more" if self.seconds else "")
 
-    def _whom(self) -> str:
-        match self.act:
-            case Act.SEVER | Act.KILL_TWO:
+    def _targets(self) -> str:
+        match self.kind:
+            case FaultKind.DISCONNECT_TWO | FaultKind.KILL_TWO:
                 return f"{self.node} and {self.other}"
-            case Act.MOVE | Act.MOVE_AND_KILL:
-                return ", ".join(f"{partition} to {list(replicas)}" for partition, replicas in self.moves)
-            case Act.KILL_ALL | Act.KILL_ONE_BY_ONE | Act.KILL_CONTROLLER | Act.ROLL | Act.ELECT:
+            case FaultKind.REASSIGN | FaultKind.REASSIGN_AND_KILL:
+                return ", ".join(f"{partition} to {list(replicas)}" for partition, replicas in self.reassignments)
+            case (
+                FaultKind.KILL_ALL
+                | FaultKind.KILL_ONE_BY_ONE
+                | FaultKind.KILL_CONTROLLER
+                | FaultKind.ROLL
+                | FaultKind.ELECT
+            ):
                 return ""
-            case Act.KILL_LEADER | Act.KILL_COORDINATOR:
-                return f"of partition {self.moves[0][0]}"
+            case FaultKind.KILL_LEADER | FaultKind.KILL_COORDINATOR:
+                return f"of partition {self.reassignments[0][0]}"
             case _:
                 return str(self.node)
 
@@ -92,37 +100,37 @@ class Plan:
     partitions: int
     small_disks: Sequence[int] = ()
     """The brokers whose disk can be filled."""
-    slowable_disks: Sequence[int] = ()
+    slow_disks: Sequence[int] = ()
     """The brokers whose disk can be slowed."""
-    without: Collection[Act] = ()
+    without: Collection[FaultKind] = ()
 
-    def strikes(self) -> Iterator[Strike]:
-        """Without end: every act once in each round, in an order of that round's own."""
-        dice = random.Random(self.seed)
-        left_out = set(self.without)
-        left_out |= DISK_ACTS if not self.small_disks else set()
-        left_out |= {Act.SLOW_DISK} if not self.slowable_disks else set()
-        acts = [act for act in Act if act not in left_out]
+    def faults(self) -> Iterator[Fault]:
+        """Infinite: each round contains every kind once, in a new order."""
+        rng = random.Random(self.seed)
+        excluded = set(self.without)
+        excluded |= DISK_FAULTS if not self.small_disks else set()
+        excluded |= {FaultKind.SLOW_DISK} if not self.slow_disks else set()
+        kinds = [kind for kind in FaultKind if kind not in excluded]
         while True:
-            yield from [self._strike(dice, act) for act in dice.sample(acts, len(acts))]
+            yield from [self._fault(rng, kind) for kind in rng.sample(kinds, len(kinds))]
 
-    def kills(self) -> Iterator[Strike]:
-        """Without end: kills and nothing else, mostly of one node at a time, and of all alike."""
-        dice = random.Random(self.seed)
+    def kills(self) -> Iterator[Fault]:
+        """Infinite: only kills, mostly of one node at a time."""
+        rng = random.Random(self.seed)
         while True:
-            (act,) = dice.choices((Act.KILL, Act.KILL_TWO, Act.KILL_ALL), (12, 2, 1))
-            node, other = dice.sample(self.brokers, 2)
-            yield Strike(act, node, other, round(dice.uniform(0, 0.6), 2))
+            (kind,) = rng.choices((FaultKind.KILL, FaultKind.KILL_TWO, FaultKind.KILL_ALL), (12, 2, 1))
+            node, other = rng.sample(self.brokers, 2)
+            yield Fault(kind, node, other, round(rng.uniform(0, 0.6), 2))
 
-    def first(self, count: int) -> list[Strike]:
-        return list(islice(self.strikes(), count))
+    def first(self, count: int) -> list[Fault]:
+        return list(islice(self.faults(), count))
 
-    def _strike(self, dice: random.Random, act: Act) -> Strike:
-        node, other = dice.sample(self.brokers, 2)
-        if act is Act.FILL_DISK:
-            node = dice.choice(self.small_disks)
-        elif act is Act.SLOW_DISK:
-            node = dice.choice(self.slowable_disks)
-        chosen = dice.sample(range(self.partitions), min(_MOVED_AT_ONCE, self.partitions))
-        moves = tuple((partition, tuple(dice.sample(self.brokers, REPLICAS))) for partition in chosen)
-        return Strike(act, node, other, round(dice.uniform(0, 2.0), 1), moves)
+    def _fault(self, rng: random.Random, kind: FaultKind) -> Fault:
+        node, other = rng.sample(self.brokers, 2)
+        if kind is FaultKind.FILL_DISK:
+            node = rng.choice(self.small_disks)
+        elif kind is FaultKind.SLOW_DISK:
+            node = rng.choice(self.slow_disks)
+        chosen = rng.sample(range(self.partitions), min(_REASSIGNED_PARTITIONS, self.partitions))
+        reassignments = tuple((partition, tuple(rng.sample(self.brokers, REPLICAS))) for partition in chosen)
+        return Fault(kind, node, other, round(rng.uniform(0, 2.0), 1), reassignments)

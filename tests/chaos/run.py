@@ -1,4 +1,4 @@
-"""The course of a run: a cluster, clients at work, a nemesis; then everything heals, is read once more and checked."""
+"""A chaos run: clients work on a cluster while faults are injected; after recovery, everything is read and checked."""
 
 import threading
 import time
@@ -12,15 +12,15 @@ from confluent_kafka import KafkaException
 
 from odradek.base.errors import KafkaError
 from odradek.client.errors import ClientError
-from tests.chaos.checker import Anomaly, Kind, check, excused
-from tests.chaos.cluster import NODES, NODES_WITH_SLOWABLE_DISKS, PARTITIONS, TOPIC, ChaosCluster, Unhealed
+from tests.chaos.checker import Anomaly, Kind, check, tolerated_duplicates
+from tests.chaos.cluster import NODES, NODES_WITH_SLOW_DISKS, PARTITIONS, TOPIC, ChaosCluster, NotRecovered
 from tests.chaos.confluent_clients import ConfluentClients, end_offsets, read_finally
 from tests.chaos.figures import Figures, longest_gap_s, longest_gaps_s, outcomes
 from tests.chaos.history import History
 from tests.chaos.java_clients import JavaClients
-from tests.chaos.load import ANSWERS_S_MAX, Clients
+from tests.chaos.load import RESPONSES_S_MAX, Clients
 from tests.chaos.nemesis import KILLS, Nemesis
-from tests.chaos.plan import Act, Plan, Strike
+from tests.chaos.plan import Fault, FaultKind, Plan
 from tests.chaos.transactions import figures as transactions
 from tests.chaos.transactions.checker import check as check_transactions
 from tests.chaos.transactions.load import topic_and_partition
@@ -30,14 +30,14 @@ from tests.patience import Patience
 
 PROGRESS_S: Final = 5.0
 REST_S: Final = 0.7
-"""Between two strikes: the cluster is whole, and clients are at work."""
+"""Pause between two faults, with a healthy cluster."""
 KILL_INTERVAL_S: Final = 1.5
-STRIKES_UNTIL_HEALTHY: Final = 15
-"""After that many in a row everything is let to catch up once."""
-FIRST_ANSWERS_S_MAX: Final = 180.0
+KILLS_UNTIL_HEALTHY: Final = 15
+"""After this many kills in a row, the run waits until the cluster is healthy."""
+FIRST_RESPONSES_S_MAX: Final = 180.0
 READ_S_MAX: Final = 120.0
 
-_BROKEN = (Unhealed, NodeFailed, ClientError, KafkaError, KafkaException)
+_BROKEN = (NotRecovered, NodeFailed, ClientError, KafkaError, KafkaException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,10 @@ class Settings:
     directory: Path
     seconds: float
     kills: int = 0
-    """If it is given: kills and nothing else, so many, as fast as nodes start."""
-    acts: frozenset[Act] = frozenset(Act)
+    """If set: only this many kills, as fast as nodes start."""
+    kinds: frozenset[FaultKind] = frozenset(FaultKind)
     kafka_libs: Path | None = None
-    """Where Apache Kafka's jars are; without them there are no Java clients."""
+    """Directory of Apache Kafka's jars; without it there are no Java clients."""
     missing: Sequence[str] = ()
 
 
@@ -57,42 +57,42 @@ class Settings:
 class Outcome:
     figures: Figures
     anomalies: Sequence[Anomaly]
-    strikes: Sequence[str]
-    """What was done, with the second at which it began."""
+    faults: Sequence[str]
+    """Descriptions with start times."""
 
 
-def run(settings: Settings, say: Callable[[str], None]) -> Outcome:
+def run(settings: Settings, log: Callable[[str], None]) -> Outcome:
     cluster = ChaosCluster(settings.directory)
-    # Whoever asks why a run found something, or broke off, needs the files.
+    # The files are needed to analyse anomalies or a failed run.
     keep_files = True
     try:
         cluster.start()
-        course = _Course(settings, cluster, say)
-        anomalies = course.run()
-        outcome = Outcome(course.figures(), anomalies, course.strikes)
+        chaos_run = _Run(settings, cluster, log)
+        anomalies = chaos_run.run()
+        outcome = Outcome(chaos_run.figures(), anomalies, chaos_run.faults)
         keep_files = bool(anomalies)
         return outcome
     finally:
         cluster.remove(keep_files=keep_files)
 
 
-class _Course:
-    def __init__(self, settings: Settings, cluster: ChaosCluster, say: Callable[[str], None]) -> None:
+class _Run:
+    def __init__(self, settings: Settings, cluster: ChaosCluster, log: Callable[[str], None]) -> None:
         self._settings: Final = settings
         self._cluster: Final = cluster
-        self._say: Final = say
+        self._log: Final = log
         self._history: Final = History(PARTITIONS)
         self._nemesis: Final = Nemesis(cluster)
         self._transactions: Final = TransactionWorkload(cluster.bootstrap, settings.kafka_libs, settings.directory)
         self._clients: Final = self._new_clients()
         self._began_at = time.monotonic()
         self._stalled_s = self._longest_stall_s = 0.0
-        self._doing = "start"
-        self.strikes: Final[list[str]] = []
-        self._done_at_s: Final[list[tuple[float, str]]] = []
-        without = cluster.without | (frozenset(Act) - settings.acts)
+        self._current_fault = "start"
+        self.faults: Final[list[str]] = []
+        self._fault_times_s: Final[list[tuple[float, str]]] = []
+        without = cluster.without | (frozenset(FaultKind) - settings.kinds)
         self._plan: Final = Plan(
-            settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), NODES_WITH_SLOWABLE_DISKS, without
+            settings.seed, NODES, PARTITIONS, tuple(cluster.small_disks), NODES_WITH_SLOW_DISKS, without
         )
 
     def run(self) -> list[Anomaly]:
@@ -100,20 +100,20 @@ class _Course:
         try:
             for clients in self._clients:
                 clients.start()
-            self._wait_for_first_answers()
+            self._wait_for_first_responses()
             self._began_at = time.monotonic()
             with self._progress():
                 try:
-                    self._harm()
+                    self._inject_faults()
                 except _BROKEN as error:
-                    broken.append(Anomaly(Kind.UNHEALED, f"{self._doing}: {error}"))
-                self._doing = "the end: answers are awaited, everything is read again"
+                    broken.append(Anomaly(Kind.NOT_RECOVERED, f"{self._current_fault}: {error}"))
+                self._current_fault = "end: waiting for responses and reading everything"
                 for clients in self._clients:
                     clients.finish_producing()
                 try:
                     self._read_all()
                 except _BROKEN as error:
-                    broken.append(Anomaly(Kind.UNHEALED, f"the final read: {error}"))
+                    broken.append(Anomaly(Kind.NOT_RECOVERED, f"the final read: {error}"))
         except BaseException:
             for clients in self._clients:
                 clients.abandon()
@@ -123,7 +123,7 @@ class _Course:
         try:
             self._compare_copies()
         except _BROKEN as error:
-            broken.append(Anomaly(Kind.UNHEALED, f"the copies cannot be compared: {error}"))
+            broken.append(Anomaly(Kind.NOT_RECOVERED, f"cannot compare the replicas: {error}"))
         return [*broken, *check(self._history), *check_transactions(self._transactions.history)]
 
     def _new_clients(self) -> list[Clients]:
@@ -135,52 +135,50 @@ class _Course:
             clients.append(JavaClients(self._settings.kafka_libs, self._cluster.bootstrap, TOPIC, self._history, log))
         return [*clients, self._transactions]
 
-    # The faults
-
-    def _harm(self) -> None:
+    # Faults
+    def _inject_faults(self) -> None:
         if self._settings.kills:
-            self._harm_by_kills(self._settings.kills)
+            self._inject_kills(self._settings.kills)
             return
-        strikes = self._plan.strikes()
+        faults = self._plan.faults()
         while time.monotonic() - self._began_at - self._stalled_s < self._settings.seconds:
-            self._carry_out(next(strikes), self._nemesis.carry_out)
+            self._inject(next(faults), self._nemesis.inject)
             time.sleep(REST_S)
 
-    def _harm_by_kills(self, wanted: int) -> None:
-        strikes = self._plan.kills()
+    def _inject_kills(self, wanted: int) -> None:
+        faults = self._plan.kills()
         while self._nemesis.tally[KILLS] < wanted:
-            struck_at = time.monotonic()
-            self._carry_out(next(strikes), self._nemesis.carry_out_in_a_row)
-            if len(self.strikes) % STRIKES_UNTIL_HEALTHY == 0:
+            started_at = time.monotonic()
+            self._inject(next(faults), self._nemesis.inject_without_recovery)
+            if len(self.faults) % KILLS_UNTIL_HEALTHY == 0:
                 self._nemesis.wait_until_healthy()
-            time.sleep(max(0.0, KILL_INTERVAL_S - (time.monotonic() - struck_at)))
+            time.sleep(max(0.0, KILL_INTERVAL_S - (time.monotonic() - started_at)))
         self._nemesis.wait_until_healthy()
 
-    def _carry_out(self, strike: Strike, how: Callable[[Strike], None]) -> None:
-        self._doing = f"{time.monotonic() - self._began_at:.1f} s: {strike}"
-        self.strikes.append(self._doing)
-        self._done_at_s.append((time.monotonic(), strike.act))
-        how(strike)
+    def _inject(self, fault: Fault, how: Callable[[Fault], None]) -> None:
+        self._current_fault = f"{time.monotonic() - self._began_at:.1f} s: {fault}"
+        self.faults.append(self._current_fault)
+        self._fault_times_s.append((time.monotonic(), fault.kind))
+        how(fault)
 
-    # The beginning and the end
-
-    def _wait_for_first_answers(self) -> None:
-        patience = Patience(FIRST_ANSWERS_S_MAX)
+    # Start and end
+    def _wait_for_first_responses(self) -> None:
+        patience = Patience(FIRST_RESPONSES_S_MAX)
         producers = range(len(self._history.producers))
-        while not all(self._has_answers(number) for number in producers) or not self._transactions.has_answers():
+        while not all(self._has_responses(number) for number in producers) or not self._transactions.has_responses():
             if patience.is_over():
-                raise Unhealed(f"not every producer has an acknowledgement after {FIRST_ANSWERS_S_MAX:g} s")
+                raise NotRecovered(f"not every producer has an acknowledgement after {FIRST_RESPONSES_S_MAX:g} s")
             time.sleep(0.05)
 
-    def _has_answers(self, producer: int) -> bool:
+    def _has_responses(self, producer: int) -> bool:
         return any(self._history.sends[producer, partition].acknowledged for partition in range(PARTITIONS))
 
     def _read_all(self) -> None:
-        """The final read, and the consumers' way to where it ended."""
+        """Performs the final read and waits until the consumers have reached its end."""
         bootstrap, history = self._cluster.bootstrap, self._history
         ends = end_offsets(bootstrap, TOPIC, PARTITIONS)
         read_finally(bootstrap, TOPIC, history, ends, READ_S_MAX)
-        patience = Patience(ANSWERS_S_MAX)
+        patience = Patience(RESPONSES_S_MAX)
         while not patience.is_over() and any(
             len(reads) < len(history.final[partition]) for (_, partition), reads in history.reads.items()
         ):
@@ -194,39 +192,39 @@ class _Course:
             topic, partition = topic_and_partition(place)
             history.copies[place] = self._cluster.copies(topic)[partition]
 
-    # What is said
+    # Progress and figures
 
     @contextmanager
     def _progress(self) -> Iterator[None]:
-        enough = threading.Event()
+        stop_event = threading.Event()
 
-        def tell() -> None:
+        def report_progress() -> None:
             before = self._history.acknowledged
-            while not self._wait_and_time(enough):
+            while not self._wait_and_measure_stall(stop_event):
                 now = self._history.acknowledged
                 tally = ", ".join(f"{count} {name}" for name, count in self._nemesis.tally.items() if count)
                 seconds = time.monotonic() - self._began_at
                 rate = (now - before) / PROGRESS_S
                 done = f"{now:,} acknowledged, {rate:,.0f}/s; {self._transactions.history.committed:,} transactions"
-                self._say(f"{seconds:6.0f} s  {done}; {tally or 'no harm yet'}; {self._doing}")
+                self._log(f"{seconds:6.0f} s  {done}; {tally or 'no faults yet'}; {self._current_fault}")
                 before = now
 
-        thread = threading.Thread(target=tell, name="progress", daemon=True)
+        thread = threading.Thread(target=report_progress, name="progress", daemon=True)
         thread.start()
         try:
             yield
         finally:
-            enough.set()
+            stop_event.set()
             thread.join()
 
-    def _wait_and_time(self, enough: threading.Event) -> bool:
-        """Whoever wakes up late knows for how long this machine did nothing: no cluster is to blame for that."""
+    def _wait_and_measure_stall(self, stop_event: threading.Event) -> bool:
+        """A late wake-up shows how long the computer did not run this process, which is not the cluster's fault."""
         began_at = time.monotonic()
-        is_enough = enough.wait(PROGRESS_S)
+        is_done = stop_event.wait(PROGRESS_S)
         stall_s = max(0.0, time.monotonic() - began_at - PROGRESS_S)
         self._stalled_s += stall_s
         self._longest_stall_s = max(self._longest_stall_s, stall_s)
-        return is_enough
+        return is_done
 
     def figures(self) -> Figures:
         history = self._history
@@ -238,12 +236,12 @@ class _Course:
             read_finally=sum(len(reads) for reads in history.final.values()),
             epoch_changes=history.epoch_changes,
             renumbered=len(history.renumbered),
-            excused=excused(history),
-            strikes=dict(self._nemesis.tally),
+            tolerated_duplicates=tolerated_duplicates(history),
+            faults=dict(self._nemesis.tally),
             longest_recovery_s=self._nemesis.longest_recovery_s,
             longest_gap_s=longest_gap_s(history),
             longest_gap_s_of={name: longest_gap_s(history, number) for number, name in enumerate(history.producers)},
-            longest_gap_s_at=longest_gaps_s(history, self._done_at_s),
+            longest_gap_s_at=longest_gaps_s(history, self._fault_times_s),
             longest_stall_s=self._longest_stall_s,
             transactions=transactions.figures(self._transactions.history),
             tracebacks=sum(_count(file, b"Traceback (most recent call last)") for file in self._cluster.log_files),

@@ -1,4 +1,4 @@
-"""A filesystem of its own for one node, which can be made full and made roomy again at any time. Needs root."""
+"""A separate filesystem for one node, which can be filled and freed at any time. Needs root."""
 
 import os
 import subprocess
@@ -7,8 +7,8 @@ from typing import Final
 
 from tests.components import ComponentMissing, find_program
 
-_ROOMY: Final = "4g"
-"""A bound, not an amount: it lies in memory, and takes there what is written to it."""
+_SIZE_MAX: Final = "4g"
+"""A limit: the tmpfs uses only as much memory as is written to it."""
 _ATTEMPTS: Final = 50
 
 
@@ -18,25 +18,25 @@ class SmallDisk:
 
     def mount(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        _run("mount", "-t", "tmpfs", "-o", f"size={_ROOMY}", "odradek-chaos", str(self.directory))
+        _run("mount", "-t", "tmpfs", "-o", f"size={_SIZE_MAX}", "odradek-chaos", str(self.directory))
 
     def unmount(self) -> None:
         if os.path.ismount(self.directory):
             _run("umount", "--lazy", str(self.directory))
 
     def fill(self) -> None:
-        """No page more than it holds. If somebody writes meanwhile it holds more, which is refused: then once again."""
+        """Shrinks the filesystem to its used size; retries if it grew in the meantime, which makes the remount fail."""
         for attempt in range(1, _ATTEMPTS + 1):
             usage = os.statvfs(self.directory)
             try:
                 self._resize(str((usage.f_blocks - usage.f_bfree) * usage.f_frsize))
                 return
-            except MountRefused:
+            except MountFailed:
                 if attempt == _ATTEMPTS:
                     raise
 
     def free(self) -> None:
-        self._resize(_ROOMY)
+        self._resize(_SIZE_MAX)
 
     def _resize(self, size: str) -> None:
         _run("mount", "-o", f"remount,size={size}", str(self.directory))
@@ -48,18 +48,18 @@ def find_small_disks(directory: Path) -> None:
     trial = SmallDisk(directory / "trial")
     try:
         trial.mount()
-    except MountRefused as error:
+    except MountFailed as error:
         raise ComponentMissing(f"{error}; it needs root") from error
     finally:
         trial.unmount()
         trial.directory.rmdir()
 
 
-class MountRefused(Exception):
+class MountFailed(Exception):
     pass
 
 
 def _run(*command: str) -> None:
     result = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     if result.returncode != 0:
-        raise MountRefused(f"{' '.join(command)}: {result.stderr.strip()}")
+        raise MountFailed(f"{' '.join(command)}: {result.stderr.strip()}")

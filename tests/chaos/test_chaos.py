@@ -1,6 +1,6 @@
-"""The short form of `make chaos`, in every run of the tests: two minutes of it.
+"""A short run of `make chaos`.
 
-ODRADEK_CHAOS_SECONDS and ODRADEK_CHAOS_SEED change its length and its plan. Logs and data of a failure stay.
+ODRADEK_CHAOS_SECONDS and ODRADEK_CHAOS_SEED set its length and its plan. After a failure, logs and data are kept.
 """
 
 import os
@@ -22,7 +22,7 @@ SEED = int(os.environ.get("ODRADEK_CHAOS_SEED", "1"))
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """Of its own: what a run leaves behind is removed by the run itself, unless it is evidence."""
+    """A new directory. A successful run removes its nodes' files; a failed run keeps them."""
     path = Path(tempfile.mkdtemp(prefix="odradek-chaos-"))
     yield path
     if not any(path.glob("node-*")):
@@ -30,12 +30,12 @@ def directory() -> Iterator[Path]:
 
 
 @pytest.mark.timeout(300 + 3 * SECONDS)
-def test_nothing_is_lost_whatever_happens_to_the_cluster(
+def test_faults_cause_no_anomalies(
     directory: Path, apache_kafka_libs: Path, namespaces: None, measured: Callable[[str], None]
 ) -> None:
     settings = Settings(seed=SEED, directory=directory, seconds=SECONDS, kafka_libs=apache_kafka_libs)
     outcome = run(settings, print)
     measured(as_table(outcome.figures, outcome.anomalies))
-    done = "\n".join(outcome.strikes)
+    done = "\n".join(outcome.faults)
     assert not outcome.anomalies, f"{shown(outcome.anomalies)}\n{done}\nlogs and data: {directory}"
     assert outcome.figures.missing == []

@@ -1,11 +1,11 @@
-"""The checker finds each anomaly in a history made by hand that has it, and none in one that has not."""
+"""The checker finds each anomaly in a history that contains it, and none in a correct history."""
 
 from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.checker import Kind, check, excused
-from tests.chaos.history import OPEN, REFUSED, History, record_value
+from tests.chaos.checker import Kind, check, tolerated_duplicates
+from tests.chaos.history import OPEN, REJECTED, History, record_value
 
 FIRST, SECOND = 0, 1
 CONSUMER = "a consumer"
@@ -19,13 +19,13 @@ def clean_history() -> History:
     history.new_consumer(CONSUMER)
     for offset in range(4):
         acknowledge(history, offset % 2, offset)
-        see(history, offset, offset % 2, offset // 2)
+        read_by_all(history, offset, offset % 2, offset // 2)
     history.copies = {0: {1: "same", 2: "same", 3: "same"}}
     return history
 
 
 def acknowledge(history: History, producer: int, offset: int, *, from_s: float | None = None) -> None:
-    """Sends that follow one another in time, a second each, as their offsets do."""
+    """Sends that do not overlap, in the order of their offsets."""
     send(history, producer, offset, from_s=offset * 2.0 if from_s is None else from_s)
 
 
@@ -34,16 +34,16 @@ def send(history: History, producer: int, outcome: int, *, from_s: float = 100.0
     sends.end(sends.begin(from_s), outcome, from_s + 1.0)
 
 
-def see(history: History, offset: int, producer: int, sequence: int) -> None:
-    see_live(history, offset, producer, sequence)
-    see_finally(history, offset, producer, sequence)
+def read_by_all(history: History, offset: int, producer: int, sequence: int) -> None:
+    read_by_consumer(history, offset, producer, sequence)
+    read_at_end(history, offset, producer, sequence)
 
 
-def see_live(history: History, offset: int, producer: int, sequence: int) -> None:
+def read_by_consumer(history: History, offset: int, producer: int, sequence: int) -> None:
     history.read(CONSUMER, 0, offset, record_value(producer, 0, sequence, 20))
 
 
-def see_finally(history: History, offset: int, producer: int, sequence: int) -> None:
+def read_at_end(history: History, offset: int, producer: int, sequence: int) -> None:
     history.read_finally(0, offset, record_value(producer, 0, sequence, 20))
 
 
@@ -51,83 +51,83 @@ def kinds(history: History) -> set[Kind]:
     return {anomaly.kind for anomaly in check(history)}
 
 
-def test_nothing_is_wrong_with_a_history_where_nothing_is_wrong() -> None:
+def test_correct_history_has_no_anomalies() -> None:
     assert check(clean_history()) == []
 
 
-def test_what_nobody_answered_may_be_there_or_not() -> None:
+def test_record_with_unknown_outcome_may_be_stored_or_not() -> None:
     history = clean_history()
     send(history, FIRST, OPEN)
     send(history, SECOND, OPEN)
-    see(history, 4, SECOND, 2)
+    read_by_all(history, 4, SECOND, 2)
     assert check(history) == []
 
 
-def test_sends_at_one_time_may_be_stored_in_either_order() -> None:
+def test_overlapping_sends_may_be_stored_in_either_order() -> None:
     history = clean_history()
     acknowledge(history, FIRST, 5, from_s=50.0)
     acknowledge(history, SECOND, 4, from_s=50.5)
-    see(history, 4, SECOND, 2)
-    see(history, 5, FIRST, 2)
+    read_by_all(history, 4, SECOND, 2)
+    read_by_all(history, 5, FIRST, 2)
     assert check(history) == []
 
 
-def test_a_producer_that_repeats_itself_may_be_read_twice() -> None:
+def test_duplicates_of_a_repeating_producer_are_tolerated() -> None:
     history = clean_history()
     history.repeating.add(SECOND)
-    see(history, 4, SECOND, 1)
-    see(history, 5, SECOND, 0)
+    read_by_all(history, 4, SECOND, 1)
+    read_by_all(history, 5, SECOND, 0)
     assert check(history) == []
-    assert excused(history) == {"second": 2}
+    assert tolerated_duplicates(history) == {"second": 2}
 
 
-def test_what_was_sent_again_under_a_new_epoch_may_be_read_twice_and_nothing_else_may() -> None:
+def test_only_records_resent_under_a_new_epoch_may_be_duplicated() -> None:
     history = clean_history()
     sends = history.sends[FIRST, 0]
     again = sends.begin(20.0)
     history.new_epoch(FIRST)
     sends.end(again, 5, 21.0)
-    see(history, 4, FIRST, again)
-    see(history, 5, FIRST, again)
+    read_by_all(history, 4, FIRST, again)
+    read_by_all(history, 5, FIRST, again)
     assert check(history) == []
-    assert excused(history) == {"first": 1}
-    see(history, 6, FIRST, again - 1)
+    assert tolerated_duplicates(history) == {"first": 1}
+    read_by_all(history, 6, FIRST, again - 1)
     assert Kind.DUPLICATE in kinds(history)
-    assert excused(history) == {"first": 1}
+    assert tolerated_duplicates(history) == {"first": 1}
 
 
-def test_a_new_epoch_allows_one_repetition_and_the_next_one_another() -> None:
+def test_each_new_epoch_allows_one_duplicate() -> None:
     history = clean_history()
     sends = history.sends[FIRST, 0]
     again = sends.begin(20.0)
     history.new_epoch(FIRST)
     for offset in (4, 5, 6):
-        see(history, offset, FIRST, again)
+        read_by_all(history, offset, FIRST, again)
     assert kinds(history) == {Kind.DUPLICATE}
-    assert excused(history) == {}
+    assert tolerated_duplicates(history) == {}
     history.new_epoch(FIRST)
     assert check(history) == []
-    assert excused(history) == {"first": 1}
+    assert tolerated_duplicates(history) == {"first": 1}
 
 
-def test_what_was_sent_again_under_a_new_epoch_is_there_for_the_first_time_in_its_order() -> None:
+def test_first_appearance_of_a_resent_record_is_in_order() -> None:
     history = clean_history()
     sends = history.sends[FIRST, 0]
     earlier, later = sends.begin(20.0), sends.begin(20.0)
     history.new_epoch(FIRST)
-    see(history, 4, FIRST, later)
-    see(history, 5, FIRST, earlier)
+    read_by_all(history, 4, FIRST, later)
+    read_by_all(history, 5, FIRST, earlier)
     assert kinds(history) == {Kind.REORDERED}
 
 
-def test_a_repeated_record_keeps_its_place_in_time() -> None:
+def test_first_appearance_of_a_repeated_record_is_in_time_order() -> None:
     history = clean_history()
     history.repeating.add(FIRST)
     acknowledge(history, FIRST, 4, from_s=50.0)
     acknowledge(history, SECOND, 5, from_s=60.0)
-    see(history, 4, FIRST, 2)
-    see(history, 5, SECOND, 2)
-    see(history, 6, FIRST, 2)
+    read_by_all(history, 4, FIRST, 2)
+    read_by_all(history, 5, SECOND, 2)
+    read_by_all(history, 6, FIRST, 2)
     assert check(history) == []
     history.sends[FIRST, 0].begun_at_s[2] = 70.0
     assert kinds(history) == {Kind.REORDERED}
@@ -143,89 +143,89 @@ def unseen(history: History) -> None:
 
 def vanished(history: History) -> None:
     send(history, FIRST, OPEN)
-    see_live(history, 4, FIRST, 2)
+    read_by_consumer(history, 4, FIRST, 2)
 
 
 def duplicate(history: History) -> None:
-    see(history, 4, SECOND, 1)
+    read_by_all(history, 4, SECOND, 1)
 
 
 def duplicate_of_an_acknowledgement(history: History) -> None:
     acknowledge(history, FIRST, 4)
     send(history, SECOND, OPEN)
-    see(history, 4, SECOND, 2)
-    see(history, 5, FIRST, 2)
+    read_by_all(history, 4, SECOND, 2)
+    read_by_all(history, 5, FIRST, 2)
 
 
 def inconsistent(history: History) -> None:
     send(history, FIRST, OPEN)
     send(history, SECOND, OPEN)
-    see_live(history, 4, FIRST, 2)
-    see_finally(history, 4, SECOND, 2)
-    see_finally(history, 5, FIRST, 2)
+    read_by_consumer(history, 4, FIRST, 2)
+    read_at_end(history, 4, SECOND, 2)
+    read_at_end(history, 5, FIRST, 2)
 
 
 def reordered_within_a_producer(history: History) -> None:
     send(history, FIRST, OPEN)
     send(history, FIRST, OPEN)
-    see(history, 4, FIRST, 3)
-    see(history, 5, FIRST, 2)
+    read_by_all(history, 4, FIRST, 3)
+    read_by_all(history, 5, FIRST, 2)
 
 
 def reordered_in_time(history: History) -> None:
     acknowledge(history, FIRST, 5, from_s=50.0)
     acknowledge(history, SECOND, 4, from_s=60.0)
-    see(history, 4, SECOND, 2)
-    see(history, 5, FIRST, 2)
+    read_by_all(history, 4, SECOND, 2)
+    read_by_all(history, 5, FIRST, 2)
 
 
-def refused_but_seen(history: History) -> None:
-    send(history, FIRST, REFUSED)
-    see(history, 4, FIRST, 2)
+def rejected_but_read(history: History) -> None:
+    send(history, FIRST, REJECTED)
+    read_by_all(history, 4, FIRST, 2)
 
 
 def never_sent(history: History) -> None:
-    see(history, 4, FIRST, 2)
+    read_by_all(history, 4, FIRST, 2)
 
 
-def of_nobody(history: History) -> None:
-    see(history, 4, 7, 0)
+def from_unknown_writer(history: History) -> None:
+    read_by_all(history, 4, 7, 0)
 
 
 def of_another_partition(history: History) -> None:
     history.read(CONSUMER, 0, 4, record_value(FIRST, 1, 2, 20))
 
 
-def not_a_record_of_ours(history: History) -> None:
+def unparseable_record(history: History) -> None:
     history.read_finally(0, 4, b"\x00\x01")
 
 
 def skipped(history: History) -> None:
     send(history, FIRST, OPEN)
-    see_live(history, 5, FIRST, 2)
-    see_finally(history, 4, FIRST, 2)
+    read_by_consumer(history, 5, FIRST, 2)
+    read_at_end(history, 4, FIRST, 2)
 
 
-def stepped_back(history: History) -> None:
-    see_live(history, 2, FIRST, 1)
-    see_live(history, 3, SECOND, 1)
+def nonmonotonic(history: History) -> None:
+    read_by_consumer(history, 2, FIRST, 1)
+    read_by_consumer(history, 3, SECOND, 1)
 
 
 def stalled(history: History) -> None:
     acknowledge(history, FIRST, 4)
-    see_finally(history, 4, FIRST, 2)
+    read_at_end(history, 4, FIRST, 2)
 
 
-def unequal_copies(history: History) -> None:
+def unequal_replicas(history: History) -> None:
     history.copies = {0: {1: "same", 2: "same", 3: "other"}}
 
 
-def complaint(history: History) -> None:
-    history.complaints.append("first gave up")
+def client_error(history: History) -> None:
+    history.client_errors.append("first gave up")
 
 
 @pytest.mark.parametrize(
-    ("spoil", "kind"),
+    ("inject", "kind"),
     [
         (lost, Kind.LOST),
         (unseen, Kind.UNSEEN),
@@ -235,25 +235,25 @@ def complaint(history: History) -> None:
         (inconsistent, Kind.INCONSISTENT),
         (reordered_within_a_producer, Kind.REORDERED),
         (reordered_in_time, Kind.REORDERED),
-        (refused_but_seen, Kind.REFUSED_BUT_SEEN),
-        (never_sent, Kind.MADE_UP),
-        (of_nobody, Kind.MADE_UP),
-        (of_another_partition, Kind.MADE_UP),
-        (not_a_record_of_ours, Kind.MADE_UP),
+        (rejected_but_read, Kind.REJECTED_BUT_READ),
+        (never_sent, Kind.NEVER_SENT),
+        (from_unknown_writer, Kind.NEVER_SENT),
+        (of_another_partition, Kind.NEVER_SENT),
+        (unparseable_record, Kind.NEVER_SENT),
         (skipped, Kind.SKIPPED),
-        (stepped_back, Kind.STEPPED_BACK),
+        (nonmonotonic, Kind.NONMONOTONIC),
         (stalled, Kind.STALLED),
-        (unequal_copies, Kind.UNEQUAL_COPIES),
-        (complaint, Kind.COMPLAINT),
+        (unequal_replicas, Kind.UNEQUAL_REPLICAS),
+        (client_error, Kind.CLIENT_ERROR),
     ],
 )
-def test_an_anomaly_is_found(spoil: Callable[[History], None], kind: Kind) -> None:
+def test_checker_finds_anomaly(inject: Callable[[History], None], kind: Kind) -> None:
     history = clean_history()
-    spoil(history)
+    inject(history)
     assert kind in kinds(history)
 
 
-def test_an_anomaly_names_the_record_and_who_saw_it() -> None:
+def test_anomaly_names_the_record_and_the_observer() -> None:
     history = clean_history()
     lost(history)
     assert "lost: record 2 of first, acknowledged at offset 3; the final read ends at 4 (partition 0)" in [
@@ -261,8 +261,8 @@ def test_an_anomaly_names_the_record_and_who_saw_it() -> None:
     ]
 
 
-def test_a_record_that_is_gone_from_the_end_of_the_log_is_both_unseen_and_vanished() -> None:
+def test_record_missing_at_the_log_end_is_unseen_and_vanished() -> None:
     history = clean_history()
     acknowledge(history, FIRST, 4)
-    see_live(history, 4, FIRST, 2)
+    read_by_consumer(history, 4, FIRST, 2)
     assert kinds(history) == {Kind.UNSEEN, Kind.VANISHED}

@@ -1,11 +1,11 @@
-"""Gaps between acknowledgements: of all producers together, of one, and by what had been done."""
+"""Gaps between acknowledgements: of all producers, of one producer, and by fault."""
 
 import json
 
 import pytest
 
 from tests.chaos.figures import longest_gap_s, longest_gaps_s, outcomes
-from tests.chaos.history import OPEN, REFUSED, History
+from tests.chaos.history import OPEN, REJECTED, History
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def history() -> History:
         (first, 0, 4.0, 2),
         (first, 1, 1.0, 0),
         (first, 1, 1.5, OPEN),
-        (second, 1, 1.7, REFUSED),
+        (second, 1, 1.7, REJECTED),
         (second, 1, 2.5, 1),
     ):
         sends = history.sends[producer, partition]
@@ -27,16 +27,16 @@ def history() -> History:
 
 
 def test_outcomes_are_counted(history: History) -> None:
-    assert outcomes(history) == {"sent": 7, "acknowledged": 5, "refused": 1, "unknown": 1}
+    assert outcomes(history) == {"sent": 7, "acknowledged": 5, "rejected": 1, "unknown": 1}
 
 
-def test_a_gap_lies_between_two_acknowledgements_of_one_partition(history: History) -> None:
+def test_longest_gap_is_between_two_acknowledgements_of_one_partition(history: History) -> None:
     assert longest_gap_s(history) == 2.0
     assert longest_gap_s(history, 0) == 3.0
     assert longest_gap_s(History(1)) == 0.0
 
 
-def test_a_gap_belongs_to_what_was_done_before_it_ended(history: History) -> None:
+def test_gap_is_attributed_to_the_last_fault_before_its_end(history: History) -> None:
     assert longest_gaps_s(history, [(0.0, "start"), (2.2, "kill"), (3.0, "pause")]) == {
         "pause": 2.0,
         "kill": 1.5,

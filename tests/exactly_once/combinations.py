@@ -1,7 +1,7 @@
-"""In how many ways records are copied under bounces: those of Apache Kafka's own system tests of transactions.
+"""The combinations of Apache Kafka's system tests of transactions.
 
-Sixteen of `transactions_test.py`, where every copier has a partition of its own, and four of
-`group_mode_transactions_test.py`, where the copiers share nine partitions as a group.
+Sixteen come from `transactions_test.py`, where every copier has its own partition, and four from
+`group_mode_transactions_test.py`, where the copiers share nine partitions as a consumer group.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ CLIENTS: Final = "clients"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
     is_hard: bool
-    """kill -9, or an end that it is asked for."""
+    """kill -9 instead of a clean shutdown."""
     target: str
-    """Who is bounced: BROKERS or CLIENTS."""
+    """What is restarted: BROKERS or CLIENTS."""
     one_partition: bool
-    """So that there is one order of all records; else two, with a copier each."""
+    """One input partition with a total order of all records, or two with a copier each."""
     with_group_metadata: bool
-    """Offsets are committed with the member's generation and not with the group's name alone (KIP-447)."""
+    """Whether offsets are committed with the member's generation instead of the group ID alone (KIP-447)."""
     is_group: bool = False
-    """The copiers subscribe, and partitions move between them."""
+    """Whether the copiers subscribe as a consumer group."""
 
     @property
     def name(self) -> str:
@@ -56,9 +56,9 @@ ASSIGNED: Final = tuple(
         (True, False), (BROKERS, CLIENTS), (True, False), (True, False)
     )
 )
-IN_A_GROUP: Final = tuple(
+GROUPED: Final = tuple(
     Combination(is_hard=is_hard, target=target, one_partition=False, with_group_metadata=True, is_group=True)
     for is_hard, target in product((True, False), (BROKERS, CLIENTS))
 )
-ALL: Final = (*ASSIGNED, *IN_A_GROUP)
+ALL: Final = (*ASSIGNED, *GROUPED)
 BY_NAME: Final = {combination.name: combination for combination in ALL}

@@ -1,7 +1,7 @@
-"""One copier: Apache Kafka's own TransactionalMessageCopier, as it is, in a process of its own.
+"""One copier: Apache Kafka's unmodified TransactionalMessageCopier in its own process.
 
-It copies up to where its input ended when it began, in transactions of which every third is aborted by chance, tells
-how far it has come in lines of JSON, and ends.
+It copies up to the end of the input at its start, in transactions of which a random third is aborted, writes its
+progress as lines of JSON, and exits.
 """
 
 import json
@@ -18,11 +18,11 @@ _END_S_MAX: Final = 60.0
 
 
 class CopierFailed(Exception):
-    """It gave up, which no bounce is a reason for."""
+    """The copier failed, which no restart justifies."""
 
 
 class Copier:
-    """One life after the other under one transactional id."""
+    """Runs copier processes in sequence under one transactional ID."""
 
     def __init__(self, libs: Path, transactional_id: str, arguments: list[str], directory: Path) -> None:
         self._id: Final = transactional_id
@@ -32,19 +32,19 @@ class Copier:
         ]
         self._errors_file: Final = directory / f"{transactional_id}.errors"
         self._process: subprocess.Popen[str] | None = None
-        self._listener: threading.Thread | None = None
+        self._status_thread: threading.Thread | None = None
         self._consumed = self._remaining = -1
-        self.lives = 0
+        self.starts = 0
 
     def start(self) -> None:
         self._consumed = self._remaining = -1
         with self._errors_file.open("ab") as errors:
             self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
-        self._listener.start()
-        self.lives += 1
+        self._status_thread = threading.Thread(target=self._read_status, args=(self._process,), daemon=True)
+        self._status_thread.start()
+        self.starts += 1
 
-    def _listen(self, process: "subprocess.Popen[str]") -> None:
+    def _read_status(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None, "it is a pipe"
         for line in process.stdout:
             if line.startswith("{"):
@@ -53,22 +53,22 @@ class Copier:
 
     @property
     def progress(self) -> float:
-        """The part of what this life has to do that is done."""
+        """The share of the input that the current process has copied."""
         remaining, consumed = self._remaining, self._consumed
         if remaining < 0:
             return 0.0
         return consumed / (consumed + remaining) if consumed + remaining else 1.0
 
     def has_ended(self) -> bool:
-        """By itself, having copied everything there was. Raises CopierFailed."""
-        assert self._process is not None and self._listener is not None, "it was started"
+        """Whether the process has copied everything and exited. Raises CopierFailed."""
+        assert self._process is not None and self._status_thread is not None, "it was started"
         if self._process.poll() is None:
             return False
-        self._listener.join()
+        self._status_thread.join()
         if self._process.returncode != 0 or self._remaining != 0:
             errors = "\n".join(self._errors_file.read_text(errors="replace").splitlines()[-20:])
             raise CopierFailed(
-                f"{self._id} ended with {self._process.returncode}, {self._remaining} records to go\n{errors}"
+                f"{self._id} exited with {self._process.returncode}, {self._remaining} records remaining\n{errors}"
             )
         return True
 
@@ -77,8 +77,8 @@ class Copier:
         self.start()
 
     def stop(self, *, is_hard: bool) -> None:
-        if self._process is None or self._listener is None:
+        if self._process is None or self._status_thread is None:
             return
         self._process.send_signal(signal.SIGKILL if is_hard else signal.SIGTERM)
         self._process.wait(_END_S_MAX)
-        self._listener.join()
+        self._status_thread.join()

@@ -1,7 +1,7 @@
-"""Consume, transform, produce under bounces: the course of one combination, and what came of it.
+"""Runs consume-transform-produce for one combination while brokers or copiers are restarted.
 
-The input comes in portions, one before each round of bounces and one in the end, and copiers end when they have copied
-a portion: however quick the machine, there is something to copy while brokers or copiers are bounced.
+The input arrives in portions, one before each round of restarts and one at the end, and copiers exit when they have
+copied a portion. So there is always something to copy during a restart, however fast the computer is.
 """
 
 import time
@@ -22,16 +22,15 @@ INPUT: Final = "input"
 OUTPUT: Final = "output"
 GROUP: Final = "copiers"
 ROUNDS: Final = 3
-"""In each of which one broker is bounced, or every copier."""
+"""Each round restarts one broker or every copier."""
 PROGRESS_AT_BOUNCE: Final = 0.2
 DOWN_S: Final = 2.0
 TRANSACTION_TIMEOUT_MS: Final = 40_000
-"""As in Kafka's tests: above the request timeout of clients, 30 s, for a broker that is killed must not make a
-transaction time out. A copier's next life asks where it was before it ends what the last one left open, and waits so
-long.
+"""As in Kafka's tests: longer than the clients' request timeout of 30 s, so that no transaction times out because a
+broker is killed. A restarted copier fetches its offsets before it aborts the open transaction, and waits that long.
 """
 SECONDS_MAX: Final = 180.0
-"""For each step, and as much again for every 10,000 records."""
+"""For each step, plus the same for every 10,000 records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +38,10 @@ class Outcome:
     combination: Combination
     records: int
     seconds: float
-    """From the first copier's start until all was copied; without start and end of the cluster."""
+    """From the first copier's start until everything was copied."""
     bounces: int
-    lives: int
-    """Of all copiers together."""
+    starts: int
+    """Process starts of all copiers."""
     differences: list[str]
 
 
@@ -52,12 +51,12 @@ def run(
     libs: Path,
     directory: Path,
     *,
-    say: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
 ) -> Outcome:
-    """Raises CopierFailed, or AssertionError where something waited for does not come. What is evidence is kept."""
+    """Raises CopierFailed, or AssertionError on a timeout. Keeps the files of a failed run."""
     cluster = RealCluster(directory, dict.fromkeys((1, 2, 3), COMBINED), properties=REPLICATED_COORDINATORS)
-    is_evidence = True
+    keep_files = True
     try:
         cluster.start()
         arguments = ["--transaction-timeout", str(transaction_timeout_ms)]
@@ -65,13 +64,13 @@ def run(
             Copier(libs, f"copier-{number}", [*arguments, *_arguments(cluster, combination, number)], directory)
             for number in range(combination.copiers)
         ]
-        outcome = _Course(cluster, combination, records, copiers, say).run()
-        is_evidence = bool(outcome.differences)
+        outcome = _Run(cluster, combination, records, copiers, log).run()
+        keep_files = bool(outcome.differences)
         return outcome
     finally:
         for node in cluster.nodes.values():
             node.kill()
-        if not is_evidence:
+        if not keep_files:
             cluster.remove()
 
 
@@ -83,21 +82,21 @@ def _arguments(cluster: RealCluster, combination: Combination, number: int) -> l
     return arguments
 
 
-class _Course:
+class _Run:
     def __init__(
         self,
         cluster: RealCluster,
         combination: Combination,
         records: int,
         copiers: Sequence[Copier],
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         self._cluster: Final = cluster
         self._combination: Final = combination
         self._records: Final = records
-        self._say: Final = say
+        self._log: Final = log
         self._seconds_max: Final = SECONDS_MAX * (1 + records / 10_000)
-        self._fed = 0
+        self._produced = 0
         self._bounces = 0
         self._copiers: Final = copiers
 
@@ -108,20 +107,20 @@ class _Course:
         began_at = time.monotonic()
         try:
             for number in range(1, ROUNDS + 2):
-                self._feed(self._records * number // (ROUNDS + 1))
+                self._produce(self._records * number // (ROUNDS + 1))
                 for copier in self._copiers:
                     copier.start()
                 if number <= ROUNDS:
                     self._bounce(number)
-                self._wait("the copiers to copy everything", self._are_all_done)
-                self._say(f"{time.monotonic() - began_at:6.1f} s  {self._fed:,} copied, {self._bounces} bounces")
+                self._wait("the copiers to copy everything", self._have_all_ended)
+                self._log(f"{time.monotonic() - began_at:6.1f} s  {self._produced:,} copied, {self._bounces} bounces")
             seconds = time.monotonic() - began_at
             return Outcome(
                 combination=self._combination,
                 records=self._records,
                 seconds=seconds,
                 bounces=self._bounces,
-                lives=sum(copier.lives for copier in self._copiers),
+                starts=sum(copier.starts for copier in self._copiers),
                 differences=self._differences(reader),
             )
         finally:
@@ -138,9 +137,9 @@ class _Course:
         for created in admin.create_topics(topics).values():
             created.result(20)
 
-    def _feed(self, until: int) -> None:
+    def _produce(self, until: int) -> None:
         producer = Producer({"bootstrap.servers": self._cluster.bootstrap, "enable.idempotence": True, "log_level": 0})
-        for number in range(self._fed, until):
+        for number in range(self._produced, until):
             while True:
                 try:
                     producer.produce(INPUT, b"%d" % number, partition=number % self._combination.input_partitions)
@@ -149,7 +148,7 @@ class _Course:
                     producer.poll(0.1)
             producer.poll(0)
         assert producer.flush(60) == 0
-        self._fed = until
+        self._produced = until
 
     # Bounces
 
@@ -165,7 +164,7 @@ class _Course:
             self._bounces += 1
 
     def _wait_for_progress(self, copier: Copier) -> None:
-        self._wait("a copier to come along", lambda: copier.has_ended() or copier.progress >= PROGRESS_AT_BOUNCE)
+        self._wait("a copier to make progress", lambda: copier.has_ended() or copier.progress >= PROGRESS_AT_BOUNCE)
 
     def _bounce_broker(self, node: Member) -> None:
         if self._combination.is_hard:
@@ -177,21 +176,20 @@ class _Course:
         self._cluster.start_the_dead()
         self._cluster.wait_until_whole()
 
-    # The end
-
-    def _are_all_done(self) -> bool:
+    # End
+    def _have_all_ended(self) -> bool:
         return all(copier.has_ended() for copier in self._copiers)
 
     def _differences(self, reader: Reader) -> list[str]:
         partitions = self._combination.input_partitions
         expected = [[b"%d" % one for one in range(number, self._records, partitions)] for number in range(partitions)]
         bootstrap = self._cluster.bootstrap
-        in_the_end = read_committed(bootstrap, OUTPUT, self._combination.output_partitions, self._seconds_max)
-        self._wait("the reader to come to the end", lambda: reader.count >= sum(map(len, in_the_end)))
+        final = read_committed(bootstrap, OUTPUT, self._combination.output_partitions, self._seconds_max)
+        self._wait("the reader to reach the end", lambda: reader.count >= sum(map(len, final)))
         reader.stop()
         return [
-            *differences("the final read", expected, in_the_end),
-            *differences("the reader meanwhile", expected, reader.found),
+            *differences("the final read", expected, final),
+            *differences("the concurrent reader", expected, reader.found),
         ]
 
     def _wait(self, what: str, condition: Callable[[], bool]) -> None:

@@ -21,11 +21,12 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Two producers, one that retries and one that does not, and a consumer of all partitions. One line of JSON per event
- * on standard output. A line "produced" on standard input ends the producers; its end, everything.
+ * Two producers, with and without retries, and a consumer of all partitions. Writes one line of JSON per event to
+ * standard output. The line "produced" on standard input stops the producers; the end of the input stops everything.
  *
  * Arguments: bootstrap servers, topic, partitions, number of the retrying producer, number of the other one, records
- * per interval, interval in milliseconds, most sends in flight, bytes of a value, a huge one every so many, its bytes.
+ * per interval, interval in milliseconds, maximum sends in flight, bytes of a value, n for which every n-th value is
+ * huge, bytes of a huge value.
  */
 public class ChaosClients {
     private static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -87,7 +88,7 @@ public class ChaosClients {
                         .formatted(number, partition, System.nanoTime()));
                     producer.send(new ProducerRecord<>(load.topic, partition, null, value), (metadata, error) -> {
                         inFlight.decrementAndGet();
-                        answered(number, partition, sequence, error == null ? metadata.offset() : -1, error);
+                        onCompletion(number, partition, sequence, error == null ? metadata.offset() : -1, error);
                     });
                 }
                 Thread.sleep(load.intervalMs);
@@ -97,13 +98,13 @@ public class ChaosClients {
         }
     }
 
-    private static void answered(int producer, int partition, int sequence, long offset, Exception error) {
+    private static void onCompletion(int producer, int partition, int sequence, long offset, Exception error) {
         String where = "\"producer\":%d,\"partition\":%d,\"sequence\":%d,\"ns\":%d"
             .formatted(producer, partition, sequence, System.nanoTime());
         if (error == null) {
             say("{\"event\":\"acknowledged\",%s,\"offset\":%d}".formatted(where, offset));
         } else {
-            // Said before anything is stored; of all other errors nobody knows.
+            // The broker returns these errors before it stores anything; with other errors the outcome is unknown.
             boolean definite = error instanceof NotEnoughReplicasException
                 || error instanceof RecordTooLargeException || error instanceof InvalidRecordException;
             say("{\"event\":\"failed\",%s,\"definite\":%b,\"error\":\"%s\"}".formatted(where, definite, quoted(error)));
@@ -114,7 +115,7 @@ public class ChaosClients {
         Map<String, Object> settings = Map.of(
             "bootstrap.servers", bootstrap,
             "enable.auto.commit", "false",
-            // An offset that is not there any more is an anomaly, and not to be passed over.
+            // An offset out of range is an anomaly and must not be skipped.
             "auto.offset.reset", "none",
             "fetch.max.wait.ms", "100");
         try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {

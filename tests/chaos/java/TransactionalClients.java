@@ -26,13 +26,13 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * A writer of transactions, a copier, and a reader of what is committed. One line of JSON per event on standard output.
- * A line "produced" on standard input ends the writer, "copied" the copier; its end, everything.
+ * A transactional writer, a copier and a read_committed reader. Writes one line of JSON per event to standard output.
+ * The line "produced" on standard input stops the writer, "copied" the copier; the end of the input stops everything.
  *
  * Arguments: bootstrap servers, the two topics, the group, the names of writer and copier; then numbers: partitions,
- * writer, copier, milliseconds between two transactions, records copied at once, abort every so many, abandon every so
- * many, copiers abort every so many, transaction timeout and session timeout in milliseconds, seconds to be patient;
- * then how many records the transactions have, in turn.
+ * writer, copier, milliseconds between two transactions, records copied at once, every n-th transaction that the writer
+ * aborts, every n-th that it abandons, every n-th that the copier aborts, transaction timeout and session timeout in
+ * milliseconds, seconds to retry; then the sizes of the transactions, cyclic.
  */
 public class TransactionalClients {
     private static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
@@ -42,7 +42,7 @@ public class TransactionalClients {
 
     private static String bootstrap, ledger, copies, group;
     private static int partitions, intervalMs, copiedAtOnce, abortEvery, abandonEvery, copiersAbortEvery;
-    private static int transactionTimeoutMs, sessionTimeoutMs, patienceS;
+    private static int transactionTimeoutMs, sessionTimeoutMs, retryS;
     private static int[] sizes;
 
     public static void main(String[] arguments) throws Exception {
@@ -59,11 +59,11 @@ public class TransactionalClients {
         copiersAbortEvery = numbers[7];
         transactionTimeoutMs = numbers[8];
         sessionTimeoutMs = numbers[9];
-        patienceS = numbers[10];
+        retryS = numbers[10];
         sizes = Arrays.copyOfRange(numbers, 11, numbers.length);
-        Thread writing = started("the writer", () -> write(new Transactions(arguments[4], numbers[1])));
-        Thread copying = started("the copier", () -> copy(new Transactions(arguments[5], numbers[2])));
-        Thread reading = started("the reader", TransactionalClients::read);
+        Thread writing = startThread("the writer", () -> write(new Transactions(arguments[4], numbers[1])));
+        Thread copying = startThread("the copier", () -> copy(new Transactions(arguments[5], numbers[2])));
+        Thread reading = startThread("the reader", TransactionalClients::read);
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             if (line.equals("produced")) {
@@ -83,7 +83,7 @@ public class TransactionalClients {
 
     private interface Work { void run() throws Exception; }
 
-    private static Thread started(String name, Work work) {
+    private static Thread startThread(String name, Work work) {
         Thread thread = new Thread(() -> {
             try {
                 work.run();
@@ -97,7 +97,7 @@ public class TransactionalClients {
         return thread;
     }
 
-    /** One transaction after the other under one transactional id; a producer that is of no use any more is replaced. */
+    /** Runs transactions under one transactional ID, and replaces the producer after a fatal error. */
     private static class Transactions {
         private final Properties settings = new Properties();
         private final int writer;
@@ -112,36 +112,36 @@ public class TransactionalClients {
             settings.put("max.block.ms", 20_000);
         }
 
-        /** Whether it was committed. */
+        /** Returns whether the transaction was committed. */
         boolean run(
             int[] places, String[] sources, boolean commits, Map<TopicPartition, OffsetAndMetadata> offsets,
             ConsumerGroupMetadata member) {
-            KafkaProducer<String, String> mine = ready();
+            KafkaProducer<String, String> mine = getProducer();
             int number = begin(places);
-            boolean hasAsked = false;
+            boolean isCommitRequested = false;
             try {
                 mine.beginTransaction();
                 send(mine, number, places, sources);
-                if (member != null) again(() -> mine.sendOffsetsToTransaction(offsets, member));
+                if (member != null) retry(() -> mine.sendOffsetsToTransaction(offsets, member));
                 if (!commits) {
-                    again(mine::abortTransaction);
+                    retry(mine::abortTransaction);
                     return end("aborted");
                 }
-                hasAsked = true;
-                say("{\"event\":\"asked\",\"writer\":%d}".formatted(writer));
-                again(mine::commitTransaction);
+                isCommitRequested = true;
+                say("{\"event\":\"committing\",\"writer\":%d}".formatted(writer));
+                retry(mine::commitTransaction);
                 return end("committed");
             } catch (KafkaException | IllegalStateException error) {
-                if (aborts(mine)) return end("aborted");
+                if (tryAbort(mine)) return end("aborted");
             }
-            // What is not known now is decided before the successor may begin.
+            // InitProducerId of the next producer decides an unknown outcome before it returns.
             replace();
-            return end(hasAsked ? "unknown" : "aborted");
+            return end(isCommitRequested ? "unknown" : "aborted");
         }
 
-        /** As it is: its records are sent, and nobody asks for anything. Whoever comes next under this id ends it. */
+        /** Leaves a transaction open after sending its records. The next producer with this ID aborts it. */
         void abandon(int[] places) {
-            KafkaProducer<String, String> mine = ready();
+            KafkaProducer<String, String> mine = getProducer();
             int number = begin(places);
             try {
                 mine.beginTransaction();
@@ -175,9 +175,9 @@ public class TransactionalClients {
             }
         }
 
-        private boolean aborts(KafkaProducer<String, String> mine) {
+        private boolean tryAbort(KafkaProducer<String, String> mine) {
             try {
-                again(mine::abortTransaction);
+                retry(mine::abortTransaction);
                 return true;
             } catch (KafkaException | IllegalStateException error) {
                 return false;
@@ -190,18 +190,18 @@ public class TransactionalClients {
             producer = null;
         }
 
-        private KafkaProducer<String, String> ready() {
+        private KafkaProducer<String, String> getProducer() {
             if (producer == null) {
                 producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
-                again(producer::initTransactions);
+                retry(producer::initTransactions);
             }
             return producer;
         }
     }
 
-    /** Until it is answered: a call that timed out may be made again, and goes on where it was. */
-    private static void again(Runnable call) {
-        long until = System.nanoTime() + patienceS * 1_000_000_000L;
+    /** Repeats a call that timed out, which resumes the pending operation. */
+    private static void retry(Runnable call) {
+        long until = System.nanoTime() + retryS * 1_000_000_000L;
         while (true) {
             try {
                 call.run();
@@ -221,7 +221,7 @@ public class TransactionalClients {
             else transactions.run(places, null, number % abortEvery != abortEvery - 1, null, null);
             Thread.sleep(intervalMs);
         }
-        // Nothing is left open: whoever comes next would wait for its timeout.
+        // End an abandoned transaction, which would otherwise block readers until its timeout.
         transactions.run(new int[] {0}, null, false, null, null);
     }
 
@@ -253,9 +253,9 @@ public class TransactionalClients {
         }
     }
 
-    /** To what is committed. */
+    /** Seeks to the committed offsets. */
     private static void rewind(KafkaConsumer<String, String> consumer) {
-        again(() -> consumer.committed(consumer.assignment()).forEach((partition, offset) -> {
+        retry(() -> consumer.committed(consumer.assignment()).forEach((partition, offset) -> {
             if (offset == null) consumer.seekToBeginning(List.of(partition));
             else consumer.seek(partition, offset);
         }));
@@ -263,7 +263,7 @@ public class TransactionalClients {
 
     private static void read() {
         Map<String, Object> settings = new HashMap<>(reading());
-        // An offset that is not there any more is an anomaly, and not to be passed over.
+        // An offset out of range is an anomaly and must not be skipped.
         settings.put("auto.offset.reset", "none");
         try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
             List<TopicPartition> all = new ArrayList<>();

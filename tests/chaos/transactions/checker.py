@@ -1,7 +1,7 @@
-"""What a history of transactions says about a log that must keep each of them whole, once, or not at all.
+"""Checks a history of transactions: each is visible completely and once, or not at all.
 
-Pure: a history in, anomalies out. Readers read only what is committed, so offsets have gaps where markers and aborted
-records are; what they read must be what the final read found, from its beginning, record for record.
+Pure: a history in, anomalies out. Consumers read with read_committed, so offsets have gaps at markers and aborted
+records. What they read must equal the final read, record by record.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,20 +20,20 @@ from tests.chaos.transactions.history import (
     writer_of,
 )
 
-_Look = Callable[["_View"], Iterator[Anomaly]]
+_Check = Callable[["_View"], Iterator[Anomaly]]
 
 
 def check(history: TransactionHistory) -> list[Anomaly]:
-    found = [Anomaly(Kind.MADE_UP, text) for text in history.strangers]
-    found += [Anomaly(Kind.COMPLAINT, text) for text in history.complaints]
+    found = [Anomaly(Kind.NEVER_SENT, text) for text in history.foreign_records]
+    found += [Anomaly(Kind.CLIENT_ERROR, text) for text in history.client_errors]
     view = _View(history)
-    for look in _LOOKS:
-        found += look(view)
+    for check_one in _CHECKS:
+        found += check_one(view)
     return found
 
 
 class _View:
-    """A history, with what several of the looks below need."""
+    """A history, with values that several checks need."""
 
     def __init__(self, history: TransactionHistory) -> None:
         self.history: Final = history
@@ -49,7 +49,7 @@ class _View:
                 yield consumer, reads
 
     def transaction(self, code: int, place: int) -> Transaction | None:
-        """None if no such record was ever sent to this place."""
+        """None if no such record was ever sent to this partition."""
         writer, number, index = writer_of(code), number_of(code), index_of(code)
         if writer >= len(self.history.writers) or number >= len(self.history.transactions[writer]):
             return None
@@ -79,12 +79,12 @@ def _lost_or_torn(view: _View) -> Iterator[Anomaly]:
         codes = [record_code(writer, number, index) for index in range(len(transaction.places))]
         there = [code in view.found[place] for code, place in zip(codes, transaction.places, strict=True)]
         name = view.name_of_transaction(writer, number)
-        outcome = "acknowledged" if transaction.outcome is Outcome.COMMITTED else "of unknown outcome"
+        outcome = "acknowledged" if transaction.outcome is Outcome.COMMITTED else "outcome unknown"
         if any(there) and not all(there):
-            text = f"{name}, {outcome}, of which {there.count(True)} of {len(there)} records are there"
+            text = f"{name}, {outcome}: {there.count(True)} of {len(there)} records are visible"
             yield Anomaly(Kind.TORN, f"{text}; missing: {', '.join(_missing(view, transaction, there))}")
         elif not any(there) and transaction.outcome is Outcome.COMMITTED:
-            yield Anomaly(Kind.LOST, f"{name}, {outcome}; none of its {len(there)} records is there")
+            yield Anomaly(Kind.LOST, f"{name}, {outcome}; none of its {len(there)} records is visible")
 
 
 def _missing(view: _View, transaction: Transaction, there: list[bool]) -> Iterator[str]:
@@ -93,16 +93,16 @@ def _missing(view: _View, transaction: Transaction, there: list[bool]) -> Iterat
             yield f"{index} in {view.history.name_of(transaction.places[index])}"
 
 
-def _aborted_or_made_up(view: _View) -> Iterator[Anomaly]:
+def _aborted_or_never_sent(view: _View) -> Iterator[Anomaly]:
     for place in view.history.places:
-        told_of: set[int] = set()
+        reported: set[int] = set()
         for reader, reads in view.readers(place):
             for offset, code in zip(reads.offsets, reads.codes, strict=True):
                 transaction = view.transaction(code, place)
-                if code in told_of or (transaction is not None and transaction.outcome is not Outcome.ABORTED):
+                if code in reported or (transaction is not None and transaction.outcome is not Outcome.ABORTED):
                     continue
-                told_of.add(code)
-                kind = Kind.MADE_UP if transaction is None else Kind.ABORTED_READ
+                reported.add(code)
+                kind = Kind.NEVER_SENT if transaction is None else Kind.ABORTED_READ
                 yield view.anomaly(kind, place, f"{view.name(code)}, which {reader} read at offset {offset}")
 
 
@@ -112,13 +112,15 @@ def _duplicate_or_inconsistent(view: _View) -> Iterator[Anomaly]:
         code_at: dict[int, tuple[int, str]] = {}
         for reader, reads in view.readers(place):
             for offset, code in zip(reads.offsets, reads.codes, strict=True):
-                known_offset, said_by = offset_of.setdefault(code, (offset, reader))
+                known_offset, first_observer = offset_of.setdefault(code, (offset, reader))
                 if known_offset != offset:
-                    text = f"{view.name(code)} at offset {known_offset} by {said_by} and at {offset} by {reader}"
+                    text = f"{view.name(code)} at offset {known_offset} by {first_observer} and at {offset} by {reader}"
                     yield view.anomaly(Kind.DUPLICATE, place, text)
-                known_code, said_by = code_at.setdefault(offset, (code, reader))
+                known_code, first_observer = code_at.setdefault(offset, (code, reader))
                 if known_code != code:
-                    text = f"offset {offset} is {view.name(known_code)} by {said_by}, {view.name(code)} by {reader}"
+                    text = (
+                        f"offset {offset} is {view.name(known_code)} by {first_observer}, {view.name(code)} by {reader}"
+                    )
                     yield view.anomaly(Kind.INCONSISTENT, place, text)
 
 
@@ -132,7 +134,7 @@ def _vanished(view: _View) -> Iterator[Anomaly]:
 
 
 def _reordered(view: _View) -> Iterator[Anomaly]:
-    """A writer's transactions follow one another, and so do their records in every partition."""
+    """The transactions of a writer, and their records in every partition, are in order."""
     for place in view.history.places:
         newest: dict[int, int] = {}
         for offset, code in _in_order_of_offsets(view.history.final[place]):
@@ -147,19 +149,19 @@ def _in_order_of_offsets(reads: Reads) -> list[tuple[int, int]]:
     return sorted(zip(reads.offsets, reads.codes, strict=True))
 
 
-def _skipped_or_stepped_back(view: _View) -> Iterator[Anomaly]:
+def _skipped_or_nonmonotonic(view: _View) -> Iterator[Anomaly]:
     for place in view.history.places:
         final = set(view.history.final[place].offsets)
         for reader, reads in view.readers(place):
             before = -1
-            came_by = set(reads.offsets)
+            read_offsets = set(reads.offsets)
             for offset in reads.offsets:
                 if offset <= before:
-                    yield view.anomaly(Kind.STEPPED_BACK, place, f"{reader} came to offset {offset} after {before}")
+                    yield view.anomaly(Kind.NONMONOTONIC, place, f"{reader} received offset {offset} after {before}")
                 before = max(before, offset)
-            skipped = sorted(offset for offset in final - came_by if offset < before)
+            skipped = sorted(offset for offset in final - read_offsets if offset < before)
             if skipped:
-                text = f"{reader} came to offset {before} and never read {len(skipped)} before it, the first of them"
+                text = f"{reader} reached offset {before} without {len(skipped)} earlier offsets, the first of them"
                 yield view.anomaly(Kind.SKIPPED, place, f"{text} {skipped[0]}")
 
 
@@ -167,13 +169,13 @@ def _stalled(view: _View) -> Iterator[Anomaly]:
     for place in view.history.places:
         last = max(view.history.final[place].offsets, default=-1)
         for consumer, reads in view.live(place):
-            came_to = max(reads.offsets, default=-1)
-            if came_to < last:
-                yield view.anomaly(Kind.STALLED, place, f"{consumer} came to offset {came_to} of {last}")
+            position = max(reads.offsets, default=-1)
+            if position < last:
+                yield view.anomaly(Kind.STALLED, place, f"{consumer} reached offset {position} of {last}")
 
 
 def _not_copied_once(view: _View) -> Iterator[Anomaly]:
-    """Output equals input, in order."""
+    """The output of the copiers equals their input, in order."""
     for place in view.history.ledger:
         originals = {code: rank for rank, code in enumerate(view.history.final[place].codes)}
         copies_place = view.history.copy_of(place)
@@ -182,7 +184,7 @@ def _not_copied_once(view: _View) -> Iterator[Anomaly]:
         newest = -1
         for offset, source in zip(copies.offsets, copies.sources, strict=True):
             if source == NO_SOURCE:
-                yield view.anomaly(Kind.MADE_UP, copies_place, f"offset {offset} is no copy of anything")
+                yield view.anomaly(Kind.NEVER_SENT, copies_place, f"offset {offset} is not a copy")
                 continue
             rank = originals.get(source)
             if rank is None:
@@ -204,21 +206,21 @@ def _not_copied_once(view: _View) -> Iterator[Anomaly]:
             yield view.anomaly(Kind.LOST, copies_place, f"{view.name(source)} was never copied")
 
 
-def _unequal_copies(view: _View) -> Iterator[Anomaly]:
+def _unequal_replicas(view: _View) -> Iterator[Anomaly]:
     for place, copies in view.history.copies.items():
         if len(set(copies.values())) > 1:
             text = ", ".join(f"node {node}: {digest}" for node, digest in copies.items())
-            yield view.anomaly(Kind.UNEQUAL_COPIES, place, text)
+            yield view.anomaly(Kind.UNEQUAL_REPLICAS, place, text)
 
 
-_LOOKS: Final[tuple[_Look, ...]] = (
+_CHECKS: Final[tuple[_Check, ...]] = (
     _lost_or_torn,
-    _aborted_or_made_up,
+    _aborted_or_never_sent,
     _duplicate_or_inconsistent,
     _vanished,
     _reordered,
-    _skipped_or_stepped_back,
+    _skipped_or_nonmonotonic,
     _stalled,
     _not_copied_once,
-    _unequal_copies,
+    _unequal_replicas,
 )

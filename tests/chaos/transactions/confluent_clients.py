@@ -1,4 +1,4 @@
-"""A writer, a copier and a reader of confluent-kafka, each in a thread."""
+"""A transactional writer, a copier and a read_committed reader with confluent-kafka, each in a thread."""
 
 import threading
 import time
@@ -7,61 +7,61 @@ from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.chaos.confluent_clients import PASSING
-from tests.chaos.load import ANSWERS_S_MAX
+from tests.chaos.confluent_clients import TRANSIENT
+from tests.chaos.load import RESPONSES_S_MAX
 from tests.chaos.transactions import load
 from tests.chaos.transactions.history import Outcome, TransactionHistory, record_value
 from tests.patience import Patience
 
 READER: Final = "the committed reader of confluent"
 _CALL_S_MAX: Final = 20.0
-"""For one call; it is made again until it is answered."""
-_HANGS_S: Final = 10.0
-"""How much longer than its timeout a call may take before it is given up."""
+"""Timeout of one call, which is retried until it succeeds."""
+_HANG_GRACE_S: Final = 10.0
+"""Time beyond its timeout after which a call counts as hanging."""
 _QUIET: Final = {"log_level": 0}
 
 
 class ConfluentTransactions:
     def __init__(self, bootstrap: str, history: TransactionHistory) -> None:
         common: dict[str, object] = {"bootstrap.servers": bootstrap, **_QUIET}
-        self._enough_written: Final = threading.Event()
-        self._enough_copied: Final = threading.Event()
-        self._enough_read: Final = threading.Event()
-        self._writer: Final = _Writer("confluent, writer", history, common, self._enough_written)
-        self._copier: Final = _Copier("confluent, copier", history, common, self._enough_copied)
-        self._reader: Final = _Reader(READER, history, common, self._enough_read)
+        self._stop_writing: Final = threading.Event()
+        self._stop_copying: Final = threading.Event()
+        self._stop_reading: Final = threading.Event()
+        self._writer: Final = _Writer("confluent, writer", history, common, self._stop_writing)
+        self._copier: Final = _Copier("confluent, copier", history, common, self._stop_copying)
+        self._reader: Final = _Reader(READER, history, common, self._stop_reading)
 
     def start(self) -> None:
         for thread in (self._writer, self._copier, self._reader):
             thread.start()
 
     def finish_producing(self) -> None:
-        _end(self._writer, self._enough_written)
+        _stop_thread(self._writer, self._stop_writing)
 
     def finish_copying(self) -> None:
-        _end(self._copier, self._enough_copied)
+        _stop_thread(self._copier, self._stop_copying)
 
     def stop(self) -> None:
-        for thread, enough in (
-            (self._writer, self._enough_written),
-            (self._copier, self._enough_copied),
-            (self._reader, self._enough_read),
+        for thread, stop_event in (
+            (self._writer, self._stop_writing),
+            (self._copier, self._stop_copying),
+            (self._reader, self._stop_reading),
         ):
-            _end(thread, enough)
+            _stop_thread(thread, stop_event)
 
     def abandon(self) -> None:
-        for enough in (self._enough_written, self._enough_copied, self._enough_read):
-            enough.set()
+        for stop_event in (self._stop_writing, self._stop_copying, self._stop_reading):
+            stop_event.set()
 
 
-def _end(thread: threading.Thread, enough: threading.Event) -> None:
-    enough.set()
+def _stop_thread(thread: threading.Thread, stop_event: threading.Event) -> None:
+    stop_event.set()
     if thread.is_alive():
         thread.join()
 
 
 class _Transactions:
-    """One transaction after the other under one transactional id; a producer that is of no use any more is replaced."""
+    """Runs transactions under one transactional ID, and replaces the producer after a fatal error."""
 
     def __init__(
         self, name: str, history: TransactionHistory, common: dict[str, object], *, copies: bool = False
@@ -89,16 +89,16 @@ class _Transactions:
         commits: bool = True,
         send_offsets: Callable[[Producer], None] | None = None,
     ) -> Outcome:
-        """The records of one transaction, and how it ended: as it should, or as nobody knows."""
-        producer = self._ready()
+        """Runs one transaction and returns its outcome."""
+        producer = self._get_producer()
         number = self._history.begin(self._writer, places, time.monotonic())
         outcome = self._attempt(producer, number, places, sources, commits, send_offsets)
         self._history.end(self._writer, number, outcome, time.monotonic())
         return outcome
 
     def abandon(self, places: Sequence[int]) -> None:
-        """As it is: its records are sent, and nobody asks for anything. Whoever comes next under this id ends it."""
-        producer = self._ready()
+        """Leaves a transaction open after sending its records. The next producer with this ID aborts it."""
+        producer = self._get_producer()
         number = self._history.begin(self._writer, places, time.monotonic())
         try:
             producer.begin_transaction()
@@ -117,28 +117,28 @@ class _Transactions:
         commits: bool,
         send_offsets: Callable[[Producer], None] | None,
     ) -> Outcome:
-        has_asked = False
+        is_commit_requested = False
         try:
             producer.begin_transaction()
             self._send(producer, number, places, sources)
             if send_offsets is not None:
-                _again(lambda: come_back(lambda: send_offsets(producer), _CALL_S_MAX + _HANGS_S))
+                _retry(lambda: call_with_timeout(lambda: send_offsets(producer), _CALL_S_MAX + _HANG_GRACE_S))
             if not commits:
-                _again(lambda: producer.abort_transaction(_CALL_S_MAX))
+                _retry(lambda: producer.abort_transaction(_CALL_S_MAX))
                 return Outcome.ABORTED
-            has_asked = True
-            self._history.ask_for_commit(self._writer, number)
-            _again(lambda: producer.commit_transaction(_CALL_S_MAX))
+            is_commit_requested = True
+            self._history.request_commit(self._writer, number)
+            _retry(lambda: producer.commit_transaction(_CALL_S_MAX))
             return Outcome.COMMITTED
         except KafkaException as error:
-            if error.args[0].txn_requires_abort() and self._aborts(producer):
+            if error.args[0].txn_requires_abort() and self._try_abort(producer):
                 return Outcome.ABORTED
-        except CallHangs:
+        except CallTimedOut:
             self._history.hang()
-        # What is not known now is decided before the successor may begin.
+        # InitProducerId of the next producer decides an unknown outcome before it returns.
         self._producer = None
         self._history.replace()
-        return Outcome.UNKNOWN if has_asked else Outcome.ABORTED
+        return Outcome.UNKNOWN if is_commit_requested else Outcome.ABORTED
 
     def _send(self, producer: Producer, number: int, places: Sequence[int], sources: Sequence[bytes]) -> None:
         for index, place in enumerate(places):
@@ -147,28 +147,28 @@ class _Transactions:
             producer.produce(topic, record_value(self._writer, number, index, place, source), partition=partition)
             producer.poll(0)
 
-    def _aborts(self, producer: Producer) -> bool:
+    def _try_abort(self, producer: Producer) -> bool:
         try:
-            _again(lambda: producer.abort_transaction(_CALL_S_MAX))
+            _retry(lambda: producer.abort_transaction(_CALL_S_MAX))
         except KafkaException:
             return False
         return True
 
-    def _ready(self) -> Producer:
+    def _get_producer(self) -> Producer:
         if self._producer is None:
             producer = Producer(dict(self._settings))
             try:
-                _again(lambda: producer.init_transactions(_CALL_S_MAX))
+                _retry(lambda: producer.init_transactions(_CALL_S_MAX))
             except KafkaException as error:
-                self._history.complaints.append(f"{self._name}: no transaction can be begun: {error}")
+                self._history.client_errors.append(f"{self._name}: no transaction can be begun: {error}")
                 raise
             self._producer = producer
         return self._producer
 
 
-def _again(call: Callable[[], object]) -> None:
-    """Until it is answered, as librdkafka asks for."""
-    patience = Patience(ANSWERS_S_MAX)
+def _retry(call: Callable[[], object]) -> None:
+    """Repeats a call while its error is retriable, as librdkafka requires."""
+    patience = Patience(RESPONSES_S_MAX)
     while True:
         try:
             call()
@@ -178,57 +178,57 @@ def _again(call: Callable[[], object]) -> None:
                 raise
 
 
-class CallHangs(Exception):
-    """It is long over its time. Whatever it was made on is not to be used again."""
+class CallTimedOut(Exception):
+    """The call did not return. The client object must not be used again."""
 
 
-def come_back(call: Callable[[], object], seconds_max: float) -> None:
+def call_with_timeout(call: Callable[[], object], seconds_max: float) -> None:
     """Makes a call that may never return.
 
-    librdkafka waits without end, whatever timeout it is given, for a group's coordinator whose broker has died and has
-    left the metadata, until the connection to some other broker changes (its issues 5511 and 5456).
+    Regardless of its timeout, librdkafka waits for a group coordinator whose broker has died and disappeared from the
+    metadata, until the connection to another broker changes (librdkafka issues 5511 and 5456).
     """
     done, errors = threading.Event(), list[BaseException]()
 
-    def make() -> None:
+    def run_call() -> None:
         try:
             call()
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             errors.append(error)
         done.set()
 
-    threading.Thread(target=make, name="a call that may hang", daemon=True).start()
+    threading.Thread(target=run_call, name="call with timeout", daemon=True).start()
     if not done.wait(seconds_max):
-        raise CallHangs
+        raise CallTimedOut
     if errors:
         raise errors[0]
 
 
 class _Writer(threading.Thread):
     def __init__(
-        self, name: str, history: TransactionHistory, common: dict[str, object], enough: threading.Event
+        self, name: str, history: TransactionHistory, common: dict[str, object], stop_event: threading.Event
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._transactions: Final = _Transactions(name, history, common)
-        self._enough: Final = enough
+        self._stop_event: Final = stop_event
 
     def run(self) -> None:
-        while not self._enough.wait(load.WRITE_INTERVAL_S):
+        while not self._stop_event.wait(load.WRITE_INTERVAL_S):
             number = self._transactions.count
             places = load.places_of(number)
             if number % load.ABANDON_EVERY == load.ABANDON_EVERY - 1:
                 self._transactions.abandon(places)
             else:
                 self._transactions.run(places, commits=number % load.ABORT_EVERY != load.ABORT_EVERY - 1)
-        # Nothing is left open: whoever comes next would wait for its timeout.
+        # End an abandoned transaction, which would otherwise block readers until its timeout.
         self._transactions.run((0,), commits=False)
 
 
 class _Copier(threading.Thread):
-    """A member of the copiers' group; where the other member is of another client, so much the better."""
+    """A member of the copiers' consumer group."""
 
     def __init__(
-        self, name: str, history: TransactionHistory, common: dict[str, object], enough: threading.Event
+        self, name: str, history: TransactionHistory, common: dict[str, object], stop_event: threading.Event
     ) -> None:
         super().__init__(name=name, daemon=True)
         self._history: Final = history
@@ -244,7 +244,7 @@ class _Copier(threading.Thread):
             "fetch.wait.max.ms": 100,
         }
         self._consumer = self._new_consumer()
-        self._enough: Final = enough
+        self._stop_event: Final = stop_event
 
     def _new_consumer(self) -> Consumer:
         consumer = Consumer(dict(self._settings))
@@ -252,7 +252,7 @@ class _Copier(threading.Thread):
         return consumer
 
     def run(self) -> None:
-        while not self._enough.is_set():
+        while not self._stop_event.is_set():
             messages = [one for one in self._consumer.consume(load.COPIED_AT_ONCE_MAX, 0.2) if one.error() is None]
             if messages and self._copy(messages) is not Outcome.COMMITTED:
                 self._rewind()
@@ -278,7 +278,7 @@ class _Copier(threading.Thread):
         )
 
     def _rewind(self) -> None:
-        """To what is committed; by another consumer, if this one cannot."""
+        """Seeks to the committed offsets, or creates a new consumer if that fails."""
         try:
             for one in self._consumer.committed(self._consumer.assignment(), _CALL_S_MAX):
                 if one.error is not None:
@@ -292,26 +292,26 @@ class _Copier(threading.Thread):
 
 
 class _Reader(threading.Thread):
-    """Assigned to all partitions of both topics from their beginning."""
+    """Reads all partitions of both topics from their beginning."""
 
     def __init__(
-        self, name: str, history: TransactionHistory, common: dict[str, object], enough: threading.Event
+        self, name: str, history: TransactionHistory, common: dict[str, object], stop_event: threading.Event
     ) -> None:
         super().__init__(name=name, daemon=True)
         history.new_consumer(name)
         self._history: Final = history
-        self._enough: Final = enough
+        self._stop_event: Final = stop_event
         self._consumer: Final = committed_consumer(common)
-        self._consumer.assign([place_of_topics(place) for place in history.places])
+        self._consumer.assign([assignment_of(place) for place in history.places])
 
     def run(self) -> None:
-        while not self._enough.is_set():
-            for place, offset, value in next_records(self._consumer, lambda _: None, self._complain):
+        while not self._stop_event.is_set():
+            for place, offset, value in next_records(self._consumer, lambda _: None, self._report_error):
                 self._history.read(self.name, place, offset, value)
         self._consumer.close()
 
-    def _complain(self, what: str) -> None:
-        self._history.complaints.append(f"{self.name}: {what}")
+    def _report_error(self, what: str) -> None:
+        self._history.client_errors.append(f"{self.name}: {what}")
 
 
 def committed_consumer(common: dict[str, object]) -> Consumer:
@@ -329,24 +329,24 @@ def committed_consumer(common: dict[str, object]) -> Consumer:
     )
 
 
-def place_of_topics(place: int) -> TopicPartition:
+def assignment_of(place: int) -> TopicPartition:
     topic, partition = load.topic_and_partition(place)
     return TopicPartition(topic, partition, OFFSET_BEGINNING)
 
 
 def next_records(
-    consumer: Consumer, at_end: Callable[[int], None], complain: Callable[[str], None]
+    consumer: Consumer, on_end: Callable[[int], None], report_error: Callable[[str], None]
 ) -> list[tuple[int, int, bytes]]:
-    """Place, offset and value; `at_end` is told of places of which there is no more for now."""
+    """Returns place, offset and value. Calls `on_end` for places whose end is reached."""
     records = []
     for message in consumer.consume(1000, 0.2):
         topic, partition, offset, value = message.topic(), message.partition(), message.offset(), message.value()
         place = (partition or 0) + (0 if topic == load.LEDGER else load.PARTITIONS)
         if (error := message.error()) is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                at_end(place)
-            elif error.code() not in PASSING:
-                complain(f"{topic}, partition {partition}: {error}")
+                on_end(place)
+            elif error.code() not in TRANSIENT:
+                report_error(f"{topic}, partition {partition}: {error}")
         elif offset is not None and value is not None:
             records.append((place, offset, value))
     return records

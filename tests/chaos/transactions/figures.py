@@ -1,4 +1,4 @@
-"""What the transactions of a run amount to: numbers, and rows of its table."""
+"""The figures of a run's transactions, and their rows in the table."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ class TransactionFigures:
     aborted: int
     unknown: int
     replaced: int
-    """Producers that were of no use any more, besides those that were abandoned on purpose."""
+    """Producers replaced after a fatal error, not counting those abandoned on purpose."""
     hung: int
-    """Of these, those whose client did not come back from a call: a fault of its own."""
+    """Producers replaced because a call of the client library did not return."""
     read_by_consumers: int
     read_finally: int
-    """Of the ledger; the copies are as many."""
+    """Records of the ledger; there are as many copies."""
     copied: int
     longest_gap_s_of: Mapping[str, float]
-    """Between two commits, by writer."""
+    """Longest gap between two commits, by writer."""
 
 
 def figures(history: TransactionHistory) -> TransactionFigures:
@@ -43,7 +43,7 @@ def figures(history: TransactionHistory) -> TransactionFigures:
 
 
 def _longest_gap_s(history: TransactionHistory, writer: int) -> float:
-    """Of one writer's commits, while it had something to commit."""
+    """The longest gap between two commits of one writer."""
     ends = [one.ended_at_s for one in history.transactions[writer] if one.outcome is Outcome.COMMITTED]
     return max((later - one for one, later in pairwise(ends)), default=0.0)
 
@@ -53,11 +53,14 @@ def rows(figures: TransactionFigures) -> list[tuple[str, str]]:
         ("transactions begun", f"{figures.begun:,}"),
         ("  committed", f"{figures.committed:,}"),
         ("  aborted", f"{figures.aborted:,}"),
-        ("  of unknown outcome", f"{figures.unknown:,}"),
+        ("  unknown outcome", f"{figures.unknown:,}"),
         ("  producers replaced", f"{figures.replaced:,}"),
-        ("    because a call of theirs hung", f"{figures.hung:,}"),
-        ("committed records read under faults", f"{figures.read_by_consumers:,}"),
-        ("committed records in the end", f"{figures.read_finally:,}"),
+        ("    because a call did not return", f"{figures.hung:,}"),
+        ("committed records read during faults", f"{figures.read_by_consumers:,}"),
+        ("committed records at the end", f"{figures.read_finally:,}"),
         ("  copied", f"{figures.copied:,}"),
-        *((f"longest gap of commits of {name}", f"{gap_s:.2f} s") for name, gap_s in figures.longest_gap_s_of.items()),
+        *(
+            (f"longest gap between commits of {name}", f"{gap_s:.2f} s")
+            for name, gap_s in figures.longest_gap_s_of.items()
+        ),
     ]

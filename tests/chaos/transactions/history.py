@@ -1,9 +1,9 @@
-"""What clients did in transactions and were told of them, and what committed readers found.
+"""Transactions of clients with their outcomes, and what read_committed consumers received.
 
-There are two topics of as many partitions: the ledger, to which writers write transactions across partitions, and the
-copies, to which copiers bring every record of the ledger in transactions that hold their offsets too. A place is a
-partition of one of them. A record is known by its writer, the number of that writer's transaction and its index there;
-it says so itself in its value, and a copy also says what it is a copy of.
+There are two topics with the same number of partitions: writers write transactions across the partitions of the ledger,
+and copiers copy every record of the ledger to the copies, in transactions that include their offsets. A place is a
+partition of one of the topics. A record is identified by its writer, the number of the writer's transaction and its
+index in the transaction. Its value contains all three, and a copy also contains the value of its source.
 """
 
 import threading
@@ -16,7 +16,7 @@ from typing import Final
 
 NO_SOURCE: Final = -1
 RECORDS_MAX: Final = 256
-"""In one transaction."""
+"""Maximum number of records in one transaction."""
 
 _INDEX_BITS: Final = 8
 _NUMBER_BITS: Final = 32
@@ -24,10 +24,10 @@ _NUMBER_BITS: Final = 32
 
 class Outcome(IntEnum):
     UNKNOWN = 0
-    """The writer asked for a commit and nobody knows what came of it: all of it is there, or nothing."""
+    """The writer requested a commit without learning the result: all records are visible, or none."""
     COMMITTED = 1
     ABORTED = 2
-    """The answer was that it is aborted, or its writer never asked for a commit."""
+    """Aborted, or the writer never requested a commit."""
 
 
 def record_code(writer: int, number: int, index: int) -> int:
@@ -47,12 +47,12 @@ def index_of(code: int) -> int:
 
 
 def record_value(writer: int, number: int, index: int, place: int, source: bytes = b"") -> bytes:
-    """`source`: the value of the record that this one is a copy of."""
+    """`source` is the value of the record of which this one is a copy."""
     return b"%d %d %d %d " % (writer, number, index, place) + source
 
 
 def parsed(value: bytes, place: int) -> tuple[int, int] | None:
-    """The record's code and its source's; None if it does not belong to this place, or is no record of ours."""
+    """Returns the codes of the record and its source; None if the record does not belong to this place."""
     words = value.split(b" ")
     if len(words) not in (5, 9) or not all(word.isdigit() for word in words[:-1]) or int(words[3]) != place:
         return None
@@ -63,14 +63,14 @@ def parsed(value: bytes, place: int) -> tuple[int, int] | None:
 @dataclass(slots=True)
 class Transaction:
     places: Sequence[int]
-    """Where its records go, by index."""
+    """The places of its records, by index."""
     begun_at_s: float
     ended_at_s: float = float("inf")
     outcome: Outcome = Outcome.ABORTED
 
 
 class Reads:
-    """What one consumer got of one place, in the order in which it came."""
+    """The records that one consumer received from one place, in order of arrival."""
 
     __slots__ = ("codes", "offsets", "sources")
 
@@ -90,28 +90,28 @@ class Reads:
 
 @dataclass
 class TransactionHistory:
-    """Each writer and each consumer adds to lists of its own: several threads may do so at once."""
+    """Each writer and each consumer appends to its own lists, so several threads may append concurrently."""
 
     partitions: int
-    """Of each of the two topics."""
+    """Number of partitions of each topic."""
     writers: list[str] = field(default_factory=list)
-    """Names, copiers' too; a writer's number is its place here."""
+    """Names, including copiers; a writer's number is its index."""
     copiers: set[int] = field(default_factory=set)
-    """Those among them that write what the others have written."""
+    """Writers that copy the records of the others."""
     transactions: list[list[Transaction]] = field(default_factory=list)
     """By writer and number."""
     reads: defaultdict[tuple[str, int], Reads] = field(default_factory=lambda: defaultdict(Reads))
-    """By consumer and place: of those that read while the nemesis was at work."""
+    """Reads during the faults, by consumer and place."""
     final: defaultdict[int, Reads] = field(default_factory=lambda: defaultdict(Reads))
-    """By place: what a new consumer found from beginning to end when all was over."""
-    strangers: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
+    """The final read by a new consumer, by place."""
+    foreign_records: list[str] = field(default_factory=list)
+    client_errors: list[str] = field(default_factory=list)
     copies: dict[int, dict[int, str]] = field(default_factory=dict)
-    """By place and node: a digest of the log as it stands on that node's disk."""
+    """Digest of the log on disk, by place and node."""
     replaced: int = 0
-    """Producers that were of no use any more and got a successor of the same transactional id."""
+    """Producers replaced by a new one with the same transactional ID after a fatal error."""
     hung: int = 0
-    """Of these, those whose client did not come back from a call in time."""
+    """Producers replaced because a call did not return in time."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -127,7 +127,7 @@ class TransactionHistory:
         return range(self.partitions)
 
     def copy_of(self, place: int) -> int:
-        """Where the records of a place of the ledger are copied to."""
+        """The place of the copies for a place of the ledger."""
         return self.partitions + place
 
     def new_writer(self, name: str, *, copies: bool = False) -> int:
@@ -142,11 +142,11 @@ class TransactionHistory:
             self.reads[name, place] = Reads()
 
     def begin(self, writer: int, places: Sequence[int], at_s: float) -> int:
-        """Its number. Until more is known it counts as one whose writer did not ask for a commit."""
+        """Returns the transaction's number. It counts as aborted until its writer requests a commit."""
         self.transactions[writer].append(Transaction(places, at_s))
         return len(self.transactions[writer]) - 1
 
-    def ask_for_commit(self, writer: int, number: int) -> None:
+    def request_commit(self, writer: int, number: int) -> None:
         self.transactions[writer][number].outcome = Outcome.UNKNOWN
 
     def end(self, writer: int, number: int, outcome: Outcome, at_s: float) -> None:
@@ -169,7 +169,7 @@ class TransactionHistory:
 
     def _add(self, reads: Reads, reader: str, place: int, offset: int, value: bytes) -> None:
         if (found := parsed(value, place)) is None:
-            self.strangers.append(f"{reader} read {value[:60]!r} at offset {offset} of {self.name_of(place)}")
+            self.foreign_records.append(f"{reader} read {value[:60]!r} at offset {offset} of {self.name_of(place)}")
         else:
             reads.add(offset, *found)
 

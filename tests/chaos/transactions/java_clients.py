@@ -1,11 +1,11 @@
-"""A writer, a copier and a reader of Apache Kafka's Java client, in a process that tells of every event in a line."""
+"""A transactional writer, a copier and a reader with Apache Kafka's Java client, in a process that reports events."""
 
 import threading
 from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos.java_process import JavaProcess
-from tests.chaos.load import ANSWERS_S_MAX
+from tests.chaos.load import RESPONSES_S_MAX
 from tests.chaos.transactions import load
 from tests.chaos.transactions.history import Outcome, TransactionHistory
 from tests.kafka.java_program import java_command
@@ -37,7 +37,7 @@ class JavaTransactions(JavaProcess):
             load.COPIERS_ABORT_EVERY,
             load.TRANSACTION_TIMEOUT_MS,
             load.SESSION_TIMEOUT_MS,
-            int(ANSWERS_S_MAX),
+            int(RESPONSES_S_MAX),
             *load.RECORDS_OF_A_TRANSACTION,
         ]
         names = [bootstrap, load.LEDGER, load.COPIES, load.GROUP, _WRITER, _COPIER]
@@ -52,18 +52,18 @@ class JavaTransactions(JavaProcess):
         self._finish("copied", self._copied)
 
     def _finish(self, what: str, done: threading.Event) -> None:
-        self._tell(what)
-        if not done.wait(ANSWERS_S_MAX):
-            self._complain(f"a transaction that does not end {ANSWERS_S_MAX:g} s after the last fault")
+        self._send_command(what)
+        if not done.wait(RESPONSES_S_MAX):
+            self._report_error(f"a transaction is still open {RESPONSES_S_MAX:g} s after the last fault")
 
-    def _note(self, event: dict[str, Any]) -> None:
+    def _on_event(self, event: dict[str, Any]) -> None:
         match event["event"]:
             case "read":
                 self._history.read(READER, event["place"], event["offset"], event["value"].encode())
             case "begun":
                 self._history.begin(event["writer"], event["places"], event["ns"] / 1e9)
-            case "asked":
-                self._history.ask_for_commit(event["writer"], self._last(event["writer"]))
+            case "committing":
+                self._history.request_commit(event["writer"], self._last(event["writer"]))
             case "ended":
                 outcome = _OUTCOMES[event["outcome"]]
                 self._history.end(event["writer"], self._last(event["writer"]), outcome, event["ns"] / 1e9)
@@ -74,10 +74,10 @@ class JavaTransactions(JavaProcess):
             case "copied":
                 self._copied.set()
             case "broken":
-                self._complain(event["error"])
+                self._report_error(event["error"])
 
     def _last(self, writer: int) -> int:
         return len(self._history.transactions[writer]) - 1
 
-    def _complain(self, what: str) -> None:
-        self._history.complaints.append(f"Java, transactions: {what}")
+    def _report_error(self, what: str) -> None:
+        self._history.client_errors.append(f"Java, transactions: {what}")

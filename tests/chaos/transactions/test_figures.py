@@ -1,4 +1,4 @@
-"""What the transactions of a run amount to."""
+"""The figures of a run's transactions."""
 
 from tests.chaos.transactions.figures import figures, rows
 from tests.chaos.transactions.history import Outcome, TransactionHistory, record_value
@@ -24,13 +24,13 @@ def test_outcomes_and_gaps_are_counted() -> None:
     assert (found.begun, found.committed, found.aborted, found.unknown) == (6, 3, 2, 1)
     assert (found.replaced, found.hung, found.read_finally, found.copied) == (1, 1, 1, 1)
     assert found.longest_gap_s_of == {"writer": 3.5, "copier": 0.0}
-    assert ("longest gap of commits of writer", "3.50 s") in rows(found)
+    assert ("longest gap between commits of writer", "3.50 s") in rows(found)
 
 
-def test_a_transaction_counts_as_aborted_until_somebody_asks_for_its_commit() -> None:
+def test_transaction_counts_as_aborted_until_its_commit_is_requested() -> None:
     history = TransactionHistory(1)
     writer = history.new_writer("writer")
     number = history.begin(writer, (0,), 0.0)
     assert history.transactions[writer][number].outcome is Outcome.ABORTED
-    history.ask_for_commit(writer, number)
+    history.request_commit(writer, number)
     assert history.transactions[writer][number].outcome is Outcome.UNKNOWN

@@ -1,4 +1,4 @@
-"""The part of a chaos run that is about transactions: its clients, its end and its final read."""
+"""The transactional clients of a chaos run and their final read."""
 
 import time
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Final, Protocol
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tests.chaos.load import ANSWERS_S_MAX, Clients
+from tests.chaos.load import RESPONSES_S_MAX, Clients
 from tests.chaos.transactions.confluent_clients import (
     ConfluentTransactions,
+    assignment_of,
     committed_consumer,
     next_records,
-    place_of_topics,
 )
 from tests.chaos.transactions.history import Outcome, TransactionHistory
 from tests.chaos.transactions.java_clients import JavaTransactions
@@ -27,7 +27,7 @@ class _Clients(Clients, Protocol):
 
 
 class TransactionWorkload:
-    """Is started, finished and stopped with all other clients."""
+    """Starts and stops together with all other clients."""
 
     def __init__(self, bootstrap: str, libs: Path | None, directory: Path) -> None:
         self.history: Final = TransactionHistory(PARTITIONS)
@@ -40,8 +40,8 @@ class TransactionWorkload:
         for clients in self._clients:
             clients.start()
 
-    def has_answers(self) -> bool:
-        """Whether every writer has committed something, and a copier too: not each of them need have a partition."""
+    def has_responses(self) -> bool:
+        """Whether every writer and at least one copier have committed: a copier may have no partition assigned."""
         has_committed = {
             writer
             for writer, transactions in enumerate(self.history.transactions)
@@ -55,24 +55,24 @@ class TransactionWorkload:
             clients.finish_producing()
 
     def read_all(self) -> None:
-        """The ledger, the copies as soon as all of it is copied, and the readers' way to where these end."""
+        """Reads the ledger, waits until it is copied, reads the copies, and waits until the readers reach their end."""
         history = self.history
         self._read_finally(list(history.ledger))
         written = sum(len(history.final[place]) for place in history.ledger)
-        patience = Patience(ANSWERS_S_MAX)
+        patience = Patience(RESPONSES_S_MAX)
         while not patience.is_over() and self._copied() < written:
             time.sleep(0.1)
         for clients in self._clients:
             clients.finish_copying()
         self._read_finally([history.copy_of(place) for place in history.ledger])
-        patience = Patience(ANSWERS_S_MAX)
+        patience = Patience(RESPONSES_S_MAX)
         while not patience.is_over() and any(
             len(reads) < len(history.final[place]) for (_, place), reads in history.reads.items()
         ):
             time.sleep(0.1)
 
     def _copied(self) -> int:
-        """As the reader that has come the farthest knows."""
+        """Number of copies according to the most advanced reader."""
         consumers = {consumer for consumer, _ in self.history.reads}
         copies = [self.history.copy_of(place) for place in self.history.ledger]
         return max(sum(len(self.history.reads[consumer, place]) for place in copies) for consumer in consumers)
@@ -86,14 +86,14 @@ class TransactionWorkload:
             clients.abandon()
 
     def _read_finally(self, places: list[int]) -> None:
-        """By a new consumer; what is still open when all writers have ended theirs is hanging."""
+        """Reads with a new consumer. A transaction that is still open at this point is a hanging transaction."""
         self._wait_until_stable(places)
         consumer = committed_consumer(self._common)
         ended: set[int] = set()
         patience = Patience(_READ_S_MAX)
-        consumer.assign([place_of_topics(place) for place in places])
+        consumer.assign([assignment_of(place) for place in places])
         while len(ended) < len(places) and not patience.is_over():
-            for place, offset, value in next_records(consumer, ended.add, self.history.complaints.append):
+            for place, offset, value in next_records(consumer, ended.add, self.history.client_errors.append):
                 self.history.read_finally(place, offset, value)
         consumer.close()
 
@@ -101,7 +101,9 @@ class TransactionWorkload:
         patience = Patience(_STABLE_S_MAX)
         while unstable := self._unstable(places):
             if patience.is_over():
-                self.history.complaints.append(f"a transaction hangs, {_STABLE_S_MAX:g} s after the last: {unstable}")
+                self.history.client_errors.append(
+                    f"hanging transaction {_STABLE_S_MAX:g} s after the last one: {unstable}"
+                )
                 return
             time.sleep(0.1)
 
@@ -114,7 +116,7 @@ class TransactionWorkload:
                 stable = committed.get_watermark_offsets(partition, 10)[1]
                 end = everything.get_watermark_offsets(partition, 10)[1]
                 if stable != end:
-                    return f"{self.history.name_of(place)} is stable to {stable} of {end}"
+                    return f"{self.history.name_of(place)} has last stable offset {stable} and end offset {end}"
         except KafkaException as error:
             return str(error)
         finally:

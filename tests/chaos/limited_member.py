@@ -1,4 +1,4 @@
-"""A node whose disk can be made slow, and any node that gets no more file descriptors."""
+"""A node whose disk can be slowed down, and limits on the file descriptors of any node."""
 
 import os
 import resource
@@ -11,11 +11,11 @@ from odradek.testing.circumstances import Circumstances
 from tests.cluster.real_cluster import Member, OdradekMember
 
 SPARE_FILES: Final = 3
-"""Beyond those that a node has open when it is given no more."""
+"""File descriptors that a limited node may still open."""
 
 
-class MemberWithSlowableDisk(OdradekMember):
-    """`odradek start` over a disk that is told how slow to be by lines on standard input."""
+class MemberWithSlowDisk(OdradekMember):
+    """`odradek start` with a disk whose delay is set by lines on standard input."""
 
     def start_command(self) -> list[str]:
         return [*self.command_prefix, sys.executable, "-m", "odradek.testing.child", str(self.config_file)]
@@ -35,19 +35,19 @@ class MemberWithSlowableDisk(OdradekMember):
         return self
 
     def slow_disk(self, delay_ms: float) -> None:
-        """From now on every write, and every read that has to wait for the disk, takes so much longer. 0 ends it."""
+        """Delays every write and every read from disk by this time; 0 ends the delay."""
         assert self.process is not None and self.process.stdin is not None, "it was started"
         self.process.stdin.write(Circumstances(disk_delay_ms=delay_ms).to_line())
         self.process.stdin.flush()
 
 
-def give_no_more_files(node: Member) -> tuple[int, int]:
-    """Beyond a few; the limits it had."""
+def limit_file_descriptors(node: Member) -> tuple[int, int]:
+    """Allows only a few more file descriptors. Returns the previous limits."""
     before = resource.prlimit(node.pid, resource.RLIMIT_NOFILE)
     taken = len(os.listdir(f"/proc/{node.pid}/fd"))
     resource.prlimit(node.pid, resource.RLIMIT_NOFILE, (taken + SPARE_FILES, before[1]))
     return before
 
 
-def give_files(node: Member, limits: tuple[int, int]) -> None:
+def restore_file_descriptors(node: Member, limits: tuple[int, int]) -> None:
     resource.prlimit(node.pid, resource.RLIMIT_NOFILE, limits)
