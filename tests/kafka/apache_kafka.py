@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.components import find_program
+from tests.kafka.class_archive import archive_flags
 from tests.maven import Artifact, fetched_jars
 from tests.node_process import NodeProcess
 
@@ -59,11 +60,11 @@ class ApacheKafka(NodeProcess):
         self._flags = flags
 
     def format_command(self) -> list[str]:
-        tool = _java(self._libs, SHORT_LIVED_FLAGS, "kafka.tools.StorageTool")
+        tool = java_class(self._libs, SHORT_LIVED_FLAGS, "kafka.tools.StorageTool")
         return [*tool, "format", "--cluster-id", self.cluster_id, "--config", str(self.config_file)]
 
     def start_command(self) -> list[str]:
-        return [*_java(self._libs, self._flags, "kafka.Kafka"), str(self.config_file)]
+        return [*java_class(self._libs, self._flags, "kafka.Kafka"), str(self.config_file)]
 
 
 class ToolFailed(Exception):
@@ -145,7 +146,7 @@ class KafkaTools:
         timeout_s: float = TOOL_TIMEOUT_S,
     ) -> str:
         result = subprocess.run(
-            [*_java(self._libs, flags, main_class), *arguments],
+            [*java_class(self._libs, flags, main_class), *arguments],
             input=standard_input,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -161,5 +162,7 @@ class KafkaTools:
         return "--bootstrap-server", self._bootstrap
 
 
-def _java(libs: Path, flags: Sequence[str], main_class: str) -> list[str]:
-    return [find_program("java"), *flags, "-cp", f"{libs}/*", main_class]
+def java_class(libs: Path, flags: Sequence[str], main_class: str) -> list[str]:
+    """The command of a class among Kafka's jars. Only flags of tests start it from the class archive."""
+    archive = archive_flags(libs) if "-Xshare:auto" in flags else ()
+    return [find_program("java"), *flags, *archive, "-cp", f"{libs}/*", main_class]

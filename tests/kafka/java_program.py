@@ -5,13 +5,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.kafka.class_archive import archive_flags
+
 _SOURCES = Path(__file__).parent / "java"
-_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256M")
+_FLAGS = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-XX:+UseSerialGC", "-Xmx256M")
 
 
 def java_command(libs: Path, source: Path) -> list[str]:
     """Runs a program of one file from its source."""
-    return ["java", *_FLAGS, "-cp", f"{libs}/*", str(source)]
+    return ["java", *_FLAGS, *archive_flags(libs), "-cp", f"{libs}/*", str(source)]
 
 
 class JavaProgram:

@@ -7,8 +7,7 @@ from pathlib import Path
 from uuid import UUID
 
 from odradek.base.ids import uuid_to_text
-from tests.components import find_program
-from tests.kafka.apache_kafka import SHORT_LIVED_FLAGS
+from tests.kafka.apache_kafka import SHORT_LIVED_FLAGS, java_class
 from tests.kafka.quorum_wire.relay import Exchange, Relay
 from tests.node_process import free_ports
 
@@ -77,4 +76,4 @@ class Controller:
         return self._directory / "server.properties"
 
     def _java(self, flags: tuple[str, ...], main_class: str) -> list[str]:
-        return [find_program("java"), *flags, "-cp", f"{self._libs}/*", main_class]
+        return java_class(self._libs, flags, main_class)
