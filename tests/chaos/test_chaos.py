@@ -1,4 +1,4 @@
-"""A short run of `make chaos`.
+"""A short run of `make chaos`: one minute in `make test`, two in `make proof`.
 
 ODRADEK_CHAOS_SECONDS and ODRADEK_CHAOS_SEED set its length and its plan. After a failure, logs and data are kept.
 """
@@ -16,7 +16,7 @@ from tests.chaos.run import Settings, run
 
 pytestmark = pytest.mark.needs("confluent_kafka")
 
-SECONDS = float(os.environ.get("ODRADEK_CHAOS_SECONDS", "120"))
+SECONDS = float(os.environ.get("ODRADEK_CHAOS_SECONDS", "60"))
 SEED = int(os.environ.get("ODRADEK_CHAOS_SEED", "1"))
 
 

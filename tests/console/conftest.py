@@ -69,7 +69,9 @@ def console(
     assert "Traceback" not in process.log, process.log
 
 
-@pytest.fixture(scope="package", params=[DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.fixture(
+    scope="package", params=[DESKTOP, pytest.param(PHONE, marks=pytest.mark.tier("proof"))], ids=["desktop", "phone"]
+)
 def anybody(request: pytest.FixtureRequest, browser: Any, axe: str, console: ConsoleProcess) -> Iterator[Visitor]:
     """At a desk, then at a phone."""
     visitor = Visitor(browser, console.address, axe, request.param)

@@ -31,6 +31,7 @@ ROUNDS = 5
 PAUSE_S = 2.0
 
 pytestmark = [
+    pytest.mark.tier("proof"),
     pytest.mark.skipif(not COUNT, reason="takes minutes: make bench-console"),
     pytest.mark.timeout(1800),
 ]

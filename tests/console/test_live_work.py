@@ -99,6 +99,7 @@ def test_a_hot_partition_is_named_with_the_key_that_makes_it_hot(work: Work) -> 
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
+@pytest.mark.tier("proof")
 def test_a_spark_pipeline_is_started_watched_and_stopped_by_clicks(work: Work) -> None:
     visitor = work.visitor
     work.put(*(b'{"id": %d}' % number for number in range(100)), b"{")

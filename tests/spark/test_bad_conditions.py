@@ -16,7 +16,7 @@ from tests.node_process import NodeProcess
 from tests.wire.cli_call import Cli
 from tests.wire.small_filesystem import SmallFilesystem, require_mounts, small_filesystem
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.tier("proof")]
 
 RECORDS, RECORDS_OF_A_BATCH = 12_000, 4_000
 VALUE_BYTES = 400

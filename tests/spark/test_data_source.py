@@ -99,6 +99,7 @@ def test_columns_and_tasks(spark: SparkSession, broker: NodeProcess, orders: str
     assert ours.selectExpr("count(*) as n").first() == Row(n=3_001)
 
 
+@pytest.mark.tier("proof")
 def test_what_is_wrong_is_said(spark: SparkSession, broker: NodeProcess, orders: str) -> None:
     for options, said in (
         ({"subscribe": "ordres"}, "there is no topic 'ordres'"),
@@ -258,6 +259,7 @@ def test_batch_jobs_and_for_each_batch_write_exactly_once(
         write(numbers, "batches", "copying")
 
 
+@pytest.mark.tier("proof")
 def test_filters_make_the_scan_smaller(spark: SparkSession, broker: NodeProcess, orders: str) -> None:
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     try:
@@ -270,6 +272,7 @@ def test_filters_make_the_scan_smaller(spark: SparkSession, broker: NodeProcess,
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+@pytest.mark.tier("proof")
 def test_closed_segments_come_from_files(spark: SparkSession, tmp_path: Path) -> None:
     count = 60_000
     node = LeasingProcess(tmp_path)

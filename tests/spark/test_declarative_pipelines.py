@@ -14,7 +14,7 @@ from tests.spark.declared import NAME, TOPIC, DeclaredPipeline
 from tests.spark.patient_cli import PatientCli
 from tests.wire.cli_call import Cli
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.tier("proof")]
 # As for every short run: compiling well would cost more than it saves.
 LOCAL = ("--master", "local[1]", "--conf", "spark.sql.shuffle.partitions=1")
 

@@ -13,7 +13,7 @@ from tests.spark.crashing_source import CRASH_POINTS
 from tests.spark.sink_driver import ROWS_PER_BATCH
 from tests.spark.sink_kills import SinkUnderFire
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.tier("proof")]
 
 ROWS = ROWS_PER_BATCH * 24
 SEED = 7

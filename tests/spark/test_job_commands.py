@@ -30,7 +30,7 @@ WAIT_S = 500
 SMALL_BATCHES = ("--batch-records", "300")
 SPARK = ("--master", "local[2]")
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 120 * KILLS)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 120 * KILLS), pytest.mark.tier("proof")]
 
 
 @pytest.fixture

@@ -248,6 +248,7 @@ def damage(table: Path) -> None:
     write_deltalake(str(table), rows, mode="append")
 
 
+@pytest.mark.tier("proof")
 def test_records_by_a_registrys_schemas(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -270,6 +271,7 @@ def test_records_by_a_registrys_schemas(
     assert found.is_exact, found.to_json()
 
 
+@pytest.mark.tier("proof")
 def test_a_topic_against_another(spark: SparkSession, broker: NodeProcess, cluster: Cluster) -> None:
     source, copy = Topic(broker, cluster, "source"), Topic(broker, cluster, "copy", partitions=3)
     source.put(*({"id": number} for number in range(100)))
@@ -303,6 +305,7 @@ class Load:
             return LoadJob(self._cluster, self._settings, state).run(self._spark)
 
 
+@pytest.mark.tier("proof")
 def test_history_comes_back_once(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,6 +352,7 @@ def test_history_comes_back_once(
     assert audited == [text for number in range(3) for text in (b'{"n":  %d}' % number, b'{"n": "x"}')]
 
 
+@pytest.mark.tier("proof")
 def test_a_pipeline_outlives_a_python_that_is_slow_to_start(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path, slowness: Path
 ) -> None:
@@ -454,6 +458,7 @@ def rows_of(table: Path) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.tier("proof")
 def test_a_pipeline_of_avro_and_protobuf_by_files(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -492,6 +497,7 @@ def test_a_pipeline_of_avro_and_protobuf_by_files(
     assert sorted(rows_of(tmp_path / "orders"), key=lambda row: row["id"]) == [orders.row(n) for n in range(10)]
 
 
+@pytest.mark.tier("proof")
 def test_a_pipeline_of_records_that_name_their_schemas(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -558,6 +564,7 @@ def test_a_pipeline_of_records_that_name_their_schemas(
         assert len(dead.records()) == 3
 
 
+@pytest.mark.tier("proof")
 def test_a_topic_is_rewritten_with_other_keys_without_duplicates_and_without_erased_keys(
     spark: SparkSession, broker: NodeProcess, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from tests.node_process import NodeProcess
 from tests.odradek_process import OdradekProcess
 from tests.patience import Patience
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.tier("proof")]
 
 TOPICS = Topics()
 ORDERS_BETWEEN_FAULTS = 750

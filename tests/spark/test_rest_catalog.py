@@ -17,7 +17,7 @@ from tests.catalog_front import CatalogFront, Fault, catalog_front
 from tests.node_process import free_ports
 from tests.rest_catalog import RestCatalogServer
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.tier("proof")]
 
 SCHEMA = pa.schema([("id", pa.int64())])
 TOKEN = "token-ungeziefer"

@@ -17,7 +17,7 @@ from tests.catalog_front import CatalogFront, Fault, catalog_front
 from tests.node_process import NodeProcess
 from tests.rest_catalog import RestCatalogServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.tier("proof")]
 
 TOKEN = "token-ungeziefer"
 TOPIC = "orders"

@@ -28,7 +28,7 @@ from odradek.records.record import Record
 from tests.certificates import make_certificate
 from tests.kafka.secured_kafka import PASSWORDS, client_properties, create_known_topic, secured_kafka
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.tier("proof")]
 
 PASSWORD = PASSWORDS["SCRAM-SHA-512"]
 RECORDS = 200

@@ -9,7 +9,7 @@ import pytest
 
 from tests.components import ROOT
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.tier("proof")]
 
 
 def test_a_shop_from_nothing_ends_exact(tmp_path: Path, java: None) -> None:

@@ -23,7 +23,7 @@ from tests.node_process import NodeProcess
 from tests.patience import Patience
 from tests.wire.cli_call import Cli
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.tier("proof")]
 
 QUERY_S_MAX = 240.0
 # In which a query that does not wait would have begun another batch.

@@ -28,7 +28,7 @@ from tests.wire.cli_call import Cli
 KILLS = int(os.environ.get("ODRADEK_SPARK_KILLS", "5"))
 SEED = int(os.environ.get("ODRADEK_SPARK_SEED", "11"))
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 60 * KILLS)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900 + 60 * KILLS), pytest.mark.tier("proof")]
 
 
 @pytest.fixture(scope="module")
