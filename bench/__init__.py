@@ -1,1 +1,1 @@
-"""Odradek measured beside Apache Kafka: same machine, same clients, same run. `make bench`."""
+"""Benchmarks of Odradek and Apache Kafka on the same computer, with the same clients, in the same run: `make bench`."""

@@ -1,4 +1,4 @@
-"""`python -m bench`: runs the sessions in turn and reports. `--quick` only shows that everything works."""
+"""Compares Odradek with Apache Kafka and reports the results. `--quick` only checks that everything works."""
 
 import argparse
 import sys
@@ -33,7 +33,7 @@ def _report(suite: Suite, results: Results, console: Console, *, to_docs: bool) 
     results.save(values)
     report.print_table(suite, results, console)
     report.draw(suite, results, RESULTS / suite.picture)
-    console.print(f"written to {RESULTS.name}/: {values.name}, {suite.picture}")
+    console.print(f"Results in {RESULTS.name}/: {values.name}, {suite.picture}")
     if to_docs:
         picture = DOCS / "images" / suite.picture
         report.draw(suite, results, picture)
@@ -42,10 +42,14 @@ def _report(suite: Suite, results: Results, console: Console, *, to_docs: bool) 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one repetition of small loads; its numbers mean little")
-    parser.add_argument("--docs", action="store_true", help="write docs/benchmarks.md and its picture from this run")
-    parser.add_argument("--repetitions", type=int, default=None, help=f"{REPETITIONS} unless said, 1 with --quick")
-    parser.add_argument("--only", choices=[suite.name for suite in SUITES], help="one of them instead of all")
+    parser.add_argument(
+        "--quick", action="store_true", help="one repetition of small loads, only to check that everything works"
+    )
+    parser.add_argument("--docs", action="store_true", help="write docs/benchmarks.md and its chart from this run")
+    parser.add_argument(
+        "--repetitions", type=int, default=None, help=f"number of repetitions (default: {REPETITIONS}, 1 with --quick)"
+    )
+    parser.add_argument("--only", choices=[suite.name for suite in SUITES], help="run only this suite")
     return parser.parse_args(arguments)
 
 

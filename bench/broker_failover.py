@@ -1,8 +1,9 @@
-"""`python -m bench.broker_failover`: kill -9 of a partition's leader among three combined nodes, beside Apache Kafka.
+"""Measures the failover after kill -9 of a partition's leader in a cluster of three combined nodes.
 
-A partition for each broker to lead, three replicas, `min.insync.replicas=2`, acks=all. Counted from the signal: when
-the new leader acknowledges a record that it is sent on a connection of its own; and for three producers that write all
-the time, how long none of their records is acknowledged. Every other time it is the active controller that is killed.
+Apache Kafka is measured in the same run. Each broker leads one partition with three replicas, acks=all and
+`min.insync.replicas=2`. Measured from the signal: when the new leader acknowledges a record sent on a separate
+connection, and how long each of three continuous producers receives no acknowledgement. Every second kill hits the
+active controller.
 """
 
 import argparse
@@ -32,24 +33,24 @@ from tests.record_batches import TestRecord, batch
 
 TOPIC = "watched"
 KILLS = {KAFKA: 4, ODRADEK: 20}
-SERVES, QUICK, DEFAULT, JAVA = "leader serves", "confluent-kafka, quick", "confluent-kafka, default", "Java, default"
-MEASURES = (SERVES, QUICK, DEFAULT, JAVA)
-# With the leader alone, and with the active controller.
-BARS_S = {SERVES: (0.6, 1.2), QUICK: (1.0, 1.5)}
+NEW_LEADER, QUICK, DEFAULT, JAVA = "new leader", "confluent-kafka, quick", "confluent-kafka, default", "Java, default"
+MEASURES = (NEW_LEADER, QUICK, DEFAULT, JAVA)
+# Targets for a leader that is not, and that is, the active controller.
+TARGETS_S = {NEW_LEADER: (0.6, 1.2), QUICK: (1.0, 1.5)}
 WAIT_S_MAX = 120.0
-CALM_S = 2.0
+STEADY_S = 2.0
 RETRY_S = 0.005
-# Later ones name topics by their ids.
+# Later versions identify topics by ID.
 LAST_PRODUCE_VERSION_WITH_NAMES = 12
 
-# One kill: whether the active controller died with it, and the seconds of every measure.
+# One kill: whether it hit the active controller, and the seconds of every measure.
 Kill = tuple[bool, dict[str, float]]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.broker_failover", description=__doc__)
     for product, count in KILLS.items():
-        parser.add_argument(f"--{product}-kills", type=int, default=count, help=f"{count} unless said")
+        parser.add_argument(f"--{product}-kills", type=int, default=count, help=f"number of kills (default: {count})")
     parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md")
     options = parser.parse_args()
     console = wide_console()
@@ -82,7 +83,7 @@ def _measure(product: str, libs: Path, kills: int, console: Console) -> list[Kil
                 kill = _kill(cluster, meters, with_controller=number % 2 == 1)
                 measured.append(kill)
                 seconds = ", ".join(f"{name} {value:.2f} s" for name, value in kill[1].items())
-                also = ", the active controller too" if kill[0] else ""
+                also = ", active controller" if kill[0] else ""
                 console.print(f"{TITLES[product]}, kill {number + 1} of {kills}{also}: {seconds}")
     return measured
 
@@ -105,28 +106,28 @@ def _kill(cluster: RealCluster, meters: dict[str, GapMeter], *, with_controller:
     controller = cluster.active_controller()
     victim = controller if with_controller else next(node for node in cluster.running if node is not controller)
     partition = next(index for index, leader in _leaders(cluster).items() if leader == victim.node_id)
-    _until_calm(meters)
+    _wait_until_steady(meters)
     for meter in meters.values():
         meter.reset()
     began_at = time.monotonic()
     victim.kill()
-    serves = _until_another_serves(cluster, victim, partition) - began_at
-    _until_calm(meters)
+    serves = _wait_for_new_leader(cluster, victim, partition) - began_at
+    _wait_until_steady(meters)
     gaps = {name: meter.gap_s(partition) for name, meter in meters.items()}
     victim.start()
     cluster.wait_until_whole(WAIT_S_MAX)
-    wait_for("every leader at home", lambda: _send_leaders_home(cluster), WAIT_S_MAX)
-    return with_controller, {SERVES: serves, **gaps}
+    wait_for("preferred leaders", lambda: _elect_preferred_leaders(cluster), WAIT_S_MAX)
+    return with_controller, {NEW_LEADER: serves, **gaps}
 
 
-def _until_calm(meters: dict[str, GapMeter]) -> None:
-    """Every producer has been acknowledged all along for a while."""
-    began_at = calm_since = time.monotonic()
-    while time.monotonic() - calm_since < CALM_S:
-        assert time.monotonic() - began_at < WAIT_S_MAX, "the producers are not acknowledged any more"
+def _wait_until_steady(meters: dict[str, GapMeter]) -> None:
+    """Waits until every producer has received acknowledgements continuously for a while."""
+    began_at = steady_since = time.monotonic()
+    while time.monotonic() - steady_since < STEADY_S:
+        assert time.monotonic() - began_at < WAIT_S_MAX, "the producers receive no acknowledgements"
         time.sleep(0.05)
         if any(meter.waiting_s() > 0.5 for meter in meters.values()):
-            calm_since = time.monotonic()
+            steady_since = time.monotonic()
 
 
 def _leaders(cluster: RealCluster) -> dict[int, int]:
@@ -134,8 +135,8 @@ def _leaders(cluster: RealCluster) -> dict[int, int]:
         return {one.id: one.leader for one in client.topics([TOPIC])[TOPIC].partitions}
 
 
-def _send_leaders_home(cluster: RealCluster) -> bool:
-    """Once everybody is in sync; a broker leads one partition each again."""
+def _elect_preferred_leaders(cluster: RealCluster) -> bool:
+    """Once all replicas are in sync, makes every broker lead one partition again."""
     with cluster.client() as client:
         if any(len(one.isr) < len(NODES) for one in client.topics([TOPIC])[TOPIC].partitions):
             return False
@@ -143,12 +144,12 @@ def _send_leaders_home(cluster: RealCluster) -> bool:
     return set(_leaders(cluster).values()) == set(NODES)
 
 
-def _until_another_serves(cluster: RealCluster, victim: Member, partition: int) -> float:
-    """When one of the others has acknowledged a record of this partition. Both are asked again and again."""
+def _wait_for_new_leader(cluster: RealCluster, victim: Member, partition: int) -> float:
+    """Returns the time at which one of the other brokers acknowledges a record; sends to both until then."""
     data = batch(TestRecord(b"x" * 100), timestamp=int(time.time() * 1000))
     deadline = time.monotonic() + WAIT_S_MAX
     connections = [
-        Connection(node.address, client_id="asks-everybody", timeout_s=WAIT_S_MAX)
+        Connection(node.address, client_id="failover-probe", timeout_s=WAIT_S_MAX)
         for node in cluster.running
         if node is not victim
     ]
@@ -172,23 +173,23 @@ def _until_another_serves(cluster: RealCluster, victim: Member, partition: int) 
     finally:
         for connection in connections:
             connection.close()
-    raise AssertionError("nobody serves the partition any more")
+    raise AssertionError("no broker serves the partition")
 
 
 def _is_met(kill: Kill) -> bool:
     with_controller, seconds = kill
-    return all(seconds[name] <= bars[with_controller] for name, bars in BARS_S.items())
+    return all(seconds[name] <= targets[with_controller] for name, targets in TARGETS_S.items())
 
 
 def _rows(kills: dict[str, list[Kill]]) -> Iterator[str]:
-    for with_controller, what in ((False, "a broker"), (True, "a broker that is the active controller")):
+    for with_controller, what in ((False, "broker"), (True, "broker and active controller")):
         for name in MEASURES:
             cells = [f"{what}: {name}"]
             for product in PRODUCTS:
                 seconds = [values[name] for also, values in kills.get(product, []) if also is with_controller]
                 cells.append(_text(seconds))
-            bars = BARS_S.get(name)
-            cells.append("" if bars is None else f"≤ {bars[with_controller]:g} s every time")
+            targets = TARGETS_S.get(name)
+            cells.append("" if targets is None else f"≤ {targets[with_controller]:g} s each time")
             yield f"| {' | '.join(cells)} |"
 
 
@@ -203,20 +204,19 @@ def _text(seconds: list[float]) -> str:
 _SECTION = """
 Three combined nodes in their default configuration, a topic with three replicas and `min.insync.replicas=2`, acks=all,
 and kill -9 of the broker that leads a partition. {cores} cores, {memory}, Python {python}, Java {java}, Apache Kafka
-{kafka} with a heap of 1 GiB and G1. Commit {commit}. This section is written by
-`make bench-broker-failover ARGS=--docs`.
+{kafka} with a heap of 1 GiB and G1. Commit {commit}. `make bench-broker-failover ARGS=--docs` writes this section.
 
-| killed, and what is measured | Apache Kafka | Odradek | bar |
+| killed broker: measure | Apache Kafka | Odradek | target |
 |---|---|---|---|
 {rows}
 
-- *Leader serves*: from the signal until one of the brokers that are left acknowledges a record of the partition; both
-  are asked all the time on connections of their own.
-- The others: the longest time in which a producer sees no record of the partition acknowledged. *Quick* is
+- *New leader*: from the signal until one of the remaining brokers acknowledges a record of the partition. Both receive
+  requests continuously on separate connections.
+- The others: the longest time in which a producer receives no acknowledgement of the partition. *Quick* is
   confluent-kafka with `retry.backoff.ms=20`, `retry.backoff.max.ms=50`, `reconnect.backoff.ms=20` and
-  `reconnect.backoff.max.ms=100`. Medians, lowest and highest in brackets.
-- A killed process refuses connections, and that is taken for what it is (`broker.disconnect.grace.ms`). A machine that
-  loses its power or its cable refuses nothing: there `broker.session.timeout.ms` holds, as with Apache Kafka.
+  `reconnect.backoff.max.ms=100`. Medians, with lowest and highest values in brackets.
+- A killed process refuses connections, which reveals its death early (`broker.disconnect.grace.ms`). A computer that
+  loses power or its network refuses nothing; then `broker.session.timeout.ms` applies, as with Apache Kafka.
 """
 
 

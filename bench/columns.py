@@ -1,8 +1,8 @@
-"""`python -m bench.columns`: a topic's segments read as Arrow columns, by size, codec and columns. Needs no Kafka.
+"""Measures reading a topic's segments as Arrow columns, by size, codec and columns. Does not need Apache Kafka.
 
-Each measurement runs in a fresh process on files in the page cache, after a first pass over a few records that loads
-the compiled code. Rates are per second of processor time of one core: other work on the machine changes them little.
-`--quick` stops at two million records.
+Each measurement runs in a new process on files in the page cache, after reading a few records to load the compiled
+code. Rates are per second of one core's CPU time, so other work on the computer has little effect. `--quick` stops at
+two million records.
 """
 
 import argparse
@@ -37,13 +37,13 @@ TOPIC = "columns"
 
 RECORDS_PER_BATCH = 160
 SEGMENT_BYTES = 512 * 1024 * 1024
-# Records of a hundred bytes: eight of key, eighty of value, the rest is Kafka's.
+# Records of a hundred bytes: 8 for the key, 80 for the value, the rest is Kafka's overhead.
 KEY_BYTES, VALUE_BYTES = 8, 80
 
-BARS_PER_S = {Compression.NONE: 2e6, Compression.ZSTD: 1e6}
+TARGETS_PER_S = {Compression.NONE: 2e6, Compression.ZSTD: 1e6}
 GROWTH_MB_MAX = 64.0
 
-TITLES = ["codec", "records", "records/s and core", "bar", "seconds", "peak MB"]
+TITLES = ["codec", "records", "records/s per core", "target", "seconds", "peak MB"]
 PICTURE = DOCS / "images" / "columns.png"
 
 Costs = list[dict[str, float | str]]
@@ -52,8 +52,8 @@ Costs = list[dict[str, float | str]]
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.columns", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"only up to {QUICK_SIZES[-1]:,} records")
-    parser.add_argument("--sizes", type=int, nargs="+", help="these numbers of records instead")
-    parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md and its picture")
+    parser.add_argument("--sizes", type=int, nargs="+", help="numbers of records")
+    parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md and its chart")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
@@ -75,18 +75,18 @@ def main() -> int:
     draw(costs, PICTURE if options.docs else RESULTS / PICTURE.name)
     if options.docs:
         lines = [TITLES, ["---"] + ["---:"] * (len(TITLES) - 1), *_rows(costs)]
-        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        text = "\n".join(f"| {' | '.join(connection)} |" for connection in lines)
         replace_section(PAGE, COLUMNS_SECTION, _SECTION.format(table=text, picture=PICTURE.name, **describe_machine()))
-    return 0 if meets_bars(costs) else 1
+    return 0 if meets_targets(costs) else 1
 
 
 def write_topic(directory: Path, codec: Compression, size: int) -> None:
-    """Sixteen different batches over and over: building each of millions would take longer than all reading."""
+    """Repeats sixteen different batches, because building millions of them would take longer than reading."""
     random = Random(codec)
     words = [b"user-%06d " % random.randrange(10**6) for _ in range(500)]
 
     def value() -> bytes:
-        # Half of it text that repeats, half of it not: zstd makes a bit less than half of it.
+        # Half repetitive text, half random bytes: zstd compresses it to slightly less than half.
         return (b"".join(random.choices(words, k=4)) + random.randbytes(40))[-VALUE_BYTES:]
 
     batches = [
@@ -117,10 +117,10 @@ def write_topic(directory: Path, codec: Compression, size: int) -> None:
 def _measure(directory: Path, codec: Compression, size: int) -> dict[str, float | str]:
     write_topic(directory, codec, size)
     command = [sys.executable, "-m", "bench.columns", "--read", str(directory)]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    response = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for file in directory.glob("*/*"):
         file.unlink()
-    return {"codec": codec.name.lower(), **json.loads(answer)}
+    return {"codec": codec.name.lower(), **json.loads(response)}
 
 
 def _read(directory: Path) -> dict[str, float]:
@@ -142,17 +142,17 @@ def rate(one: dict[str, float | str]) -> float:
     return float(one["records"]) / float(one["cpu_seconds"])
 
 
-def meets_bars(costs: Costs) -> bool:
-    for codec, bar in BARS_PER_S.items():
+def meets_targets(costs: Costs) -> bool:
+    for codec, target in TARGETS_PER_S.items():
         of_codec = [one for one in costs if one["codec"] == codec.name.lower()]
         peaks = [float(one["peak_mb"]) for one in of_codec]
-        if min(map(rate, of_codec)) < bar or max(peaks) - peaks[0] > GROWTH_MB_MAX:
+        if min(map(rate, of_codec)) < target or max(peaks) - peaks[0] > GROWTH_MB_MAX:
             return False
     return True
 
 
 def draw(costs: Costs, file: Path) -> None:
-    """Rate and memory against the topic's size; the dashed lines are the bars."""
+    """Rate and memory by topic size; the dashed lines are the targets."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -164,9 +164,9 @@ def draw(costs: Costs, file: Path) -> None:
         of_codec = [one for one in costs if one["codec"] == name]
         sizes = [float(one["records"]) for one in of_codec]
         rates.plot(sizes, [rate(one) / 1e6 for one in of_codec], marker="o", color=colour, label=name)
-        rates.axhline(BARS_PER_S[codec] / 1e6, color=colour, linestyle="--", linewidth=1.2)
+        rates.axhline(TARGETS_PER_S[codec] / 1e6, color=colour, linestyle="--", linewidth=1.2)
         peaks.plot(sizes, [float(one["peak_mb"]) for one in of_codec], marker="o", color=colour, label=name)
-    for axes, title in ((rates, "million records/s and core"), (peaks, "peak memory, MB")):
+    for axes, title in ((rates, "million records/s per core"), (peaks, "peak memory, MB")):
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
         axes.set_title(title, fontsize=10, loc="left")
@@ -184,7 +184,7 @@ def _rows(costs: Costs) -> list[list[str]]:
             str(one["codec"]),
             f"{one['records']:,}",
             number(rate(one)),
-            f"{BARS_PER_S[Compression[str(one['codec']).upper()]]:,.0f}",
+            f"{TARGETS_PER_S[Compression[str(one['codec']).upper()]]:,.0f}",
             *(number(float(one[name])) for name in ("seconds", "peak_mb")),
         ]
         for one in costs
@@ -192,17 +192,17 @@ def _rows(costs: Costs) -> list[list[str]]:
 
 
 _SECTION = """
-![Rate and memory against the size of a topic](images/{picture})
+![Rate and memory by size of a topic](images/{picture})
 
-`odradek.read_topic` over a log directory, without Spark or brokers: records of 100 bytes, batches of 160, checksums
-checked, key, value, offset and timestamp; {cores} cores, {memory}, Python {python}. Commit {commit}. This section is
-written by `make bench-columns ARGS=--docs`.
+`odradek.read_topic` over a log directory, without Spark or brokers: records of 100 bytes, batches of 160, verified
+checksums; key, value, offset and timestamp; {cores} cores, {memory}, Python {python}. Commit {commit}.
+`make bench-columns ARGS=--docs` writes this section.
 
 {table}
 
-- Each line is a process of its own, on files in the page cache. Rates are per second of one core's processor time;
-  reading takes one core.
-- Memory does not grow with the topic: a batch of rows is all that is held.
+- Each row is a separate process that reads files from the page cache. Rates are per second of one core's CPU time;
+  reading uses one core.
+- Memory does not grow with the topic, because the reader holds only one batch of rows.
 """
 
 if __name__ == "__main__":

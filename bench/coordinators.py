@@ -1,8 +1,8 @@
-"""Who coordinates a group or a transactional id, asked of any broker until one is there."""
+"""Finds the coordinator of a group or a transactional ID, retrying until there is one."""
 
 import asyncio
 
-from bench.lines import Line, LineClosed, connect
+from bench.raw_connection import ConnectionClosed, RawConnection, connect
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
 from tests.apis import Api, latest
@@ -13,7 +13,7 @@ WAIT_S_MAX = 60.0
 
 
 async def find(kind: int, key: str, brokers: list[Address]) -> Address:
-    """The first question makes the broker create the internal topic: it takes a while."""
+    """The first request makes the broker create the internal topic, which takes a while."""
     return (await find_all(kind, [key], brokers))[key]
 
 
@@ -23,23 +23,23 @@ async def find_all(kind: int, keys: list[str], brokers: list[Address]) -> dict[s
         while len(found) < len(keys):
             for broker in brokers:
                 missing = [key for key in keys if key not in found]
-                found.update(await _ask(kind, missing, broker))
+                found.update(await _find_coordinators(kind, missing, broker))
             await asyncio.sleep(RETRY_S)
     return found
 
 
-async def connect_to(kind: int, key: str, brokers: list[Address]) -> Line:
+async def connect_to(kind: int, key: str, brokers: list[Address]) -> RawConnection:
     return await connect(await find(kind, key, brokers))
 
 
-async def _ask(kind: int, keys: list[str], broker: Address) -> dict[str, Address]:
+async def _find_coordinators(kind: int, keys: list[str], broker: Address) -> dict[str, Address]:
     if not keys:
         return {}
     try:
-        line = await connect(broker)
-        question = {"key_type": kind, "coordinator_keys": keys}
-        answer = await line.ask(Api.FIND_COORDINATOR, latest(Api.FIND_COORDINATOR), question)
-        line.close()
-    except LineClosed:
+        connection = await connect(broker)
+        fields = {"key_type": kind, "coordinator_keys": keys}
+        response = await connection.request(Api.FIND_COORDINATOR, latest(Api.FIND_COORDINATOR), fields)
+        connection.close()
+    except ConnectionClosed:
         return {}
-    return {one.key: Address(one.host, one.port) for one in answer.coordinators if one.error_code is ErrorCode.none}
+    return {one.key: Address(one.host, one.port) for one in response.coordinators if one.error_code is ErrorCode.none}

@@ -1,8 +1,7 @@
-"""A broker whose counting on the way of producers can be taken out and put back while it runs, and that knows what hot
-keys have cost it: `python -m bench.counted_broker SOCKET start server.properties`.
+"""A broker that can remove the counting code from its Produce path at run time and measures the cost of hot keys.
 
-Two brokers of the same code differ by more than counting costs, by where things lie in their memory; one that changes
-its code does not differ from itself.
+Started as `python -m bench.counted_broker SOCKET start server.properties`. Two brokers with the same code differ by
+more than counting costs, because of their memory layout. So one broker switches its own code instead.
 """
 
 import importlib
@@ -21,7 +20,7 @@ from odradek.observe import hot_keys
 from odradek.observe.hot_keys import HotKeys
 
 WITH, WITHOUT, HOT_KEYS_COST = b"with", b"without", b"hot keys"
-# All that a Produce request passes on its way and that only counts: module, function, what it counts with.
+# The counting code on the path of a Produce request: module, function, source lines.
 COUNTING: Final = (
     (
         "odradek.storage.partition.partition",
@@ -44,7 +43,7 @@ COUNTING: Final = (
 
 
 class _Function:
-    """With and without what it counts."""
+    """A function with and without its counting code."""
 
     def __init__(self, module_name: str, name: str, counting: tuple[str, ...]) -> None:
         module = importlib.import_module(module_name)
@@ -54,16 +53,16 @@ class _Function:
             found = getattr(found, part)
         self._function: Final = found
         text = file.read_text()
-        # Both are compiled here, so that they differ in nothing else.
+        # Both variants are compiled here, so that they differ in nothing else.
         self._forms: Final = {WITH: _code(text, file, name), WITHOUT: _code(_without(text, counting), file, name)}
 
-    def take(self, form: bytes) -> None:
+    def switch_to(self, form: bytes) -> None:
         self._function.__code__ = self._forms[form]
 
 
 def _without(text: str, counting: tuple[str, ...]) -> str:
     for lines in counting:
-        assert text.count(lines) == 1, f"nobody counts by {lines!r}"
+        assert text.count(lines) == 1, f"the counting code was not found: {lines!r}"
         text = text.replace(lines, "")
     return text
 
@@ -80,7 +79,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 class _HotKeysCost:
-    """Processor time of every look at keys, on the loop and in the thread that reads."""
+    """CPU time of sampling hot keys, on the event loop and in the reading thread."""
 
     def __init__(self) -> None:
         self.nanoseconds = 0
@@ -93,17 +92,17 @@ class _HotKeysCost:
     def _wrap(self, owner: Any, name: str) -> None:
         work: Callable[..., Any] = getattr(owner, name)
 
-        def timed(*given: Any, **named: Any) -> Any:
+        def measured_call(*given: Any, **named: Any) -> Any:
             before = time.thread_time_ns()
             try:
                 return work(*given, **named)
             finally:
                 self.nanoseconds += time.thread_time_ns() - before
 
-        setattr(owner, name, timed)
+        setattr(owner, name, measured_call)
 
 
-def _obey(path: str, functions: list[_Function], cost: _HotKeysCost) -> None:
+def _serve_commands(path: str, functions: list[_Function], cost: _HotKeysCost) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
@@ -114,11 +113,11 @@ def _obey(path: str, functions: list[_Function], cost: _HotKeysCost) -> None:
                     connection.sendall(b"%d" % cost.nanoseconds)
                     continue
                 for function in functions:
-                    function.take(word)
+                    function.switch_to(word)
                 connection.sendall(word)
 
 
 if __name__ == "__main__":
     given = [_Function(*one) for one in COUNTING]
-    threading.Thread(target=_obey, args=(sys.argv.pop(1), given, _HotKeysCost()), daemon=True).start()
+    threading.Thread(target=_serve_commands, args=(sys.argv.pop(1), given, _HotKeysCost()), daemon=True).start()
     sys.exit(run(sys.argv[1:]))

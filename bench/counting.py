@@ -1,8 +1,7 @@
-"""`python -m bench.counting`: what counting costs a broker that is written to, and what hot keys cost it.
+"""Measures what counting and hot keys cost a broker under a produce load.
 
-A broker takes its counting out of its code and puts it back, over and over, and is given a short load each time
-(`counted_broker`). There are several brokers, one after the other: a few per cent depend on where things lie in one's
-memory.
+One broker repeatedly removes its counting code and restores it, with a short load each time (`counted_broker`). Several
+brokers run in sequence, because a few per cent depend on a process's memory layout.
 """
 
 import argparse
@@ -29,11 +28,11 @@ from tests.odradek_process import OdradekProcess
 from tests.record_batches import TestRecord, batch
 
 ROUNDS: Final = 4
-"""Each with a new broker."""
+"""Each round starts a new broker."""
 PAIRS: Final = 120
-"""Of turns with and without counting in a round."""
+"""Pairs of turns with and without counting in a round."""
 HOT_KEYS_SECONDS: Final = 21.0
-"""Several of the intervals in which they are looked at."""
+"""Several sampling intervals of the hot keys."""
 COUNTING_MAX, HOT_KEYS_MAX = 0.02, 0.03
 TOPIC: Final = "counted"
 KEYS: Final = 1000
@@ -44,10 +43,10 @@ class Load:
     name: str
     records_per_request: int
     requests: int
-    """In one turn."""
+    """Requests in one turn."""
 
     def frames(self) -> list[bytes]:
-        """So many that every key comes."""
+        """Enough requests to contain every key."""
         timestamp = int(time.time() * 1000)
         some = max(KEYS, self.records_per_request)
         records = [TestRecord(bytes(100), b"%d" % (number % KEYS)) for number in range(some)]
@@ -57,7 +56,7 @@ class Load:
         ]
 
 
-LOADS: Final = (Load("batches of 8,000 records", 8000, 40), Load("one record a request", 1, 2500))
+LOADS: Final = (Load("batches of 8,000 records", 8000, 40), Load("one record per request", 1, 2500))
 
 
 class _Broker(OdradekProcess):
@@ -70,9 +69,9 @@ class _Broker(OdradekProcess):
 
     def server_properties(self) -> dict[str, str]:
         return super().server_properties() | {
-            # Who serves no metrics looks at no keys.
+            # Without an HTTP address, a node samples no hot keys.
             "http.address": "127.0.0.1:0",
-            # What was written is not needed any more: a disk that fills its cache would disturb.
+            # Delete old records, because a filling page cache would disturb the measurement.
             "log.retention.bytes": "1",
             "log.retention.check.interval.ms": "1000",
             "log.segment.bytes": str(64 << 20),
@@ -82,19 +81,19 @@ class _Broker(OdradekProcess):
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(str(self._switch))
 
-    def take(self, form: bytes) -> None:
-        assert self._ask(form) == form
+    def switch_to(self, form: bytes) -> None:
+        assert self._command(form) == form
 
     @property
     def hot_keys_nanoseconds(self) -> int:
-        return int(self._ask(HOT_KEYS_COST))
+        return int(self._command(HOT_KEYS_COST))
 
     @property
     def run_nanoseconds(self) -> int:
-        """What the scheduler has counted for its threads: a tick of the clock is too much of one turn."""
+        """CPU time of all threads according to the scheduler, because clock ticks are too coarse for one turn."""
         return sum(int(one.read_text().split()[0]) for one in Path(f"/proc/{self.pid}/task").glob("*/schedstat"))
 
-    def _ask(self, word: bytes) -> bytes:
+    def _command(self, word: bytes) -> bytes:
         self._connection.sendall(word)
         return self._connection.recv(64)
 
@@ -114,8 +113,8 @@ def main() -> int:
             )
     rows = [_Row(load, some) for load, some in found.items()]
     RESULTS.mkdir(exist_ok=True)
-    told = [{"load": row.load, "rounds": [vars(one) for one in row.rounds]} for row in rows]
-    (RESULTS / "counting.json").write_text(json.dumps(told, indent=2) + "\n")
+    results = [{"load": row.load, "rounds": [vars(one) for one in row.rounds]} for row in rows]
+    (RESULTS / "counting.json").write_text(json.dumps(results, indent=2) + "\n")
     console.print(_table(rows))
     if options.docs:
         replace_section(PAGE, COUNTING_SECTION, _section(rows, rounds, pairs))
@@ -124,22 +123,22 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.counting", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"{ROUNDS} unless said")
-    parser.add_argument("--quick", action="store_true", help="few turns, whose numbers mean little")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"number of rounds (default: {ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help="few turns, only to check that the benchmark works")
     parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md")
     return parser.parse_args()
 
 
 @dataclass(frozen=True)
 class _Round:
-    """Of one broker."""
+    """The figures of one broker."""
 
     microseconds: float
-    """Of processor time for a record, by the broker as it is."""
+    """CPU time per record, with counting."""
     counting: float
-    """By how much that is more than without counting."""
+    """Relative additional CPU time of counting."""
     hot_keys: float
-    """What looking at keys took of the broker's processor time."""
+    """Share of the broker's CPU time used for hot keys."""
 
 
 def _measure(load: Load, pairs: int, seconds: float) -> _Round:
@@ -151,35 +150,35 @@ def _measure(load: Load, pairs: int, seconds: float) -> _Round:
             loads.create_topic(broker.bootstrap, TOPIC)
             frames = load.frames()
             for form in (WITH, WITHOUT) * 3:
-                # What is done once, and what the interpreter learns of both.
-                _turn(broker, form, load, frames)
+                # Warm up both variants: one-time work and the interpreter's specialization.
+                _run_turn(broker, form, load, frames)
             spent: dict[bytes, list[float]] = {WITH: [], WITHOUT: []}
             for _ in range(pairs):
-                # By chance: what else a broker does now and then, as a new segment, falls on both alike.
+                # Random order, so that periodic work such as segment rolls affects both variants equally.
                 for form in random.sample((WITH, WITHOUT), 2):
-                    spent[form].append(_turn(broker, form, load, frames))
+                    spent[form].append(_run_turn(broker, form, load, frames))
             more = statistics.median(one / other - 1 for one, other in zip(spent[WITH], spent[WITHOUT], strict=True))
             return _Round(statistics.median(spent[WITH]), more, _hot_keys_share(broker, load, frames, seconds))
         finally:
             broker.kill()
 
 
-def _turn(broker: _Broker, form: bytes, load: Load, frames: Sequence[bytes]) -> float:
-    """Microseconds of processor time for a record."""
-    broker.take(form)
+def _run_turn(broker: _Broker, form: bytes, load: Load, frames: Sequence[bytes]) -> float:
+    """Returns the CPU time per record in microseconds."""
+    broker.switch_to(form)
     before = broker.run_nanoseconds
-    loads.pipelined(broker.bootstrap, frames, load.requests)
+    loads.send_pipelined(broker.bootstrap, frames, load.requests)
     return (broker.run_nanoseconds - before) / 1000 / (load.requests * load.records_per_request)
 
 
 def _hot_keys_share(broker: _Broker, load: Load, frames: Sequence[bytes], seconds: float) -> float:
-    broker.take(WITH)
+    broker.switch_to(WITH)
     looked, ran = broker.hot_keys_nanoseconds, broker.run_nanoseconds
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
-        loads.pipelined(broker.bootstrap, frames, load.requests)
+        loads.send_pipelined(broker.bootstrap, frames, load.requests)
     looked = broker.hot_keys_nanoseconds - looked
-    assert looked > 0, "nobody looked at keys"
+    assert looked > 0, "no hot keys were sampled"
     return looked / (broker.run_nanoseconds - ran)
 
 
@@ -198,8 +197,8 @@ class _Row:
         return (
             self.load,
             f"{statistics.median(one.microseconds for one in self.rounds):.3g} µs",
-            f"{_told(self._counting)}; {COUNTING_MAX:.0%} allowed",
-            f"{_told(self._hot_keys)}; {HOT_KEYS_MAX:.0%} allowed",
+            f"{_summary(self._counting)}; target ≤ {COUNTING_MAX:.0%}",
+            f"{_summary(self._hot_keys)}; target ≤ {HOT_KEYS_MAX:.0%}",
             "met" if self.is_met else "**missed**",
         )
 
@@ -212,15 +211,15 @@ class _Row:
         return [one.hot_keys for one in self.rounds]
 
 
-def _told(values: Sequence[float]) -> str:
+def _summary(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.1%} ({min(values):.1%} to {max(values):.1%})"
 
 
-TITLES: Final = ("records of 100 B in", "processor time of a record", "counting", "hot keys", "")
+TITLES: Final = ("records of 100 B in", "CPU time per record", "counting", "hot keys", "")
 
 
 def _table(rows: list[_Row]) -> Table:
-    table = Table(title="What counting costs")
+    table = Table(title="Cost of metrics")
     for title in TITLES:
         table.add_column(title)
     for row in rows:
@@ -233,24 +232,24 @@ def _section(rows: list[_Row], rounds: int, pairs: int) -> str:
     return _SECTION.format(
         rounds=rounds,
         pairs=pairs,
-        rows="\n".join(f"| {' | '.join(line)} |" for line in lines),
+        rows="\n".join(f"| {' | '.join(connection)} |" for connection in lines),
         **describe_machine(),
     )
 
 
 _SECTION = """
-A broker that is written to over one connection, five requests at a time, acks=all, a thousand keys; {cores} cores,
-{memory}, Python {python}. Commit {commit}. This section is written by `make bench-counting ARGS=--docs`.
+A broker under a produce load on one connection, five requests in flight, acks=all, a thousand keys; {cores} cores,
+{memory}, Python {python}. Commit {commit}. `make bench-counting ARGS=--docs` writes this section.
 
 {rows}
 
-- Measured is the broker's processor time for each record, since its one core is what bounds its throughput. The median
-  of {rounds} brokers, with the least and the most.
-- Counting: two brokers of the same code differ by more than is asked for here, by where things lie in their memory. So
-  one broker takes out of its code what counts on the way of a Produce request, puts it back, and is written to each
-  time, {pairs} times; a broker's figure is the median of what a turn with it took beyond the one without next to it.
-- Hot keys: what looking at keys took, on the loop and in its thread, of all that the broker took.
-- Where every record comes in a request of its own, counting weighs most: that is the worst there is.
+- The measure is the broker's CPU time per record, because its one core limits its throughput. Medians of {rounds}
+  brokers, with lowest and highest values.
+- Counting: two brokers with the same code differ by more than this target, because of their memory layout. So one
+  broker removes the counting code from its Produce path and restores it, {pairs} times, with a load each time. A
+  broker's value is the median additional time of a turn with counting over the adjacent turn without.
+- Hot keys: the share of the broker's CPU time used to sample keys, on the event loop and in the thread.
+- One record per request is the worst case for counting.
 """
 
 

@@ -1,8 +1,8 @@
-"""`python -m bench.failover`: kill -9 of the active controller of three combined nodes, Odradek's and Apache Kafka's.
+"""Measures the failover after kill -9 of the active controller of three combined nodes, also for Apache Kafka.
 
-Clusters of both are started in turn. In each the active controller is killed several times, and started again before
-the next time; what counts is the time from the signal to the first change of metadata that is acknowledged by a node
-that is left. Default configuration; nobody else asks for anything.
+The clusters of both products are started in turn. In each, the active controller is killed several times and restarted.
+Measured is the time from the signal until one of the remaining nodes acknowledges a metadata change, in the default
+configuration without other load.
 """
 
 import argparse
@@ -22,7 +22,7 @@ TOPIC = "watched"
 CLUSTERS = 2
 KILLS = 5
 WHOLE_S_MAX = 90.0
-"""Apache Kafka refuses a broker that was killed until its session is over, and starts in some seconds."""
+"""Apache Kafka rejects the registration of a killed broker until its session expires."""
 MEDIAN_S_MAX, P99_S_MAX = 0.5, 1.0
 
 Seconds = dict[str, list[float]]
@@ -30,8 +30,10 @@ Seconds = dict[str, list[float]]
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.failover", description=__doc__)
-    parser.add_argument("--clusters", type=int, default=CLUSTERS, help=f"of each product; {CLUSTERS} unless said")
-    parser.add_argument("--kills", type=int, default=KILLS, help=f"in each cluster; {KILLS} unless said")
+    parser.add_argument(
+        "--clusters", type=int, default=CLUSTERS, help=f"clusters of each product (default: {CLUSTERS})"
+    )
+    parser.add_argument("--kills", type=int, default=KILLS, help=f"kills in each cluster (default: {KILLS})")
     parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md")
     options = parser.parse_args()
     console = wide_console()
@@ -90,22 +92,21 @@ def _section(seconds: Seconds) -> str:
 
 
 _SECTION = """
-Three combined nodes in their default configuration, and kill -9 of the one that is the active controller: how long
-until a node that is left acknowledges a change of metadata. {cores} cores, {memory}, Python {python}, Java {java},
-Apache Kafka {kafka} with a heap of 1 GiB and G1. Commit {commit}. This section is written by
-`make bench-failover ARGS=--docs`.
+Three combined nodes in their default configuration, and kill -9 of the active controller: the time until one of the
+remaining nodes acknowledges a metadata change. {cores} cores, {memory}, Python {python}, Java {java}, Apache Kafka
+{kafka} with a heap of 1 GiB and G1. Commit {commit}. `make bench-failover ARGS=--docs` writes this section.
 
 | | median | lowest | highest | kills |
 |---|---:|---:|---:|---:|
 {rows}
 
-- Clusters of both products are started in turn on the same machine. Every broker that is left is asked for the change
-  the moment the process is dead, on a connection that was open before; the first acknowledgement counts.
-- A killed process closes its sockets, and its port refuses whoever connects: Odradek's voters take that for what it is,
-  as long as a majority of them sees it. Apache Kafka's wait for `controller.quorum.fetch.timeout.ms` (2 s) and the
-  election that follows. A machine that loses its power or its cable refuses nothing: there both wait alike.
-- The bars, 500 ms at the median and 1 s at the 99th percentile of 100 kills under a load of changes, are held by
-  `make chaos CONTROLLER_KILLS=100`.
+- Clusters of both products run in turn on the same computer. As soon as the process is dead, every remaining broker
+  receives the request on a connection that was already open; the first acknowledgement counts.
+- A killed process closes its sockets, and its port refuses connections. Odradek's voters elect a new leader at once if
+  a majority of them observes this. Apache Kafka's voters wait for `controller.quorum.fetch.timeout.ms` (2 s) and the
+  following election. A computer that loses power or its network refuses nothing; then both wait equally long.
+- `make chaos CONTROLLER_KILLS=100` checks the targets: 500 ms at the median and 1 s at the 99th percentile of 100 kills
+  under a load of metadata changes.
 """
 
 

@@ -1,4 +1,4 @@
-"""Producers that write to every partition all the time, and how long each of them sees none acknowledged."""
+"""Producers that write to every partition continuously, and their longest time without an acknowledgement."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from tests.kafka.java_program import JavaProgram
 
 INTERVAL_S = 0.005
 POLL_S_MAX = 0.002
-# What a user sets who wants to hear of a new leader soon.
+# Client settings for a fast failover.
 QUICK_SETTINGS = {
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 50,
@@ -24,10 +24,10 @@ class GapMeter(Protocol):
     def reset(self) -> None: ...
 
     def gap_s(self, partition: int) -> float:
-        """The longest since the reset; the time that has passed since the last acknowledgement counts too."""
+        """The longest gap since the reset, including the time since the last acknowledgement."""
 
     def waiting_s(self) -> float:
-        """Of the partition that has waited longest for its next acknowledgement."""
+        """Time since the last acknowledgement of the partition that has waited longest."""
 
     def stop(self) -> None: ...
 
@@ -63,10 +63,10 @@ class ConfluentGaps:
             if time.monotonic() >= next_at:
                 next_at = time.monotonic() + INTERVAL_S
                 for partition in range(len(self._last)):
-                    self._producer.produce(self._topic, bytes(100), partition=partition, on_delivery=self._delivered)
+                    self._producer.produce(self._topic, bytes(100), partition=partition, on_delivery=self._on_delivery)
             self._producer.poll(POLL_S_MAX)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         partition = message.partition()
         if error is None and partition is not None:
             now = time.monotonic()

@@ -1,4 +1,4 @@
-"""A session of commits and transactions: on one broker, then on three with three replicas of the internal topics."""
+"""A session of offset commits and transactions: on one broker, then on three with replicated internal topics."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from odradek.client.address import Address
 from odradek.client.admin import Admin
 from tests.cluster.real_cluster import RealCluster, wait_for
 
-# Kafka's defaults, where the tests' own are smaller.
+# Kafka's defaults; the tests use smaller values.
 DEFAULTS = {"offsets.topic.num.partitions": "50", "group.initial.rebalance.delay.ms": "3000"}
 REPLICATED = {
     **DEFAULTS,
@@ -24,7 +24,7 @@ TOPIC = "rates"
 
 
 def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
-    """Every measure's value on new data directories."""
+    """Returns the value of every measure, on new data directories."""
     return {
         **_one_broker(product, libs, volumes, progress),
         **_three_brokers(product, libs, volumes, progress),
@@ -57,9 +57,9 @@ def _three_brokers(product: str, libs: Path, volumes: loads.Volumes, progress: l
 
 
 def _leaders(cluster: RealCluster) -> list[Address]:
-    """Of the topic's partitions that have one, in their order."""
+    """Leaders of the topic's partitions, in order, without those that have none."""
     with cluster.client() as client:
-        # Whoever is asked may not have heard of it yet.
+        # The broker may not have applied the topic yet.
         topic = client.layout(None).topics.get(TOPIC)
     partitions = () if topic is None else topic.partitions
     return [cluster.nodes[one.leader].address for one in partitions if one.leader in cluster.nodes]

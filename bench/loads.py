@@ -1,7 +1,4 @@
-"""The loads themselves: each takes the address of a running cluster and returns what it measured.
-
-None knows which product it drives.
-"""
+"""The loads. Each takes the address of a running cluster and returns its measurement, independent of the product."""
 
 import re
 import socket
@@ -27,13 +24,13 @@ Progress = Callable[[str], None]
 TIMEOUT_S = 300.0
 IN_FLIGHT = 5
 LATENCY_RATE_PER_S = 1000
-# What Kafka's script gives the tool.
+# As in Kafka's script.
 PERFORMANCE_TOOL_FLAGS = ("-Xmx512M",)
 
 
 @dataclass(frozen=True)
 class Volumes:
-    """How much each load sends."""
+    """The size of each load."""
 
     warm_up_records: int
     performance_tool_records: int
@@ -42,7 +39,7 @@ class Volumes:
     small_requests: int
     latency_seconds: int
     catch_up_records: int
-    """Of 1 KiB."""
+    """Records of 1 KiB."""
     consumer_tool_records: int
     rate_warm_up_s: float
     rate_s: float
@@ -63,7 +60,7 @@ def create_topic(bootstrap: str, name: str, replicas: int = 1, configs: dict[str
 
 
 def performance_tool(libs: Path, bootstrap: str, topic: str, records: int) -> float:
-    """Records per second by kafka-producer-perf-test's own count."""
+    """Records per second as reported by kafka-producer-perf-test."""
     settings = ("acks=all", "batch.size=65536", "linger.ms=5", "enable.idempotence=true")
     printed = KafkaTools(libs, bootstrap).run(
         "org.apache.kafka.tools.ProducerPerformance",
@@ -80,7 +77,7 @@ def performance_tool(libs: Path, bootstrap: str, topic: str, records: int) -> fl
 
 
 def consumer_tool(libs: Path, bootstrap: str, topic: str, records: int) -> float:
-    """Records per second of fetching, by kafka-consumer-perf-test's own count; joining the group is not in it."""
+    """Records per second of fetching as reported by kafka-consumer-perf-test, without joining the group."""
     printed = KafkaTools(libs, bootstrap).run(
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(records), "--hide-header"),
@@ -107,7 +104,7 @@ def produce(bootstrap: str, topic: str, records: int, size: int) -> float:
         }
     )
     value = bytes(size)
-    # The connection is made before the clock starts: it is the flow that is measured.
+    # Connect before the clock starts: only the throughput is measured.
     producer.list_topics(topic, timeout=30)
     began = time.perf_counter()
     for number in range(records):
@@ -124,7 +121,7 @@ def produce(bootstrap: str, topic: str, records: int, size: int) -> float:
 
 
 def consume(bootstrap: str, topic: str, records: int) -> float:
-    """Records per second by assignment, from the first record received to the last."""
+    """Records per second from the first to the last received record, by assignment."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -141,7 +138,7 @@ def consume(bootstrap: str, topic: str, records: int) -> float:
     received = 1
     while received < records:
         messages = consumer.consume(min(10_000, records - received), 30)
-        assert messages, f"only {received} of {records} records came"
+        assert messages, f"only {received} of {records} records received"
         received += len(messages)
     took = time.perf_counter() - began
     consumer.close()
@@ -149,9 +146,9 @@ def consume(bootstrap: str, topic: str, records: int) -> float:
 
 
 def small_requests(bootstrap: str, topic: str, requests: int) -> float:
-    """Produce requests of one record per second, five on their way at any time, on one connection."""
+    """Produce requests of one record per second, five in flight on one connection."""
     frame = produce_request(topic, batch(TestRecord(b"x" * 100), timestamp=int(time.time() * 1000)))
-    return requests / pipelined(bootstrap, [frame], requests)
+    return requests / send_pipelined(bootstrap, [frame], requests)
 
 
 def produce_request(topic: str, data: bytes) -> bytes:
@@ -159,23 +156,23 @@ def produce_request(topic: str, data: bytes) -> bytes:
     return encode_request(Api.PRODUCE, 9, 1, {"acks": -1, "timeout": 30_000, "topic_data": topic_data})
 
 
-def pipelined(bootstrap: str, frames: Sequence[bytes], requests: int) -> float:
-    """Seconds for so many requests, each of the frames in turn, five on their way at any time, on one connection."""
+def send_pipelined(bootstrap: str, frames: Sequence[bytes], requests: int) -> float:
+    """Seconds for this number of requests, cycling through the frames, five in flight on one connection."""
     upcoming = islice(cycle(frames), requests)
     host, _, port = bootstrap.partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         began = time.perf_counter()
         connection.sendall(b"".join(islice(upcoming, IN_FLIGHT)))
-        answered = 0
+        completed = 0
         received = b""
-        while answered < requests:
+        while completed < requests:
             received += connection.recv(1 << 16)
             complete = 0
             while len(received) >= 4 and len(received) >= (size := 4 + struct.unpack_from(">i", received)[0]):
                 received = received[size:]
                 complete += 1
-            answered += complete
+            completed += complete
             connection.sendall(b"".join(islice(upcoming, complete)))
         return time.perf_counter() - began
 
@@ -187,7 +184,7 @@ class Latency:
 
 
 def latency(bootstrap: str, topic: str, seconds: int, rate_per_s: int = LATENCY_RATE_PER_S) -> Latency:
-    """From `produce` to `poll`'s return, at a steady rate, one producer and one consumer."""
+    """Latency from `produce` until `poll` returns, at a steady rate, with one producer and one consumer."""
     settings = {"bootstrap.servers": bootstrap}
     consumer = Consumer({**settings, "group.id": "unused", "enable.auto.commit": False, "fetch.wait.max.ms": 500})
     consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
@@ -199,12 +196,12 @@ def latency(bootstrap: str, topic: str, seconds: int, rate_per_s: int = LATENCY_
     def receive() -> None:
         while len(latencies_ms) < count + warm_up:
             message: Message | None = consumer.poll(30)
-            assert message is not None, "the consumer waited in vain"
+            assert message is not None, "the consumer received no record"
             value = message.value()
             assert value is not None
             latencies_ms.append((time.perf_counter_ns() - struct.unpack_from(">q", value)[0]) / 1e6)
 
-    # The first record may only be sent once the consumer stands at the end.
+    # Send the first record only after the consumer is positioned at the end.
     consumer.poll(2)
     receiver = threading.Thread(target=receive)
     receiver.start()

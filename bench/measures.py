@@ -1,4 +1,4 @@
-"""What is measured of one broker, of three, and of groups and transactions, and the bar each measure is held to."""
+"""The measures of one broker, of three brokers, and of groups and transactions, with their targets."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -11,27 +11,27 @@ class Better(Enum):
 
 @dataclass(frozen=True)
 class Measure:
-    """One row of the report. The bar is Odradek's value over Kafka's."""
+    """One row of the report. The target applies to Odradek's value divided by Kafka's."""
 
     key: str
     title: str
     unit: str
     better: Better
-    bar: float
+    target: float
 
-    def meets_bar(self, ratio: float) -> bool:
-        return ratio >= self.bar if self.better is Better.HIGHER else ratio <= self.bar
+    def meets_target(self, ratio: float) -> bool:
+        return ratio >= self.target if self.better is Better.HIGHER else ratio <= self.target
 
 
 ONE_BROKER = (
     Measure("producer_perf", "kafka-producer-perf-test, 100 B, acks=all", "records/s", Better.HIGHER, 1.3),
     Measure("produce_100", "confluent-kafka produce, 100 B", "records/s", Better.HIGHER, 1.0),
     Measure("produce_1024", "confluent-kafka produce, 1 KiB", "records/s", Better.HIGHER, 1.0),
-    Measure("small_requests", "one record a request, 5 in flight", "requests/s", Better.HIGHER, 2.5),
+    Measure("small_requests", "one record per request, 5 in flight", "requests/s", Better.HIGHER, 2.5),
     Measure("consume_100", "confluent-kafka consume, 100 B", "records/s", Better.HIGHER, 1.0),
     Measure("latency_p50", "end-to-end latency p50, 1,000 records/s", "ms", Better.LOWER, 0.7),
     Measure("latency_p99", "end-to-end latency p99, 1,000 records/s", "ms", Better.LOWER, 0.7),
-    Measure("start", "start to first Metadata answer", "s", Better.LOWER, 0.12),
+    Measure("start", "start to first Metadata response", "s", Better.LOWER, 0.12),
     Measure("memory", "resident memory after the load", "MB", Better.LOWER, 0.1),
     Measure("cpu_per_gb", "CPU seconds per GB written", "s/GB", Better.LOWER, 0.4),
 )
@@ -39,9 +39,9 @@ ONE_BROKER = (
 THREE_BROKERS = (
     Measure("producer_perf", "kafka-producer-perf-test, 100 B, acks=all", "records/s", Better.HIGHER, 1.5),
     Measure("latency_p99", "end-to-end latency p99, 200 records/s", "ms", Better.LOWER, 0.5),
-    Measure("catch_up", "catch-up of a follower that was away", "MB/s", Better.HIGHER, 1.0),
-    Measure("start", "start until all three serve", "s", Better.LOWER, 0.12),
-    Measure("memory", "resident memory of all three after the load", "MB", Better.LOWER, 0.12),
+    Measure("catch_up", "catch-up of a restarted follower", "MB/s", Better.HIGHER, 1.0),
+    Measure("start", "start of all three brokers", "s", Better.LOWER, 0.12),
+    Measure("memory", "resident memory of all three brokers after the load", "MB", Better.LOWER, 0.12),
 )
 
 GROUPS = (

@@ -1,6 +1,6 @@
-"""`python -m bench.metadata`: what metadata costs as a cluster grows to a million partitions. Needs no Kafka.
+"""Measures the cost of metadata for up to a million partitions. Does not need Apache Kafka.
 
-For each size a snapshot is written and then loaded in a fresh process, which applies changes of single topics to it.
+For each size, a snapshot is written and loaded in a new process, which then applies changes of single topics.
 `--quick` stops at a hundred thousand partitions.
 """
 
@@ -36,7 +36,7 @@ Costs = dict[int, dict[str, float]]
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.metadata", description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"only up to {QUICK_SIZES[-1]:,} partitions")
-    parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md and its picture")
+    parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md and its chart")
     options = parser.parse_args()
     console = wide_console()
     costs: Costs = {}
@@ -50,7 +50,7 @@ def main() -> int:
     draw(costs, PICTURE if options.docs else RESULTS / "metadata.png")
     if options.docs:
         write_section(costs)
-    return 0 if meets_bars(costs) else 1
+    return 0 if meets_targets(costs) else 1
 
 
 def _measure(size: int, snapshot: Path) -> dict[str, float]:
@@ -61,12 +61,12 @@ def _measure(size: int, snapshot: Path) -> dict[str, float]:
             )
         )
     command = [sys.executable, "-m", "bench.metadata_load", str(snapshot)]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    costs: dict[str, float] = json.loads(answer)
+    response = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    costs: dict[str, float] = json.loads(response)
     return costs
 
 
-def meets_bars(costs: Costs) -> bool:
+def meets_targets(costs: Costs) -> bool:
     return all(
         one["load_s"] < LOAD_SECONDS_MAX
         and one["peak_mb"] < LOAD_MB_MAX
@@ -77,14 +77,14 @@ def meets_bars(costs: Costs) -> bool:
 
 COLUMNS = (
     ("snapshot", "snapshot_bytes", "MB", 1e-6),
-    ("loaded in", "load_s", "s", 1.0),
-    ("processor time", "load_processor_s", "s", 1.0),
+    ("load", "load_s", "s", 1.0),
+    ("load, CPU time", "load_processor_s", "s", 1.0),
     ("peak memory", "peak_mb", "MB", 1.0),
-    ("a topic of 10 created", "create_topic_ms", "ms", 1.0),
-    ("a leader changed", "leader_change_ms", "ms", 1.0),
-    ("controller's index", "index_s", "s", 1.0),
-    ("snapshot written in", "write_s", "s", 1.0),
-    ("memory for that", "write_more_mb", "MB", 1.0),
+    ("create a topic of 10", "create_topic_ms", "ms", 1.0),
+    ("change a leader", "leader_change_ms", "ms", 1.0),
+    ("build the controller's index", "index_s", "s", 1.0),
+    ("write a snapshot", "write_s", "s", 1.0),
+    ("memory to write", "write_more_mb", "MB", 1.0),
 )
 
 
@@ -96,7 +96,7 @@ def _rows(costs: Costs) -> list[list[str]]:
 
 
 def _print(costs: Costs, console: Console) -> None:
-    table = Table(title="What metadata costs")
+    table = Table(title="Cost of metadata")
     for title in ("partitions", *(title for title, *_ in COLUMNS)):
         table.add_column(title, justify="right")
     for row in _rows(costs):
@@ -105,7 +105,7 @@ def _print(costs: Costs, console: Console) -> None:
 
 
 def draw(costs: Costs, file: Path) -> None:
-    """Cost against partitions, both logarithmic; the dashed lines are the bars."""
+    """Cost by number of partitions, on logarithmic scales; the dashed lines are the targets."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -119,16 +119,16 @@ def draw(costs: Costs, file: Path) -> None:
             "one change, ms",
             CHANGE_MS_MAX,
             (
-                ("create_topic_ms", "#2a9d8f", "a topic of 10 created"),
-                ("leader_change_ms", "#e9a23b", "a leader changed"),
+                ("create_topic_ms", "#2a9d8f", "create a topic of 10"),
+                ("leader_change_ms", "#e9a23b", "change a leader"),
             ),
         ),
     )
     figure, all_axes = pyplot.subplots(1, len(panels), figsize=(12, 3.8), dpi=150)
-    for axes, (title, bar, lines) in zip(all_axes, panels, strict=True):
+    for axes, (title, target, lines) in zip(all_axes, panels, strict=True):
         for key, colour, label in lines:
             axes.plot(sizes, [costs[size][key] for size in sizes], marker="o", color=colour, label=label)
-        axes.axhline(bar, color="#d1495b", linestyle="--", linewidth=1.2)
+        axes.axhline(target, color="#d1495b", linestyle="--", linewidth=1.2)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_title(title, fontsize=10, loc="left")
@@ -153,22 +153,22 @@ def write_section(costs: Costs) -> None:
 
 
 _SECTION = """
-![Cost of metadata against partitions](images/{picture})
+![Cost of metadata by number of partitions](images/{picture})
 
 Topics of 50 partitions with three replicas on 30 brokers; {cores} cores, {memory}, Python {python}. Commit {commit}.
-This section is written by `make bench-metadata ARGS=--docs`.
+`make bench-metadata ARGS=--docs` writes this section.
 
 | partitions | {titles} |
 |{rule}
 {rows}
 
-- Loading happens in a fresh process, as at a node's start: from the file's bytes, checksums verified, to the image.
-  What else the machine does meanwhile shows in the seconds, not in the processor time. Peak memory is the whole
-  process's, interpreter, file and all. The bars are 60 s and 2 GiB at a million partitions.
-- A change is applied to the image as it is when its records are committed; medians of 200. The bar is 10 ms. It copies
-  one topic's partitions and a bucket of the map of topics, whatever else there is, and so does not grow with the image.
-- The index is what a controller builds when it becomes active: which topics have a broker in their in-sync sets.
-- A snapshot is written in a thread, a mebibyte at a time; the last column is what that adds to the peak.
+- A new process loads the snapshot, as at a node's start: from the file's bytes, with verified checksums, to the image.
+  Other work on the computer affects the seconds but not the CPU time. Peak memory is that of the whole process. The
+  targets are 60 s and 2 GiB for a million partitions.
+- A change is applied to the image as when its records are committed; medians of 200. The target is 10 ms. A change
+  copies one topic's partitions and one bucket of the topics, so its cost does not grow with the image.
+- A controller builds the index when it becomes active: which topics have a broker in their ISR.
+- A thread writes the snapshot, 1 MiB at a time; the last column is the additional peak memory.
 """
 
 

@@ -1,4 +1,4 @@
-"""A cluster as large as one likes, in the records of its snapshot, without ever being anywhere as a whole."""
+"""Generates the snapshot records of a cluster of any size without holding all of them in memory."""
 
 from collections.abc import Iterator
 from random import Random
@@ -14,7 +14,7 @@ METADATA_LEVEL = 30
 
 
 def cluster_records(partitions: int) -> Iterator[log.MetadataRecord]:
-    """`partitions` in topics of fifty, each with three replicas, epochs of a cluster that has lived for a while."""
+    """Topics of fifty partitions with three replicas each, with the epochs of a cluster in use."""
     random = Random(partitions)
     directories = [_uuid(random) for _ in range(BROKERS)]
     yield log.FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)

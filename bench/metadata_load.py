@@ -1,7 +1,7 @@
-"""`python -m bench.metadata_load SNAPSHOT`: what a node does with a snapshot, in a process of its own; prints JSON.
+"""Measures what a node does with a snapshot, in its own process, and prints JSON.
 
-Loading as at a node's start, with the garbage collector at rest; then changes of one topic, each on the image that the
-one before it left; the index that an active controller needs; and a snapshot of it all.
+It loads the snapshot as at a node's start, with the garbage collector disabled, applies successive changes of one
+topic, builds the active controller's index, and writes a snapshot.
 """
 
 import gc
@@ -37,18 +37,18 @@ def main(path: str) -> None:
     gc.disable()
     before_mb = _peak_mb()
     processor_before = time.process_time()
-    seconds, image = _timed(lambda: decode_snapshot(disk.read_bytes(path)).image(SNAPSHOT))
+    seconds, image = _measure_time(lambda: decode_snapshot(disk.read_bytes(path)).image(SNAPSHOT))
     processor_seconds = time.process_time() - processor_before
     loaded_mb = _peak_mb()
     gc.freeze()
     gc.enable()
-    index_seconds, _ = _timed(lambda: ClusterIndex(image))
+    index_seconds, _ = _measure_time(lambda: ClusterIndex(image))
     directories = [broker.directories[0] for broker in image.brokers.values()]
     image, created_ms = _changes(image, lambda number: _new_topic(number, random, directories))
     topic_ids = list(image.topics_by_id)
     image, changed_ms = _changes(image, lambda _: [_leader_change(topic_ids, random)])
     indexed_mb = _peak_mb()
-    write_seconds, written_bytes = _timed(lambda: write_snapshot_file(disk, f"{path}.written", image, now_ms=0))
+    write_seconds, written_bytes = _measure_time(lambda: write_snapshot_file(disk, f"{path}.written", image, now_ms=0))
     print(
         json.dumps(
             {
@@ -69,7 +69,7 @@ def main(path: str) -> None:
     )
 
 
-def _timed(work: Callable[[], T]) -> tuple[float, T]:
+def _measure_time(work: Callable[[], T]) -> tuple[float, T]:
     began = time.perf_counter()
     result = work()
     return time.perf_counter() - began, result
@@ -78,7 +78,7 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
 def _changes(
     image: ClusterImage, change: Callable[[int], Sequence[MetadataRecord]]
 ) -> tuple[ClusterImage, list[float]]:
-    """Milliseconds of each: records onto the image."""
+    """Milliseconds per change, for applying its records to the image."""
     milliseconds = []
     for number in range(CHANGES):
         records = change(number)

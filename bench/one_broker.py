@@ -1,4 +1,4 @@
-"""A session with one broker: a fresh node is started, every load runs on it, and it is stopped."""
+"""A session with one broker: starts a new node, runs every load on it, and stops it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ GB = 1e9
 
 
 def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
-    """Every measure's value on a new data directory."""
+    """Returns the value of every measure, on a new data directory."""
     progress("start")
     with one_node(product, libs) as node:
         return {"start": node.started_in_s, **_loads(node, libs, volumes, progress)}
@@ -22,7 +22,7 @@ def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: load
 
 @contextmanager
 def one_node(product: str, libs: Path, properties: Mapping[str, str] | None = None) -> Iterator[NodeProcess]:
-    """Running on a new data directory, and gone afterwards."""
+    """A running node on a new data directory, removed afterwards."""
     with data_directory(product) as directory:
         node = _node(product, libs, directory, properties)
         try:

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md by its sections: each benchmark writes its own and leaves the others as they are."""
+"""The sections of docs/benchmarks.md: each benchmark replaces its own section and leaves the others unchanged."""
 
 from pathlib import Path
 
@@ -9,15 +9,15 @@ PAGE = DOCS / "benchmarks.md"
 THREE_BROKERS_SECTION = "## Three brokers"
 GROUPS_SECTION = "## Groups and transactions"
 METADATA_SECTION = "## Metadata of a million partitions"
-FAILOVER_SECTION = "## Without an active controller"
-BROKER_FAILOVER_SECTION = "## Without a leader"
+FAILOVER_SECTION = "## Controller failover"
+BROKER_FAILOVER_SECTION = "## Leader failover"
 REPLICAS_SECTION = "## Thousands of replicas"
 MANY_GROUPS_SECTION = "## A thousand groups"
-COUNTING_SECTION = "## What counting costs"
-SPARK_READS_SECTION = "## Spark reading a topic"
-SPARK_WRITES_SECTION = "## Spark writing a topic"
-COLUMNS_SECTION = "## Segments as columns"
-OWN_SECTIONS = (
+COUNTING_SECTION = "## Cost of metrics"
+SPARK_READS_SECTION = "## Reading a topic with Spark"
+SPARK_WRITES_SECTION = "## Writing a topic with Spark"
+COLUMNS_SECTION = "## Reading segments as columns"
+GENERATED_SECTIONS = (
     THREE_BROKERS_SECTION,
     GROUPS_SECTION,
     METADATA_SECTION,
@@ -30,25 +30,25 @@ OWN_SECTIONS = (
     SPARK_WRITES_SECTION,
     COLUMNS_SECTION,
 )
-"""Written by benchmarks of their own, and kept when the rest of the page is written anew."""
+"""Sections of separate benchmarks, kept when `make bench` writes the page."""
 
 
 def replace_section(page: Path, title: str, text: str) -> None:
-    """In the place of the section of this title, or at the end."""
+    """Replaces the section with this title, or appends it."""
     before, _, after = _split(page, title)
     parts = (before, f"{title}\n\n{text.strip()}", after)
     page.write_text("\n\n".join(part for part in parts if part) + "\n")
 
 
-def own_sections(page: Path) -> str:
-    """Those that are there, to stand behind a page that is written anew."""
+def generated_sections(page: Path) -> str:
+    """The existing sections of separate benchmarks, to be appended to a new page."""
     if not page.exists():
         return ""
-    return "".join(f"\n{section}\n" for section in (_split(page, title)[1] for title in OWN_SECTIONS) if section)
+    return "".join(f"\n{section}\n" for section in (_split(page, title)[1] for title in GENERATED_SECTIONS) if section)
 
 
 def _split(page: Path, title: str) -> tuple[str, str, str]:
-    """What is before the section, the section with its title, and what comes after it."""
+    """Returns the text before the section, the section with its title, and the text after it."""
     before, found, after = f"\n{page.read_text()}".partition(f"\n{title}\n")
     if not found:
         return before.strip("\n"), "", ""

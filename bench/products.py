@@ -1,4 +1,4 @@
-"""The two products that are measured: whether Apache Kafka is there, and clusters of three combined nodes of either."""
+"""The measured products, Apache Kafka and Odradek, and clusters of three combined nodes of either."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,22 +14,22 @@ from tests.kafka.apache_kafka import PRODUCTION_BROKER_FLAGS, kafka_libs
 
 KAFKA, ODRADEK = "kafka", "odradek"
 PRODUCTS = (KAFKA, ODRADEK)
-"""In the order in which they are measured."""
+"""In order of measurement."""
 TITLES = {KAFKA: "Apache Kafka", ODRADEK: "Odradek"}
 NODES = (1, 2, 3)
 
 
 def wide_console() -> Console:
-    """Wide enough for the tables, also where the output is kept in a file."""
+    """Wide enough for the tables, also if the output goes to a file."""
     return Console(width=max(Console().width, 110))
 
 
 def find_kafka(console: Console) -> Path | None:
-    """Its libraries; None, and said, where there are none."""
+    """The directory of Kafka's libraries; None, with a message, if they are missing."""
     try:
         return kafka_libs()
     except ComponentMissing as problem:
-        console.print(f"the benchmark needs Apache Kafka beside it: {problem}")
+        console.print(f"The benchmark needs Apache Kafka: {problem}")
         return None
 
 
@@ -41,7 +41,7 @@ def data_directory(product: str) -> Iterator[Path]:
 
 @contextmanager
 def cluster_of_three(product: str, libs: Path, properties: Mapping[str, str] | None = None) -> Iterator[RealCluster]:
-    """Running on new data directories, and gone afterwards."""
+    """A running cluster on new data directories, removed afterwards."""
     new_member = partial(KafkaMember, libs, flags=PRODUCTION_BROKER_FLAGS) if product == KAFKA else OdradekMember
     with (
         data_directory(product) as directory,

@@ -1,4 +1,4 @@
-"""`python -m bench.replicas`: what many replicas cost three brokers that do nothing: start, memory, processor time."""
+"""Measures what many replicas cost three idle brokers: start time, memory and CPU time."""
 
 import argparse
 import json
@@ -23,14 +23,14 @@ SETTLE_S = 5.0
 WAIT_S_MAX = 120.0
 START_S_MAX, MEMORY_MB_MAX, IDLE_CORE_MAX = 5.0, 300.0, 0.1
 PICTURE = DOCS / "images" / "replicas.png"
-# Title, key, unit, and how many of it there may be.
+# Title, key, unit and target.
 COLUMNS = (
-    ("start after a clean stop", "start_s", "s", START_S_MAX),
-    ("every replica in sync", "in_sync_s", "s", None),
-    ("memory of a broker", "memory_mb", "MB", MEMORY_MB_MAX),
-    ("a core of it when idle", "idle_core", "", IDLE_CORE_MAX),
-    ("created in", "create_s", "s", None),
-    ("stopped in", "stop_s", "s", None),
+    ("start after a clean shutdown", "start_s", "s", START_S_MAX),
+    ("all replicas in sync", "in_sync_s", "s", None),
+    ("memory per broker", "memory_mb", "MB", MEMORY_MB_MAX),
+    ("share of a core when idle", "idle_core", "", IDLE_CORE_MAX),
+    ("create", "create_s", "s", None),
+    ("shut down", "stop_s", "s", None),
 )
 
 Costs = dict[int, dict[str, float]]
@@ -38,8 +38,8 @@ Costs = dict[int, dict[str, float]]
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.replicas", description=__doc__)
-    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="replicas of each broker")
-    parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md and its picture")
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="replicas per broker")
+    parser.add_argument("--docs", action="store_true", help="write the section of docs/benchmarks.md and its chart")
     options = parser.parse_args()
     console = wide_console()
     costs: Costs = {}
@@ -57,7 +57,7 @@ def main() -> int:
         rule = "---:|" * (len(COLUMNS) + 1)
         text = _SECTION.format(titles=titles, rule=rule, rows=rows, picture=PICTURE.name, **describe_machine())
         replace_section(PAGE, REPLICAS_SECTION, text)
-    return 0 if all(one[key] <= bar for one in costs.values() for _, key, _, bar in COLUMNS if bar) else 1
+    return 0 if all(one[key] <= target for one in costs.values() for _, key, _, target in COLUMNS if target) else 1
 
 
 def _measure(count: int) -> dict[str, float]:
@@ -69,7 +69,7 @@ def _measure(count: int) -> dict[str, float]:
         values["stop_s"] = time.monotonic() - began_at
         began_at = time.monotonic()
         cluster.start()
-        wait_for("a leader everywhere", lambda: _are_led(cluster), WAIT_S_MAX)
+        wait_for("a leader everywhere", lambda: _have_leaders(cluster), WAIT_S_MAX)
         values["start_s"] = time.monotonic() - began_at
         wait_for("every replica in sync", lambda: _are_in_sync(cluster), WAIT_S_MAX)
         values["in_sync_s"] = time.monotonic() - began_at
@@ -92,8 +92,8 @@ def _create(cluster: RealCluster, count: int) -> float:
     return time.monotonic() - began_at
 
 
-def _are_led(cluster: RealCluster) -> bool:
-    """As every broker says."""
+def _have_leaders(cluster: RealCluster) -> bool:
+    """Whether every broker knows a leader for every partition."""
     for node in cluster.brokers:
         with cluster.client(node.node_id) as client:
             topics = client.layout(None).topics.values()
@@ -116,7 +116,7 @@ def _rows(costs: Costs) -> list[list[str]]:
 
 
 def _table(costs: Costs) -> Table:
-    table = Table(title="What replicas cost a broker that does nothing")
+    table = Table(title="Cost of replicas on idle brokers")
     for title in ("replicas", *(title for title, *_ in COLUMNS)):
         table.add_column(title, justify="right")
     for row in _rows(costs):
@@ -125,7 +125,7 @@ def _table(costs: Costs) -> Table:
 
 
 def _draw(costs: Costs, file: Path) -> None:
-    """Cost against replicas; the dashed lines are the bars."""
+    """Cost by number of replicas; the dashed lines are the targets."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -133,12 +133,12 @@ def _draw(costs: Costs, file: Path) -> None:
 
     panels = [column for column in COLUMNS if column[3] is not None]
     figure, all_axes = pyplot.subplots(1, len(panels), figsize=(12, 3.6), dpi=150)
-    for axes, (title, key, unit, bar) in zip(all_axes, panels, strict=True):
+    for axes, (title, key, unit, target) in zip(all_axes, panels, strict=True):
         axes.plot(list(costs), [one[key] for one in costs.values()], marker="o", color="#2a9d8f")
-        axes.axhline(bar, color="#d1495b", linestyle="--", linewidth=1.2)
+        axes.axhline(target, color="#d1495b", linestyle="--", linewidth=1.2)
         axes.set_ylim(bottom=0)
         axes.set_title(f"{title}{f', {unit}' if unit else ''}", fontsize=10, loc="left")
-        axes.set_xlabel("replicas of each broker", fontsize=8.5)
+        axes.set_xlabel("replicas per broker", fontsize=8.5)
         axes.grid(alpha=0.25, linewidth=0.6)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
@@ -149,19 +149,19 @@ def _draw(costs: Costs, file: Path) -> None:
 
 
 _SECTION = """
-![Cost of replicas to a broker](images/{picture})
+![Cost of replicas](images/{picture})
 
-Three combined nodes on one machine, topics of 100 partitions with three replicas each; {cores} cores, {memory}, Python
-{python}. Commit {commit}. This section is written by `make bench-replicas ARGS=--docs`.
+Three combined nodes on one computer, topics of 100 partitions with three replicas each; {cores} cores, {memory}, Python
+{python}. Commit {commit}. `make bench-replicas ARGS=--docs` writes this section.
 
-| replicas of each broker | {titles} |
+| replicas per broker | {titles} |
 |{rule}
 {rows}
 
-- All three are stopped in the same moment and started in the same moment. Started is when every broker names a leader
-  for every partition; the bar is 5 s at 4,000.
-- Memory and processor time are those of the broker that has most, over 20 s in which nobody asks for anything; the bars
-  are 300 MB and a tenth of a core.
+- All three brokers stop and start at the same time. They count as started when every broker knows a leader for every
+  partition; the target is 5 s for 4,000 replicas.
+- Memory and CPU time are those of the broker with the highest values, over 20 s without requests; the targets are
+  300 MB and a tenth of a core.
 """
 
 

@@ -1,4 +1,4 @@
-"""Results for people: a table in the terminal, a picture, and docs/benchmarks.md."""
+"""Reports of the results: a table in the terminal, a chart, and docs/benchmarks.md."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from rich.table import Table
 
 from bench import commit_load, transaction_load
 from bench.measures import Better, Measure
-from bench.page import GROUPS_SECTION, THREE_BROKERS_SECTION, own_sections, replace_section
+from bench.page import GROUPS_SECTION, THREE_BROKERS_SECTION, generated_sections, replace_section
 from bench.products import PRODUCTS
 from bench.results import Results
 from bench.suites import Suite
@@ -17,37 +17,37 @@ _KAFKA_COLOUR, _GOOD_COLOUR, _MISSED_COLOUR, _INK = "#8a8f98", "#2a9d8f", "#d149
 
 
 def number(value: float) -> str:
-    """Three telling digits, thousands set apart."""
+    """Three significant digits, with thousands separators."""
     if value >= 1000:
         return f"{round(value, 2 - len(str(int(value))) + 1):,.0f}"
     return f"{value:.3g}"
 
 
 def print_table(suite: Suite, results: Results, console: Console) -> None:
-    title = f"Odradek beside Apache Kafka {results.machine['kafka']}, {suite.title}, median of {results.repetitions}"
+    title = f"Odradek and Apache Kafka {results.machine['kafka']}, {suite.title}, median of {results.repetitions}"
     table = Table(title=title)
-    for column in ("measure", "Kafka", "Odradek", "ratio", "bar", ""):
+    for column in ("measure", "Kafka", "Odradek", "ratio", "target", ""):
         table.add_column(column, justify="left" if column == "measure" else "right")
     for measure in suite.measures:
         ratio = results.ratio(measure)
-        met = measure.meets_bar(ratio)
+        met = measure.meets_target(ratio)
         table.add_row(
             measure.title,
             f"{number(results.median('kafka', measure))} {measure.unit}",
             f"{number(results.median('odradek', measure))} {measure.unit}",
             f"[bold {'green' if met else 'red'}]{ratio:.2f} ×[/]",
-            _bar_text(measure),
+            _target_text(measure),
             "✓" if met else "✗",
         )
     console.print(table)
 
 
-def _bar_text(measure: Measure) -> str:
-    return f"{measure.better.value} {measure.bar:g} ×"
+def _target_text(measure: Measure) -> str:
+    return f"{measure.better.value} {measure.target:g} ×"
 
 
 def draw(suite: Suite, results: Results, file: Path) -> None:
-    """Ratios on a logarithmic scale, drawn so that longer is better everywhere; a tick marks each bar."""
+    """Ratios on a logarithmic scale, where longer is always better; a tick marks each target."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -57,16 +57,16 @@ def draw(suite: Suite, results: Results, file: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(10, 0.55 * len(measures) + 1.6), dpi=150)
     for row, measure in enumerate(measures):
         ratio = results.ratio(measure)
-        met = measure.meets_bar(ratio)
+        met = measure.meets_target(ratio)
         axes.barh(
             row, _advantage(measure, ratio) - 1, left=1, height=0.55, color=_GOOD_COLOUR if met else _MISSED_COLOUR
         )
-        bar = _advantage(measure, measure.bar)
-        axes.plot([bar, bar], [row - 0.4, row + 0.4], color=_INK, linewidth=1.6)
+        target = _advantage(measure, measure.target)
+        axes.plot([target, target], [row - 0.4, row + 0.4], color=_INK, linewidth=1.6)
         values = " / ".join(number(results.median(broker, measure)) for broker in ("odradek", "kafka"))
         axes.annotate(
             f"{_advantage(measure, ratio):.1f}×   {values} {measure.unit}",
-            (max(_advantage(measure, ratio), bar, 1), row),
+            (max(_advantage(measure, ratio), target, 1), row),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",
@@ -81,9 +81,9 @@ def draw(suite: Suite, results: Results, file: Path) -> None:
     axes.minorticks_off()
     axes.set_yticks(range(len(measures)), [measure.title for measure in measures], fontsize=9)
     axes.set_xlabel(
-        "times better than Apache Kafka (its line is 1); black ticks are the bars", fontsize=8.5, color=_INK
+        "times better than Apache Kafka (its connection is 1); black ticks are the targets", fontsize=8.5, color=_INK
     )
-    axes.set_title(f"Odradek beside Apache Kafka {results.machine['kafka']}, {suite.title}", fontsize=12, loc="left")
+    axes.set_title(f"Odradek and Apache Kafka {results.machine['kafka']}, {suite.title}", fontsize=12, loc="left")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(axis="y", length=0)
@@ -98,8 +98,8 @@ def _advantage(measure: Measure, ratio: float) -> float:
 
 
 def write_page(suite: Suite, results: Results, page: Path, picture: Path) -> None:
-    """docs/benchmarks.md: the numbers, how they were got, and what they do not say. Each suite writes its own part."""
-    filled = {
+    """Writes the suite's part of docs/benchmarks.md."""
+    fields = {
         "picture": picture.relative_to(page.parent).as_posix(),
         "rows": "\n".join(_rows(suite, results)),
         "repetitions": results.repetitions,
@@ -108,11 +108,11 @@ def write_page(suite: Suite, results: Results, page: Path, picture: Path) -> Non
         **results.machine,
     }
     if suite.name == "one-broker":
-        page.write_text(_PAGE.format(**filled) + own_sections(page))
+        page.write_text(_PAGE.format(**fields) + generated_sections(page))
     elif suite.name == "three-brokers":
-        replace_section(page, THREE_BROKERS_SECTION, _THREE_BROKERS.format(**filled))
+        replace_section(page, THREE_BROKERS_SECTION, _THREE_BROKERS.format(**fields))
     else:
-        replace_section(page, GROUPS_SECTION, _GROUPS.format(**filled))
+        replace_section(page, GROUPS_SECTION, _GROUPS.format(**fields))
 
 
 def _rows(suite: Suite, results: Results) -> Iterator[str]:
@@ -122,83 +122,83 @@ def _rows(suite: Suite, results: Results) -> Iterator[str]:
         for product in PRODUCTS:
             low, high = results.spread(product, measure)
             cells.append(f"{number(results.median(product, measure))} {measure.unit} ({number(low)}–{number(high)})")
-        verdict = "met" if measure.meets_bar(ratio) else "**missed**"
-        yield f"| {' | '.join(cells)} | {ratio:.2f} × | {_bar_text(measure)} | {verdict} |"
+        verdict = "met" if measure.meets_target(ratio) else "**missed**"
+        yield f"| {' | '.join(cells)} | {ratio:.2f} × | {_target_text(measure)} | {verdict} |"
 
 
 _PAGE = """# Benchmarks
 
-![Odradek beside Apache Kafka]({picture})
+![Odradek compared with Apache Kafka]({picture})
 
 One broker, one partition; {cores} cores, {memory}, {system}; Python {python}, Java {java}, Apache Kafka {kafka} with
-a heap of 1 GiB and G1. Commit {commit}. Medians of {repetitions} repetitions, lowest and highest in brackets. This page
-is written by `make bench ARGS=--docs`.
+a heap of 1 GiB and G1. Commit {commit}. Medians of {repetitions} repetitions, with lowest and highest values in
+brackets. `make bench ARGS=--docs` writes this page.
 
-| measure | Kafka | Odradek | ratio | bar | |
+| measure | Kafka | Odradek | ratio | target | |
 |---|---|---|---|---|---|
 {rows}
 
-## How it is measured
+## Method
 
-- `make bench` starts Apache Kafka and Odradek in turn, each on an empty directory and with the same
-  `server.properties`, and repeats that. Clients and broker share the machine's cores, for both alike.
-- Each session starts with a warm-up of producing and consuming, so that Kafka's just-in-time compiler has seen the
-  work before the clock starts.
-- `kafka-producer-perf-test` runs with batches of 64 KiB, 5 ms of linger, acks=all and idempotence; confluent-kafka
-  with batches of 1 MB and acks=all. Throughput counts from the first send to the last acknowledgement.
-- Small requests are Produce requests of one record of 100 bytes, five under way on one connection, over a bare socket.
-- Latency is the time from `produce` to the return of `poll`, one producer and one consumer, 1,000 records per second,
-  no linger.
-- Start is the time from starting the process to its first answered Metadata request that names a broker.
-- CPU is the broker's user and system time over the three produce loads, per 10⁹ bytes of record values.
+- `make bench` starts Apache Kafka and Odradek in turn, each on an empty directory with the same `server.properties`,
+  and repeats that. Clients and broker share the computer's cores, for both products.
+- Each session starts with a warm-up of producing and consuming, so that Kafka's just-in-time compiler has compiled the
+  code before the measurement.
+- `kafka-producer-perf-test` runs with batches of 64 KiB, 5 ms linger, acks=all and idempotence; confluent-kafka with
+  batches of 1 MB and acks=all. Throughput is measured from the first send to the last acknowledgement.
+- Small requests are Produce requests with one record of 100 bytes, five in flight on one plain socket.
+- Latency is the time from `produce` until `poll` returns, with one producer and one consumer, 1,000 records per second
+  and no linger.
+- Start is the time from starting the process until its first Metadata response that contains a broker.
+- CPU is the broker's user and system time during the three produce loads, per 10⁹ bytes of record values.
 
-## Where the time of a record goes, end to end
+## End-to-end latency of a record
 
-Of the p50, some 0.17 ms are spent in the clients and the kernel, whichever broker serves them. Within Odradek, from the
-arrival of the Produce request to the Fetch response leaving: about 18 µs for frame, header and request, 16 µs for the
-checks of the batch, 21 µs for the append (6 µs of it the write), 17 µs to wake the reader and make its response, and 28
-µs in the system call that sends it. The acknowledgement is sent after that. The same Python takes 22 µs where one
-request follows the other: at a thousand a second the caches have gone cold in between, and each call costs some three
-times as much. What is left is some sixty calls of about a microsecond each, none of which stands out.
+About 0.17 ms of the p50 are spent in the clients and the kernel, with either broker. Within Odradek, from the arrival
+of the Produce request until the Fetch response is sent: about 18 µs for frame, header and request, 16 µs for the checks
+of the batch, 21 µs for the append (6 µs of it the write), 17 µs to wake the reader and build its response, and 28 µs in
+the system call that sends it. The acknowledgement is sent afterwards. The same Python code takes 22 µs if requests
+follow each other directly: at a thousand per second the CPU caches are cold, and each call costs about three times as
+much. The rest is about sixty calls of one microsecond each, none of which stands out.
 
-Treat the numbers as ratios on one machine, not as what your hardware will do. `bench-results/one-broker.json` has every
-value of a run.
+Treat the numbers as ratios on one computer, not as predictions for your hardware. `bench-results/one-broker.json`
+contains every value of a run.
 """
 
 _THREE_BROKERS = """
-![Odradek beside Apache Kafka, three brokers]({picture})
+![Odradek compared with Apache Kafka, three brokers]({picture})
 
-Three combined nodes on one machine, topics with one partition, three replicas and `min.insync.replicas=2`, acks=all;
+Three combined nodes on one computer, topics with one partition, three replicas and `min.insync.replicas=2`, acks=all;
 {cores} cores, {memory}, Python {python}, Java {java}, Apache Kafka {kafka} with a heap of 1 GiB and G1 for each broker.
-Commit {commit}. Medians of {repetitions} repetitions, lowest and highest in brackets.
+Commit {commit}. Medians of {repetitions} repetitions, with lowest and highest values in brackets.
 
-| measure | Kafka | Odradek | ratio | bar | |
+| measure | Kafka | Odradek | ratio | target | |
 |---|---|---|---|---|---|
 {rows}
 
-- Tools and settings are those of one broker. All three brokers and the clients share the machine's cores.
-- Start is the time from starting the three processes until each of them knows all of them and every voter follows.
-- Catch-up: a follower is stopped, records of 1 KiB are produced, it is started again; counted is what arrives on its
-  disk, from the first byte to the last.
+- Tools and settings are the same as for one broker. All three brokers and the clients share the computer's cores.
+- Start is the time from starting the three processes until each knows all of them and every voter follows the leader.
+- Catch-up: a follower is stopped, records of 1 KiB are produced, and the follower is restarted. Measured is what
+  arrives on its disk, from the first byte to the last.
 """
 
 _GROUPS = """
-![Odradek beside Apache Kafka, groups and transactions]({picture})
+![Odradek compared with Apache Kafka, groups and transactions]({picture})
 
 One broker, and three combined nodes with three replicas of the internal topics, all in their default configuration;
 {cores} cores, {memory}, Python {python}, Java {java}, Apache Kafka {kafka} with a heap of 1 GiB and G1 for each broker.
-Commit {commit}. Medians of {repetitions} repetitions, lowest and highest in brackets.
+Commit {commit}. Medians of {repetitions} repetitions, with lowest and highest values in brackets.
 
-| measure | Kafka | Odradek | ratio | bar | |
+| measure | Kafka | Odradek | ratio | target | |
 |---|---|---|---|---|---|
 {rows}
 
-- Commits: {groups} groups, each on a connection of its own, with five OffsetCommit requests of one offset under way on
-  each; every answer is checked.
+- Commits: {groups} groups on separate connections, with five OffsetCommit requests of one offset in flight on each;
+  every response is checked.
 - Transactions: {producers} producers, each with one transaction after the other: a Produce request with one record of
-  100 bytes, and EndTxn, as clients of `transaction.version` 2 send them. Whoever is told to come again does so after
-  20 ms, as the Java client; with three brokers, partitions and coordinators lie on all of them.
-- Both over bare sockets from one light process, so that it is the broker that is measured: after 15 s in which Kafka's
-  just-in-time compiler sees the work, 10 s are counted.
-- `kafka-consumer-perf-test` reads by its own defaults, as a group of one; the rate is its `fetch.nMsg.sec`.
+  100 bytes, and EndTxn, as clients of `transaction.version` 2 send them. Retriable errors are retried after 20 ms, as
+  in the Java client. With three brokers, partitions and coordinators are spread over all of them.
+- Both use plain sockets in one light process, so that the broker is the bottleneck: after 15 s of warm-up for Kafka's
+  just-in-time compiler, 10 s are measured.
+- `kafka-consumer-perf-test` runs with its defaults, as a group of one member; the rate is its `fetch.nMsg.sec`.
 """

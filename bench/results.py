@@ -1,4 +1,4 @@
-"""The values of all sessions: medians, ratios, and the JSON file they are kept in."""
+"""The values of all sessions: medians, ratios, and the JSON file."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.components import ROOT
 from tests.kafka.apache_kafka import VERSION
 
 RESULTS = ROOT / "bench-results"
-"""Where every benchmark leaves its values."""
+"""Directory for the values of every benchmark."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Results:
 
 
 def describe_machine() -> dict[str, str]:
-    """What a reader needs to judge the numbers; nothing that identifies the machine."""
+    """Describes the computer for readers of the results, without identifying it."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "([^"]+)"', java)
@@ -66,6 +66,6 @@ def describe_machine() -> dict[str, str]:
 
 
 def _commit() -> str:
-    """What was measured; with a plus where the working tree has changes."""
+    """The measured commit, with a plus sign if the working tree has changes."""
     found = subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, check=False)
     return found.stdout.strip() or "unknown"

@@ -1,6 +1,6 @@
-"""`python -m bench.spark_rows`: Spark reading a topic through `format("odradek")` and through its own Kafka connector.
+"""Compares reading a topic with Spark through `format("odradek")` and through Spark's own Kafka connector.
 
-One partition, records of a hundred bytes, `sum(length(value)), count(*)`, all with `minPartitions=2`. `--quick` takes
+One partition, records of a hundred bytes, `sum(length(value)), count(*)`, always with `minPartitions=2`. `--quick` uses
 a tenth of the records.
 """
 
@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from bench.page import SPARK_READS_SECTION
 from bench.products import KAFKA
-from bench.spark_ways import CONNECTOR, Contest, Way, compare, parse_scale
+from bench.spark_comparison import CONNECTOR, Comparison, Variant, compare, parse_scale
 from odradek.client.address import parse_bootstrap
 from odradek.client.admin import Admin
 from odradek.client.cluster import Cluster
@@ -23,18 +23,18 @@ RECORDS = 4_000_000
 QUICK_RECORDS = 400_000
 TOPIC = "rows"
 KEY, VALUE = b"12345678", b"x" * 80
-# Only closed segments can be read from the files: with segments of a gigabyte there would be none.
+# Only closed segments are read from files: with the default of 1 GiB there would be none.
 SEGMENT_BYTES = 32 * 1024 * 1024
 PRINCIPAL, SECRET = "bench", "a-secret-of-the-benchmark"
 FROM_FILES = {"leasePrincipal": PRINCIPAL, "leaseSecret": SECRET}
 
-WAYS = (
-    Way("the connector, from Apache Kafka", CONNECTOR, KAFKA),
-    Way("the connector, from Odradek", CONNECTOR),
-    Way("odradek, from its broker", "odradek", bar=1.0),
-    Way("odradek, from segments", "odradek", options=FROM_FILES, bar=1.2),
-    Way("odradek, from segments, columns=value", "odradek", options={**FROM_FILES, "columns": "value"}, bar=2.0),
-    Way("odradek, from Apache Kafka", "odradek", KAFKA),
+VARIANTS = (
+    Variant("the connector, from Apache Kafka", CONNECTOR, KAFKA),
+    Variant("the connector, from Odradek", CONNECTOR),
+    Variant("odradek, from its broker", "odradek", target=1.0),
+    Variant("odradek, from segments", "odradek", options=FROM_FILES, target=1.2),
+    Variant("odradek, from segments, columns=value", "odradek", options={**FROM_FILES, "columns": "value"}, target=2.0),
+    Variant("odradek, from Apache Kafka", "odradek", KAFKA),
 )
 
 
@@ -45,18 +45,18 @@ def main() -> int:
         credentials.flush()
         (http_port,) = free_ports(1)
         return compare(
-            Contest(
+            Comparison(
                 name="spark-rows",
                 noun="records",
                 scale=scale,
-                ways=WAYS,
+                variants=VARIANTS,
                 properties={"log.segment.bytes": str(SEGMENT_BYTES)},
                 odradek_properties={
                     "http.address": str(http_port),
                     "segment.lease.credentials.file": str(Path(credentials.name)),
                 },
                 prepare=lambda bootstrap: produce(bootstrap, scale.rows),
-                take=lambda spark, bootstrap, way: read(spark, bootstrap, way, scale.rows),
+                run=lambda spark, bootstrap, variant: read(spark, bootstrap, variant, scale.rows),
                 section=SPARK_READS_SECTION,
                 text=_SECTION,
             )
@@ -77,13 +77,13 @@ def produce(bootstrap: str, records: int) -> None:
         if position % 1000 == 0:
             producer.poll(0)
     if producer.flush(120):
-        raise SystemExit("the broker did not take all records")
+        raise SystemExit("the broker did not accept all records")
 
 
-def read(spark: SparkSession, bootstrap: str, way: Way, records: int) -> None:
+def read(spark: SparkSession, bootstrap: str, variant: Variant, records: int) -> None:
     rows = (
-        spark.read.format(way.source)
-        .options(**{"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC, "minPartitions": "2"}, **way.options)
+        spark.read.format(variant.source)
+        .options(**{"kafka.bootstrap.servers": bootstrap, "subscribe": TOPIC, "minPartitions": "2"}, **variant.options)
         .load()
         .selectExpr("sum(length(value))", "count(*)")
         .collect()
@@ -94,15 +94,14 @@ def read(spark: SparkSession, bootstrap: str, way: Way, records: int) -> None:
 _SECTION = """
 {rows} records of 100 bytes in one partition, `sum(length(value)), count(*)`, `minPartitions=2`; {cores} cores,
 {memory}, Python {python}, Java {java}, Apache Kafka {kafka} with a heap of 1 GiB and G1. Commit {commit}. Medians of
-{rounds} rounds after one that warms up, all ways in turn in each. This section is written by
-`make bench-spark ARGS=--docs`.
+{rounds} rounds after a warm-up; each round runs all variants. `make bench-spark ARGS=--docs` writes this section.
 
 {table}
 
-- Ratios are beside Spark's own connector at the broker that serves it better.
-- Segments are of 32 MiB. From segments: closed ones are read from the files under leases, the active one, less than a
-  twelfth of the records, from the broker.
-- Processor time is that of Spark with its Python workers. Brokers share the cores with it.
+- Ratios refer to Spark's own connector on the broker that is faster for it.
+- Segments have 32 MiB. "From segments" reads closed segments from files under leases, and the active segment (less than
+  a twelfth of the records) from the broker.
+- CPU time is that of Spark and its Python workers. The brokers share the cores with Spark.
 """
 
 if __name__ == "__main__":

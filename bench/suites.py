@@ -1,4 +1,4 @@
-"""What is measured beside Apache Kafka: one broker, three with replicas, and groups and transactions on either."""
+"""The suites compared with Apache Kafka: one broker, three brokers with replicas, and groups and transactions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A session with three combined nodes, every topic on all of them, two of which must have what is acknowledged."""
+"""A session with three combined nodes, three replicas and min.insync.replicas=2."""
 
 import time
 from pathlib import Path
@@ -9,12 +9,12 @@ from tests.cluster.real_cluster import Member, RealCluster, wait_for
 
 MB = 1e6
 CATCH_UP_S_MAX = 300.0
-# One request for each record: at a thousand a second Apache Kafka's queue would only grow, here.
+# One request per record: at 1,000 per second, Apache Kafka's queue would grow without limit here.
 LATENCY_RATE_PER_S = 200
 
 
 def run_session(product: str, libs: Path, volumes: loads.Volumes, progress: loads.Progress) -> dict[str, float]:
-    """Every measure's value on new data directories."""
+    """Returns the value of every measure, on new data directories."""
     progress("start")
     with cluster_of_three(product, libs) as cluster:
         return {"start": cluster.started_in_s, **_loads(cluster, libs, volumes, progress)}
@@ -46,7 +46,7 @@ def _create_topic(bootstrap: str, name: str) -> str:
 
 
 def _catch_up(cluster: RealCluster, records: int) -> float:
-    """MB per second that arrive on the disk of a follower that was away, from the first byte to the last."""
+    """MB per second written to the disk of a restarted follower, from the first byte to the last."""
     topic = _create_topic(cluster.bootstrap, "catch-up")
     leader = _leader(cluster, topic)
     follower = next(node for node in cluster.nodes.values() if node.node_id != leader.node_id)

@@ -1,8 +1,8 @@
-"""Transactions per second: producers on connections of their own, each with one transaction after the other.
+"""Measures transactions per second: producers on separate connections, each with one transaction after the other.
 
-A transaction is one record to one partition and its commit, as clients of `transaction.version` 2 do it: the Produce
-request makes the partition part of the transaction, and the answer to EndTxn has the epoch of the next one. Who is told
-to come again does so after the 20 ms of the Java client.
+A transaction is one record to one partition and its commit, as clients of `transaction.version` 2 send them: the
+Produce request adds the partition to the transaction, and the EndTxn response contains the epoch of the next one.
+Retriable errors are retried after 20 ms, as in the Java client.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import uvloop
 
 from bench import coordinators
-from bench.lines import Line, connect
+from bench.raw_connection import RawConnection, connect
 from odradek.base.errors import ErrorCode
 from odradek.client.address import Address
 from tests.apis import Api
@@ -23,25 +23,25 @@ from tests.record_batches import TRANSACTIONAL, TestRecord, batch
 PRODUCERS = 16
 RETRY_S = 0.02
 TIMEOUT_MS = 60_000
-# The last that names topics by their names.
+# The last version that identifies topics by name.
 PRODUCE_VERSION = 12
 INIT_VERSION, END_VERSION = 5, 5
-AGAIN = (
+RETRIABLE = (
     ErrorCode.concurrent_transactions,
     ErrorCode.coordinator_load_in_progress,
     ErrorCode.coordinator_not_available,
-    # Of a topic that has just been created.
+    # Returned for an internal topic that has just been created.
     ErrorCode.not_coordinator,
     ErrorCode.not_enough_replicas,
 )
-# Stands in a request where the producer's id and epoch come.
+# Placeholder for the producer ID and epoch in a request.
 _MARK = struct.pack(">qh", 0x0123_4567_89AB_CDEF, 0x0123)
 
 
 def transactions_per_second(
     brokers: Sequence[Address], leaders: Sequence[Address], topic: str, *, warm_up_s: float, seconds: float
 ) -> float:
-    """`leaders` of the topic's partitions, in their order. Counted is every transaction whose commit was answered."""
+    """`leaders` are those of the topic's partitions, in order. Counts every transaction whose commit succeeded."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_measure(list(brokers), leaders, topic, warm_up_s, seconds))
 
@@ -74,7 +74,9 @@ async def _measure(
 
 
 class _Producer:
-    def __init__(self, name: str, coordinator: Line, leader: Line, topic: str, partition: int) -> None:
+    def __init__(
+        self, name: str, coordinator: RawConnection, leader: RawConnection, topic: str, partition: int
+    ) -> None:
         self._name = name
         self._coordinator = coordinator
         self._leader = leader
@@ -82,11 +84,11 @@ class _Producer:
         self.is_over = False
         self._record = TestRecord(b"x" * 100)
         self._now_ms = int(time.time() * 1000)
-        in_the_place = self._batch(0, 0)
-        data = [{"name": topic, "partition_data": [{"index": partition, "records": in_the_place}]}]
+        placeholder = self._batch(0, 0)
+        data = [{"name": topic, "partition_data": [{"index": partition, "records": placeholder}]}]
         fields = {"transactional_id": name, "acks": -1, "timeout": 30_000, "topic_data": data}
         frame = encode_request(Api.PRODUCE, PRODUCE_VERSION, 1, fields)
-        self._before_batch, _, self._after_batch = frame.partition(in_the_place)
+        self._before_batch, _, self._after_batch = frame.partition(placeholder)
         id_mark, epoch_mark = struct.unpack(">qh", _MARK)
         fields = {"transactional_id": name, "producer_id": id_mark, "producer_epoch": epoch_mark, "committed": True}
         self._end = encode_request(Api.END_TXN, END_VERSION, 1, fields)
@@ -115,28 +117,30 @@ class _Producer:
     async def _begin(self) -> tuple[int, int]:
         fields = {"transactional_id": self._name, "transaction_timeout": TIMEOUT_MS, "producer_id": -1}
         while True:
-            answer = await self._coordinator.ask(Api.INIT_PRODUCER_ID, INIT_VERSION, {**fields, "producer_epoch": -1})
-            if not await _comes_again(answer.error_code):
-                return answer.producer_id, answer.producer_epoch
+            response = await self._coordinator.request(
+                Api.INIT_PRODUCER_ID, INIT_VERSION, {**fields, "producer_epoch": -1}
+            )
+            if not await _should_retry(response.error_code):
+                return response.producer_id, response.producer_epoch
 
     async def _produce(self, producer_id: int, epoch: int) -> None:
         frame = self._before_batch + self._batch(producer_id, epoch) + self._after_batch
         while True:
-            answer = decode_response(Api.PRODUCE, PRODUCE_VERSION, await self._leader.send(frame))
-            if not await _comes_again(answer.responses[0].partition_responses[0].error_code):
+            response = decode_response(Api.PRODUCE, PRODUCE_VERSION, await self._leader.send(frame))
+            if not await _should_retry(response.responses[0].partition_responses[0].error_code):
                 return
 
     async def _commit(self, producer_id: int, epoch: int) -> tuple[int, int]:
         frame = self._end.replace(_MARK, struct.pack(">qh", producer_id, epoch))
         while True:
-            answer = decode_response(Api.END_TXN, END_VERSION, await self._coordinator.send(frame))
-            if not await _comes_again(answer.error_code):
-                return answer.producer_id, answer.producer_epoch
+            response = decode_response(Api.END_TXN, END_VERSION, await self._coordinator.send(frame))
+            if not await _should_retry(response.error_code):
+                return response.producer_id, response.producer_epoch
 
 
-async def _comes_again(error: ErrorCode) -> bool:
+async def _should_retry(error: ErrorCode) -> bool:
     if error is ErrorCode.none:
         return False
-    assert error in AGAIN, error
+    assert error in RETRIABLE, error
     await asyncio.sleep(RETRY_S)
     return True

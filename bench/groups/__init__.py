@@ -1,1 +1,1 @@
-"""What groups cost three brokers, and how they fare when brokers go: `make bench-groups`. Needs no Apache Kafka."""
+"""Measures what groups cost three brokers, idle and during failures, without Apache Kafka: `make bench-groups`."""

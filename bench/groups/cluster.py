@@ -1,4 +1,4 @@
-"""Three combined nodes in Kafka's default configuration of groups, and topics on them."""
+"""Three combined nodes with Kafka's default group configuration, and topics on them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ def addresses(cluster: RealCluster) -> list[Address]:
 
 
 def create_topic(cluster: RealCluster, topic: str, partitions: int) -> None:
-    """Returns when every partition has its leader, and all replicas."""
+    """Returns when all replicas of every partition are in sync."""
     with cluster.client(timeout_s=60) as client:
         Admin(client).create_topic(topic, partitions=partitions, replication_factor=len(NODES))
     wait_for(f"the replicas of {topic}", lambda: in_sync(cluster, topic), 120)
@@ -30,6 +30,6 @@ def create_topic(cluster: RealCluster, topic: str, partitions: int) -> None:
 
 def in_sync(cluster: RealCluster, topic: str) -> bool:
     with cluster.client() as client:
-        # Whoever is asked may not have heard of it yet.
+        # The broker may not have applied the topic yet.
         found = client.layout(None).topics.get(topic)
     return found is not None and all(len(one.isr) == len(NODES) for one in found.partitions)

@@ -1,4 +1,4 @@
-"""Committed offsets after the coordinator's death: how long until its successor answers for all of them."""
+"""Measures the time from a coordinator's death until its successor serves all committed offsets."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ import uvloop
 
 from bench import coordinators
 from bench.groups.cluster import addresses, create_topic, three_brokers
-from bench.lines import Line, LineClosed, connect
+from bench.raw_connection import ConnectionClosed, RawConnection, connect
 from odradek.base.errors import ErrorCode
 from odradek.base.java_hash import partition_of
 from odradek.client.address import Address
@@ -26,35 +26,35 @@ WAIT_S_MAX = 120.0
 
 
 def measure(offsets: int) -> float:
-    """Seconds from kill -9 until the successor answers: it does so when it has loaded all, of all these groups."""
+    """Seconds from kill -9 until the successor responds, after it has loaded the offsets of all groups."""
     with three_brokers() as cluster, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         create_topic(cluster, TOPIC, PARTITIONS)
         return runner.run(_measure(cluster, list(islice(_groups(), offsets // PARTITIONS))))
 
 
 def _groups() -> Iterator[str]:
-    """Names that the same partition of the internal topic holds."""
+    """Names of groups with the same partition of the internal topic."""
     return (name for name in map("reloaded-{}".format, count()) if partition_of(name, COORDINATORS) == 0)
 
 
 async def _measure(cluster: RealCluster, groups: list[str]) -> float:
     address = await coordinators.find(coordinators.GROUP, groups[0], addresses(cluster))
-    line = await connect(address)
+    connection = await connect(address)
     for group in groups:
-        await _commit(line, group)
+        await _commit(connection, group)
     victim = next(node for node in cluster.nodes.values() if node.address == address)
     others = [one for one in addresses(cluster) if one != address]
     began_at = time.monotonic()
     victim.kill()
     async with asyncio.timeout(WAIT_S_MAX):
-        await _until_fetched(groups[0], others, [0])
+        await _wait_for_offsets(groups[0], others, [0])
         took = time.monotonic() - began_at
         for group in groups:
-            await _until_fetched(group, others, range(PARTITIONS))
+            await _wait_for_offsets(group, others, range(PARTITIONS))
     return took
 
 
-async def _commit(line: Line, group: str) -> None:
+async def _commit(connection: RawConnection, group: str) -> None:
     partitions = [
         {"partition_index": index, "committed_offset": index, "committed_leader_epoch": -1}
         for index in range(PARTITIONS)
@@ -63,32 +63,32 @@ async def _commit(line: Line, group: str) -> None:
     fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
     async with asyncio.timeout(WAIT_S_MAX):
         while True:
-            answer = await line.ask(Api.OFFSET_COMMIT, COMMIT_VERSION, fields)
-            if all(one.error_code is ErrorCode.none for one in answer.topics[0].partitions):
+            response = await connection.request(Api.OFFSET_COMMIT, COMMIT_VERSION, fields)
+            if all(one.error_code is ErrorCode.none for one in response.topics[0].partitions):
                 return
             await asyncio.sleep(RETRY_S)
 
 
-async def _until_fetched(group: str, brokers: list[Address], partitions: Sequence[int]) -> None:
-    """Of these partitions, and compared."""
+async def _wait_for_offsets(group: str, brokers: list[Address], partitions: Sequence[int]) -> None:
+    """Fetches and compares the offsets of these partitions."""
     while True:
         for broker in brokers:
-            answer = await _fetch(group, broker, partitions)
-            if answer is not None and answer.error_code is ErrorCode.none:
-                (topic,) = answer.topics
+            response = await _fetch(group, broker, partitions)
+            if response is not None and response.error_code is ErrorCode.none:
+                (topic,) = response.topics
                 found = {one.partition_index: one.committed_offset for one in topic.partitions}
-                assert found == {index: index for index in partitions}, f"{group} has lost offsets"
+                assert found == {index: index for index in partitions}, f"offsets of {group} are missing"
                 return
         await asyncio.sleep(RETRY_S)
 
 
 async def _fetch(group: str, broker: Address, partitions: Sequence[int]) -> Any | None:
     try:
-        line = await connect(broker)
+        connection = await connect(broker)
         topics = [{"name": TOPIC, "partition_indexes": partitions}]
         fields = {"groups": [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics}]}
-        answer = await line.ask(Api.OFFSET_FETCH, FETCH_VERSION, fields)
-    except LineClosed:
+        response = await connection.request(Api.OFFSET_FETCH, FETCH_VERSION, fields)
+    except ConnectionClosed:
         return None
-    line.close()
-    return answer.groups[0]
+    connection.close()
+    return response.groups[0]

@@ -1,7 +1,7 @@
-"""Consumers of the new protocol while one broker after the other is stopped and started again.
+"""Measures consumers of the KIP-848 protocol during a rolling restart of the brokers.
 
-A group stops where a partition that is written to all the time brings none of its members a record: the longest such
-time of any partition of any group is what is measured, and with it how often partitions changed hands.
+A group stops while a partition that is written to continuously delivers no record to any member. Measured are the
+longest stop of any partition of any group, and the number of partitions that changed their owner.
 """
 
 import threading
@@ -17,18 +17,18 @@ from tests.cluster.real_cluster import RealCluster, wait_for
 TOPIC = "rolling"
 PARTITIONS = 6
 GROUPS, MEMBERS = 2, 3
-CALM_S = 5.0
+STEADY_S = 5.0
 WAIT_S_MAX = 120.0
 
 
 @dataclass(frozen=True)
-class Rolled:
+class RestartResult:
     longest_stop_s: float
     changes: int
-    """Partitions that were taken from a member or given to one."""
+    """Partitions revoked from a member or assigned to one."""
 
 
-def measure() -> Rolled:
+def measure() -> RestartResult:
     with three_brokers() as cluster:
         create_topic(cluster, TOPIC, PARTITIONS)
         producer = ConfluentGaps(cluster.bootstrap, TOPIC, PARTITIONS, **QUICK_SETTINGS)
@@ -41,22 +41,22 @@ def measure() -> Rolled:
             producer.stop()
 
 
-def _restart_all(cluster: RealCluster, groups: list["_Group"]) -> Rolled:
-    wait_for("everybody's share", lambda: all(group.is_shared for group in groups), WAIT_S_MAX)
-    time.sleep(CALM_S)
+def _restart_all(cluster: RealCluster, groups: list["_Group"]) -> RestartResult:
+    wait_for("an even assignment", lambda: all(group.is_shared for group in groups), WAIT_S_MAX)
+    time.sleep(STEADY_S)
     for group in groups:
         group.reset()
     for node in cluster.nodes.values():
         node.stop()
         node.start()
         cluster.wait_until_whole(WAIT_S_MAX)
-        wait_for("every replica", lambda: in_sync(cluster, TOPIC), WAIT_S_MAX)
-        time.sleep(CALM_S)
-    return Rolled(max(group.longest_stop_s for group in groups), sum(group.changes for group in groups))
+        wait_for("all replicas in sync", lambda: in_sync(cluster, TOPIC), WAIT_S_MAX)
+        time.sleep(STEADY_S)
+    return RestartResult(max(group.longest_stop_s for group in groups), sum(group.changes for group in groups))
 
 
 class _Group:
-    """Its members, each in a thread of its own."""
+    """The members of a group, each in a thread."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self._longest_s = [0.0] * PARTITIONS
@@ -84,7 +84,7 @@ class _Group:
 
     @property
     def longest_stop_s(self) -> float:
-        """What has not ended yet counts too."""
+        """Includes the current stop."""
         now = time.monotonic()
         return max(max(longest, now - (last or now)) for longest, last in zip(self._longest_s, self._last, strict=True))
 

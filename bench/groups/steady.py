@@ -1,4 +1,4 @@
-"""Many groups that do nothing but send heartbeats: what that costs the brokers, and whether anybody rebalances."""
+"""Measures many groups that only send heartbeats: CPU time of the brokers, and rebalances."""
 
 import asyncio
 import time
@@ -10,26 +10,29 @@ import uvloop
 
 from bench import coordinators
 from bench.groups.cluster import addresses, create_topic, three_brokers
-from bench.groups.members import ClassicMember, Member, NewMember, Tally
-from bench.lines import Line, connect
+from bench.groups.members import ClassicMember, ConsumerMember, Member, Tally
+from bench.raw_connection import RawConnection, connect
 from odradek.client.address import Address
 from tests.cluster.real_cluster import RealCluster
 
 TOPIC = "steady"
 PARTITIONS = 10
 MEMBERS = 5
-KINDS: dict[str, Callable[[str, str, Line, Tally], Member]] = {"classic": ClassicMember, "consumer": NewMember}
-# Groups that join at the same time, for the members to be there within a minute or two.
-JOINING = 100
-# Those of the consumer protocol are given their partitions one by one, and hear of it by heartbeats, every 5 s.
-CALM_S = 15.0
-CALM_TRIES_MAX = 20
+KINDS: dict[str, Callable[[str, str, RawConnection, Tally], Member]] = {
+    "classic": ClassicMember,
+    "consumer": ConsumerMember,
+}
+# Groups that join concurrently, so that all members have joined within a minute or two.
+CONCURRENT_JOINS = 100
+# Consumer groups receive their partitions one by one through heartbeats, every 5 s.
+STEADY_S = 15.0
+STEADY_TRIES_MAX = 20
 
 
 @dataclass(frozen=True)
 class Steady:
     core: float
-    """Of the three brokers together."""
+    """Share of one core, for the three brokers together."""
     rebalances: int
     heartbeats_per_s: float
     longest_ms: float
@@ -45,23 +48,23 @@ async def _measure(cluster: RealCluster, kind: str, groups: int, seconds: float)
     tally, random = Tally(), Random(groups)
     is_over = False
     names = [f"{kind}-{number}" for number in range(groups)]
-    where = await coordinators.find_all(coordinators.GROUP, names, addresses(cluster))
-    places = asyncio.Semaphore(JOINING)
+    addresses_by_group = await coordinators.find_all(coordinators.GROUP, names, addresses(cluster))
+    join_slots = asyncio.Semaphore(CONCURRENT_JOINS)
 
-    async def live(name: str, address: Address) -> None:
-        """From its joining on it sends heartbeats, while others still join."""
+    async def run_member(name: str, address: Address) -> None:
+        """Sends heartbeats after joining, while other groups still join."""
         members = [KINDS[kind](name, TOPIC, await connect(address), tally) for _ in range(MEMBERS)]
         await asyncio.gather(*(member.join() for member in members))
-        places.release()
+        join_slots.release()
         await asyncio.gather(*(member.send_heartbeats(lambda: is_over, random) for member in members))
 
     async with asyncio.TaskGroup() as tasks:
         for name in names:
-            await places.acquire()
-            tasks.create_task(live(name, where[name]))
-        for _ in range(JOINING):
-            await places.acquire()
-        await _until_calm(tally)
+            await join_slots.acquire()
+            tasks.create_task(run_member(name, addresses_by_group[name]))
+        for _ in range(CONCURRENT_JOINS):
+            await join_slots.acquire()
+        await _wait_until_steady(tally)
         tally.heartbeats, tally.longest_s = 0, 0.0
         began_at, before = time.monotonic(), _cpu_seconds(cluster)
         await asyncio.sleep(seconds)
@@ -76,14 +79,14 @@ async def _measure(cluster: RealCluster, kind: str, groups: int, seconds: float)
     return measured
 
 
-async def _until_calm(tally: Tally) -> None:
-    """Everybody has what he is to have."""
-    for _ in range(CALM_TRIES_MAX):
+async def _wait_until_steady(tally: Tally) -> None:
+    """Waits until no group has rebalanced for a while."""
+    for _ in range(STEADY_TRIES_MAX):
         tally.rebalances = 0
-        await asyncio.sleep(CALM_S)
+        await asyncio.sleep(STEADY_S)
         if not tally.rebalances:
             return
-    raise AssertionError("groups rebalance without end")
+    raise AssertionError("the groups do not stop rebalancing")
 
 
 def _cpu_seconds(cluster: RealCluster) -> float:

@@ -1,6 +1,6 @@
-"""Connections without a client behind them: requests are sent ahead, answers come in their order.
+"""Connections without a client library: requests are pipelined, and responses arrive in order.
 
-Light enough that thousands of them in one process leave the processor to the broker that is measured.
+They are light enough for thousands of connections in one process next to the measured broker.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from typing import Any, cast
 from odradek.client.address import Address
 from tests.raw_wire import decode_response, encode_request
 
-ANSWER_S_MAX = 60.0
+RESPONSE_S_MAX = 60.0
 
 
-class LineClosed(Exception):
-    """The broker hung up, or cannot be reached."""
+class ConnectionClosed(Exception):
+    """The broker closed the connection or is not reachable."""
 
 
-class Line(asyncio.Protocol):
-    """One connection. Every answer is the future that `send` gave, header and response without the length."""
+class RawConnection(asyncio.Protocol):
+    """One connection. `send` returns a future of the response, header included, without the length."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[bytes]] = deque()
@@ -33,14 +33,14 @@ class Line(asyncio.Protocol):
 
     def send(self, frame: bytes) -> "asyncio.Future[bytes]":
         if self._transport is None:
-            raise LineClosed
-        answer = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
+            raise ConnectionClosed
+        response = asyncio.get_running_loop().create_future()
+        self._waiting.append(response)
         self._transport.write(frame)
-        return answer
+        return response
 
-    async def ask(self, api_key: int, version: int, fields: Mapping[str, Any]) -> Any:
-        async with asyncio.timeout(ANSWER_S_MAX):
+    async def request(self, api_key: int, version: int, fields: Mapping[str, Any]) -> Any:
+        async with asyncio.timeout(RESPONSE_S_MAX):
             payload = await self.send(encode_request(api_key, version, 1, fields))
         return decode_response(api_key, version, payload)
 
@@ -49,30 +49,30 @@ class Line(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's is none by its class.
+        # uvloop's transport is not a subclass of asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         received = self._received + data if self._received else data
         at, end = 0, len(received)
         while end - at >= 4 and end - at >= (size := 4 + struct.unpack_from(">i", received, at)[0]):
-            answer = self._waiting.popleft()
-            if not answer.done():
-                answer.set_result(received[at + 4 : at + size])
+            response = self._waiting.popleft()
+            if not response.done():
+                response.set_result(received[at + 4 : at + size])
             at += size
         self._received = received[at:]
 
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
         while self._waiting:
-            answer = self._waiting.popleft()
-            if not answer.done():
-                answer.set_exception(LineClosed())
+            response = self._waiting.popleft()
+            if not response.done():
+                response.set_exception(ConnectionClosed())
 
 
-async def connect(address: Address) -> Line:
+async def connect(address: Address) -> RawConnection:
     try:
-        _, line = await asyncio.get_running_loop().create_connection(Line, address.host, address.port)
+        _, connection = await asyncio.get_running_loop().create_connection(RawConnection, address.host, address.port)
     except OSError as problem:
-        raise LineClosed from problem
-    return line
+        raise ConnectionClosed from problem
+    return connection

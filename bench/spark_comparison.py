@@ -1,7 +1,7 @@
-"""The same rows through Spark in several ways, in turns in one session, beside Spark's own connector at its best.
+"""Compares variants of reading or writing the same rows with Spark, in turn in one session.
 
-Odradek's broker and Apache Kafka's both run all the time; whichever serves the connector better is what the others are
-measured by. The first round warms up.
+Brokers of Odradek and Apache Kafka both run the whole time. Ratios refer to Spark's own connector on the broker that is
+faster for it. The first round is a warm-up.
 """
 
 import argparse
@@ -31,22 +31,22 @@ from tests.processor_time import processor_seconds
 
 ROUNDS = 5
 CONNECTOR = "kafka"
-"""What Spark's own connector is called there."""
+"""The format name of Spark's own connector."""
 
 
 @dataclass(frozen=True)
-class Way:
-    """`bar` is how many times as fast as the connector it should be."""
+class Variant:
+    """`target` is the ratio to the connector's speed that the variant has to reach."""
 
     name: str
     source: str
     broker: str = ODRADEK
     options: Mapping[str, str] = field(default_factory=dict)
-    bar: float | None = None
+    target: float | None = None
 
 
 class Cost(NamedTuple):
-    """Processor time is that of Spark with its Python workers, the brokers' not counted."""
+    """`cpu_seconds` is the CPU time of Spark and its Python workers, without the brokers."""
 
     seconds: float
     cpu_seconds: float
@@ -59,22 +59,22 @@ class Scale(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Contest:
-    """`prepare` is given a broker's address; `take` goes one of the ways, with all rows, at such a broker."""
+class Comparison:
+    """`prepare` gets a broker's address; `run` processes all rows with one variant on a broker."""
 
     name: str
     noun: str
     scale: Scale
-    ways: Sequence[Way]
+    variants: Sequence[Variant]
     prepare: Callable[[str], None]
-    take: Callable[[SparkSession, str, Way], None]
+    run: Callable[[SparkSession, str, Variant], None]
     section: str
     text: str
     properties: Mapping[str, str] = field(default_factory=dict)
     odradek_properties: Mapping[str, str] = field(default_factory=dict)
 
-    def connector_ways(self) -> list[Way]:
-        return [way for way in self.ways if way.source == CONNECTOR]
+    def connector_variants(self) -> list[Variant]:
+        return [variant for variant in self.variants if variant.source == CONNECTOR]
 
 
 def parse_scale(program: str, description: str | None, *, rows: int, quick_rows: int, noun: str) -> Scale:
@@ -86,98 +86,104 @@ def parse_scale(program: str, description: str | None, *, rows: int, quick_rows:
     return Scale(quick_rows if options.quick else rows, options.rounds, options.docs)
 
 
-def compare(contest: Contest) -> int:
-    """0 where every bar is met."""
+def compare(comparison: Comparison) -> int:
+    """Returns 0 if every target is met."""
     console = wide_console()
     libs = find_kafka(console)
     if libs is None:
         return 2
-    costs = _measure(contest, libs, console)
+    costs = _measure(comparison, libs, console)
     RESULTS.mkdir(exist_ok=True)
-    values = {contest.noun: contest.scale.rows, "ways": [asdict(way) for way in contest.ways], "costs": costs}
-    (RESULTS / f"{contest.name}.json").write_text(json.dumps(values, indent=2) + "\n")
-    titles, rows = _titles(contest), list(_rows(contest, costs))
+    values = {
+        comparison.noun: comparison.scale.rows,
+        "variants": [asdict(variant) for variant in comparison.variants],
+        "costs": costs,
+    }
+    (RESULTS / f"{comparison.name}.json").write_text(json.dumps(values, indent=2) + "\n")
+    titles, rows = _titles(comparison), list(_rows(comparison, costs))
     table = Table(*titles)
     for row in rows:
         table.add_row(*row)
     console.print(table)
-    if contest.scale.writes_docs:
+    if comparison.scale.writes_docs:
         lines = [titles, ["---"] + ["---:"] * (len(titles) - 1), *rows]
-        filled = {
-            "table": "\n".join(f"| {' | '.join(line)} |" for line in lines),
-            "rows": f"{contest.scale.rows:,}",
-            "rounds": contest.scale.rounds,
+        fields = {
+            "table": "\n".join(f"| {' | '.join(connection)} |" for connection in lines),
+            "rows": f"{comparison.scale.rows:,}",
+            "rounds": comparison.scale.rounds,
             **describe_machine(),
         }
-        replace_section(PAGE, contest.section, contest.text.format(**filled))
-    return 0 if all(_meets(contest, costs, way) for way in contest.ways) else 1
+        replace_section(PAGE, comparison.section, comparison.text.format(**fields))
+    return 0 if all(_meets(comparison, costs, variant) for variant in comparison.variants) else 1
 
 
-def _measure(contest: Contest, libs: Path, console: Console) -> dict[str, list[Cost]]:
-    costs: dict[str, list[Cost]] = {way.name: [] for way in contest.ways}
+def _measure(comparison: Comparison, libs: Path, console: Console) -> dict[str, list[Cost]]:
+    costs: dict[str, list[Cost]] = {variant.name: [] for variant in comparison.variants}
     with ExitStack() as stack:
-        directory = stack.enter_context(data_directory(contest.name))
+        directory = stack.enter_context(data_directory(comparison.name))
         status = stack.enter_context(console.status("starting"))
-        of_odradek = {**contest.properties, **contest.odradek_properties}
+        of_odradek = {**comparison.properties, **comparison.odradek_properties}
         brokers: dict[str, NodeProcess] = {
-            KAFKA: ApacheKafka(libs, directory / KAFKA, properties=contest.properties, flags=PRODUCTION_BROKER_FLAGS),
+            KAFKA: ApacheKafka(
+                libs, directory / KAFKA, properties=comparison.properties, flags=PRODUCTION_BROKER_FLAGS
+            ),
             ODRADEK: OdradekProcess(directory / ODRADEK, properties=of_odradek),
         }
         for broker in brokers.values():
             stack.callback(broker.remove)
             broker.start()
-            status.update(f"preparing {contest.scale.rows:,} {contest.noun}, {TITLES[broker.name]}")
-            contest.prepare(broker.bootstrap)
+            status.update(f"preparing {comparison.scale.rows:,} {comparison.noun}, {TITLES[broker.name]}")
+            comparison.prepare(broker.bootstrap)
         jars = connector_jars(jars_directory(), on_fetch=lambda jar: None)
         spark = stack.enter_context(
             spark_session("bench", jars, directory / "spark", directory / "spark.log", is_short=False)
         )
-        for taken in range(contest.scale.rounds + 1):
-            for way in contest.ways:
-                status.update(f"round {taken} of {contest.scale.rounds}, {way.name}")
+        for taken in range(comparison.scale.rounds + 1):
+            for variant in comparison.variants:
+                status.update(f"round {taken} of {comparison.scale.rounds}, {variant.name}")
                 with _measured([broker.pid for broker in brokers.values()]) as cost:
-                    contest.take(spark, brokers[way.broker].bootstrap, way)
+                    comparison.run(spark, brokers[variant.broker].bootstrap, variant)
                 if taken:
-                    costs[way.name] += cost
+                    costs[variant.name] += cost
     return costs
 
 
 @contextmanager
 def _measured(brokers: Sequence[int]) -> Iterator[list[Cost]]:
-    """Filled in at the end."""
+    """The list receives its value at the end."""
     cost: list[Cost] = []
     begun_s, begun_cpu_s = time.perf_counter(), processor_seconds(*brokers)
     yield cost
     cost.append(Cost(time.perf_counter() - begun_s, processor_seconds(*brokers) - begun_cpu_s))
 
 
-def _meets(contest: Contest, costs: Mapping[str, list[Cost]], way: Way) -> bool:
-    return way.bar is None or _ratio(contest, costs, way) >= way.bar
+def _meets(comparison: Comparison, costs: Mapping[str, list[Cost]], variant: Variant) -> bool:
+    return variant.target is None or _ratio(comparison, costs, variant) >= variant.target
 
 
-def _ratio(contest: Contest, costs: Mapping[str, list[Cost]], way: Way) -> float:
-    usual = min(_median(costs[one.name]).seconds for one in contest.connector_ways())
-    return usual / _median(costs[way.name]).seconds
+def _ratio(comparison: Comparison, costs: Mapping[str, list[Cost]], variant: Variant) -> float:
+    usual = min(_median(costs[one.name]).seconds for one in comparison.connector_variants())
+    return usual / _median(costs[variant.name]).seconds
 
 
-def _titles(contest: Contest) -> list[str]:
-    return ["", f"{contest.noun}/s", "lowest, highest", f"{contest.noun}/s of processor time", "ratio", "bar", ""]
+def _titles(comparison: Comparison) -> list[str]:
+    return ["", f"{comparison.noun}/s", "lowest, highest", f"{comparison.noun}/s of CPU time", "ratio", "target", ""]
 
 
-def _rows(contest: Contest, costs: Mapping[str, list[Cost]]) -> Iterator[list[str]]:
-    count = contest.scale.rows
-    for way in contest.ways:
-        taken = costs[way.name]
+def _rows(comparison: Comparison, costs: Mapping[str, list[Cost]]) -> Iterator[list[str]]:
+    count = comparison.scale.rows
+    for variant in comparison.variants:
+        taken = costs[variant.name]
         median = _median(taken)
         slowest, fastest = (pick(one.seconds for one in taken) for pick in (max, min))
         yield [
-            way.name,
+            variant.name,
             number(count / median.seconds),
             f"{number(count / slowest)}–{number(count / fastest)}",
             number(count / median.cpu_seconds),
-            f"{_ratio(contest, costs, way):.2f} ×",
-            "" if way.bar is None else f"≥ {way.bar:g} ×",
-            "" if way.bar is None else "met" if _meets(contest, costs, way) else "**missed**",
+            f"{_ratio(comparison, costs, variant):.2f} ×",
+            "" if variant.target is None else f"≥ {variant.target:g} ×",
+            "" if variant.target is None else "met" if _meets(comparison, costs, variant) else "**missed**",
         ]
 
 
