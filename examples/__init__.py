@@ -1,4 +1,4 @@
-"""Data pipelines on Spark, run from a checkout: `python -m examples.orders`.
+"""Example pipelines on Spark, run from a checkout: `python -m examples.orders`.
 
-They are ordinary clients: they know the `odradek` command and the wire, never a broker's internals.
+They are ordinary clients: they use the `odradek` command and the wire protocol, never a broker's internals.
 """

@@ -1,1 +1,1 @@
-"""The first pipeline: a stream of orders, from a topic into Parquet and, aggregated, into another topic."""
+"""A stream of orders from a topic into Parquet and, aggregated, into another topic, through Spark's Kafka connector."""

@@ -1,6 +1,6 @@
-"""`python -m examples.orders`: run the orders pipeline against a broker of its own and say whether it was exact.
+"""Runs the orders pipeline with its own broker and checks that the result is exact: `python -m examples.orders`.
 
-Exit codes: 0 exact, 1 something was lost or counted twice, 2 it could not run, 130 interrupted.
+Exit codes: 0 exact, 1 orders lost or duplicated, 2 cannot run, 130 interrupted.
 """
 
 import contextlib
@@ -28,15 +28,15 @@ EXIT_INEXACT = 1
 
 
 def main(
-    orders: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many orders to send.")] = 20_000,
+    orders: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of orders to produce.")] = 20_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same orders.")] = 7,
-    rate: Annotated[float, typer.Option(min=1, help="Orders sent per second.")] = 2_000,
+    rate: Annotated[float, typer.Option(min=1, help="Orders produced per second.")] = 2_000,
     output: Annotated[
-        Path, typer.Option(help="Where the Parquet files, the plot and Spark's log go.")
+        Path, typer.Option(help="Directory for the Parquet files, the chart and Spark's log.")
     ] = DEFAULT_OUTPUT,
     bootstrap: Annotated[str, typer.Option(help="A running broker to use instead of starting one.")] = "",
 ) -> None:
-    """A stream of orders through Spark, from a topic into Parquet and, aggregated, into another topic."""
+    """Stream orders through Spark, from a topic into Parquet and, aggregated, into another topic."""
     console = Console()
     exit_code = exit_code_of(
         lambda: _run(orders, seed, rate, output.absolute(), bootstrap, console),
@@ -47,7 +47,7 @@ def main(
 
 
 def _run(order_count: int, seed: int, rate: float, output: Path, bootstrap: str, console: Console) -> int:
-    # What may be missing is looked for first, and PySpark imported only after it.
+    # Check for missing components before importing PySpark.
     java = find_java()
     from examples.orders.run import RunSettings, run_pipeline
     from examples.orders.topics import Topics
@@ -96,7 +96,7 @@ def _report(result: "RunResult", output: Path, seconds: float, console: Console)
     save_plot(plot, result.samples, result.comparison.totals_topic)
     console.print(comparison_table(result.comparison))
     console.print(f"Parquet  {output / PARQUET_NAME}", highlight=False, soft_wrap=True)
-    console.print(f"plot     {plot}", highlight=False, soft_wrap=True)
+    console.print(f"chart    {plot}", highlight=False, soft_wrap=True)
     differences = result.comparison.differences()
     if not differences:
         console.print(f"exact: every order once, in Parquet and in the totals, after {seconds:.1f} s")
@@ -107,7 +107,7 @@ def _report(result: "RunResult", output: Path, seconds: float, console: Console)
 
 
 def _check_output(output: Path) -> Path:
-    """Make sure that this run's files can be written, and touch nothing that an earlier run did not write."""
+    """Checks that this run can write its files, and keeps files that no earlier run has written."""
     parquet = output / PARQUET_NAME
     if parquet.exists() and not (parquet / "_spark_metadata").is_dir():
         raise PipelineError(f"{parquet} was not written by this pipeline: move it or choose another --output")

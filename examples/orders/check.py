@@ -1,4 +1,4 @@
-"""Judging a run: what was produced, what the Parquet files hold and what the totals topic says must be equal."""
+"""Checks a run: the produced orders, the Parquet files and the totals topic must be equal."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class ParquetContent:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The four accounts of one run."""
+    """The four counts of one run."""
 
     produced: Mapping[ProductMinute, Totals]
     records_in_topic: int
@@ -37,13 +37,13 @@ class Comparison:
         return sum(totals.orders for totals in self.produced.values())
 
     def differences(self) -> list[str]:
-        """Say what is not equal, most telling first; nothing when the run is exact."""
+        """Describes the differences, the most important first; empty if the run is exact."""
         produced = self.produced_orders
         found = []
         if self.records_in_topic != produced:
             found.append(f"the orders topic holds {self.records_in_topic} records, {produced} were produced")
         if self.parquet.rows != self.parquet.distinct_orders:
-            found.append(f"{self.parquet.rows - self.parquet.distinct_orders} orders are twice in Parquet")
+            found.append(f"{self.parquet.rows - self.parquet.distinct_orders} orders are duplicated in Parquet")
         if self.parquet.distinct_orders != produced:
             found.append(f"Parquet holds {self.parquet.distinct_orders} different orders, {produced} were produced")
         found += _differing_groups("Parquet", self.produced, self.parquet.totals)
@@ -61,7 +61,7 @@ def compare(spark: SparkSession, bootstrap: str, topics: Topics, parquet: Path, 
 
 
 def read_parquet(spark: SparkSession, directory: Path) -> ParquetContent:
-    """Read with Spark, which keeps to the file sink's log: files of a batch that never committed do not count."""
+    """Reads with Spark, which honours the file sink's log and ignores files of uncommitted batches."""
     orders = spark.read.parquet(str(directory)).cache()
     by_minute = orders.groupBy(
         "product", (F.col("ordered_at_ms") - F.col("ordered_at_ms") % MINUTE_MS).alias("minute_ms")
@@ -92,7 +92,7 @@ def comparison_table(comparison: Comparison) -> Table:
     produced = totals_by_product(comparison.produced)
     parquet = totals_by_product(comparison.parquet.totals)
     aggregated = totals_by_product(comparison.totals_topic)
-    table = Table(title="Orders, by where they were counted", show_footer=True)
+    table = Table(title="Orders by place of counting", show_footer=True)
     table.add_column("product", "all")
     for heading, totals in (("produced", produced), ("in Parquet", parquet), ("in totals topic", aggregated)):
         table.add_column(heading, f"{sum(part.orders for part in totals.values()):,}", justify="right")

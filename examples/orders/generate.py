@@ -1,6 +1,6 @@
-"""The orders of a shop, the same for the same seed, and what they add up to.
+"""Generates the orders of a shop, the same for the same seed, and computes their totals.
 
-Pure: knows neither Kafka nor Spark, so that what it computes can judge both.
+Pure: it uses neither Kafka nor Spark, so that its results can verify both.
 """
 
 import json
@@ -18,12 +18,12 @@ CATALOGUE_CENTS = {
     "button": 40,
     "ribbon": 275,
 }
-# Some products sell far better than others, as in any shop.
+# Some products sell far better than others.
 POPULARITY = (30, 24, 16, 10, 8, 6, 4, 2)
 CUSTOMERS = 500
 FIRST_ORDER_MS = 1_767_258_000_000  # 2026-01-01 09:00 UTC
 MEAN_GAP_MS = 60
-# Orders reach the topic up to this much later than they were made, so minutes are not complete in order.
+# Orders reach the topic up to this much late, so minutes do not complete in order.
 LATENESS_MS_MAX = 20_000
 MINUTE_MS = 60_000
 
@@ -39,7 +39,7 @@ class Order:
 
     @property
     def key(self) -> bytes:
-        """Orders of one customer stay in order: they share a partition."""
+        """Orders of one customer share a partition and so stay in order."""
         return self.customer.encode()
 
     def to_json(self) -> bytes:
@@ -48,7 +48,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProductMinute:
-    """What the aggregation groups by."""
+    """The key of the aggregation."""
 
     product: str
     minute_ms: int
@@ -88,7 +88,7 @@ def generate_orders(count: int, seed: int) -> Iterator[Order]:
 
 
 def totals_by_minute(orders: Iterable[Order]) -> dict[ProductMinute, Totals]:
-    """Aggregate as the Spark job must: per product and minute of the order, not of its arrival."""
+    """Aggregates by product and by the minute of the order, not of its arrival, as the Spark job does."""
     totals: dict[ProductMinute, Totals] = {}
     for order in orders:
         group = ProductMinute(order.product, order.ordered_at_ms - order.ordered_at_ms % MINUTE_MS)

@@ -1,8 +1,8 @@
 """The Spark job: two streaming queries over the orders topic, each with its own checkpoint.
 
-One lands every order in Parquet, exactly once by the file sink's log. The other keeps totals per product and minute
-and sends each changed row to a topic; Spark's Kafka sink may send a row again after a failure, with the same value
-and the same key, so the topic read as a table is exact.
+One query writes every order to Parquet, exactly once because of the file sink's log. The other keeps totals by product
+and minute and sends each changed row to a topic. After a failure, Spark's Kafka sink may send a row again with the same
+key and value, so the topic read as a table is still exact.
 """
 
 import json
@@ -23,8 +23,8 @@ ORDER_SCHEMA = (
 )
 TRIGGER_INTERVAL = "1 second"
 ORDERS_PER_BATCH_MAX = 5_000
-# How long the totals of a minute stay open. Orders come up to 20 s late, and partitions run ahead of each other by
-# what a producer holds back while a broker is away; what came later than this would be left out of its minute.
+# How long the totals of a minute stay open. Orders are up to 20 s late, and after a broker outage one partition may be
+# ahead of another by the duration of the outage. Later orders would be missing from their minute.
 LATENESS_BOUND = "1 hour"
 
 
@@ -35,7 +35,7 @@ class JobPaths:
 
 
 class OrdersJob:
-    """Both queries together; stopped and started again, they go on from their checkpoints."""
+    """Both queries. After a restart they resume from their checkpoints."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, topics: Topics, paths: JobPaths) -> None:
         self._spark = spark
@@ -52,13 +52,13 @@ class OrdersJob:
         self._totals = self._start_totals(self._read_orders())
 
     def stop(self) -> None:
-        """Stop both queries wherever they are, in the middle of a batch too."""
+        """Stops both queries at once, even in the middle of a batch."""
         for query in filter(None, (self._landing, self._totals)):
             query.stop()
         self._landing = self._totals = None
 
     def refresh(self) -> None:
-        """Take up in `landed` and `aggregated` how many orders each query has committed; raise when one has failed."""
+        """Updates `landed` and `aggregated` with the committed orders. Raises PipelineError if a query failed."""
         for query in filter(None, (self._landing, self._totals)):
             failure = query.exception()
             if failure is not None:
@@ -76,7 +76,7 @@ class OrdersJob:
             .load()
         )
         order = F.from_json(F.col("value").cast("string"), ORDER_SCHEMA)
-        # Where each row came from stays with it: a duplicate or a gap can be traced to the record.
+        # Keep the origin of each row, so that a duplicate or a gap can be traced to its record.
         return records.select(order.alias("order"), "partition", "offset").select("order.*", "partition", "offset")
 
     def _start_landing(self, orders: DataFrame) -> StreamingQuery:
@@ -118,7 +118,7 @@ class OrdersJob:
 
 
 def _committed_orders(query: StreamingQuery | None, topic: str) -> int:
-    """Return how many records of the topic lie before the query's position; the topic starts at offset 0."""
+    """Number of records before the query's position; the topic starts at offset 0."""
     progress: StreamingQueryProgress | None = query.lastProgress if query is not None else None
     if progress is None or not progress.sources or not progress.sources[0].endOffset:
         return 0

@@ -1,4 +1,4 @@
-"""The picture of a run: how far behind the stream each sink was, and what was sold in each minute."""
+"""The chart of a run: the progress of each sink, and the orders per minute."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from examples.orders.generate import CATALOGUE_CENTS, ProductMinute, Totals
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How many orders had got how far, some seconds into the run."""
+    """Progress of the orders at a time, in seconds since the start of the run."""
 
     seconds: float
     acknowledged: int
@@ -37,7 +37,7 @@ def save_plot(path: Path, samples: Sequence[Sample], totals: Mapping[ProductMinu
 
 
 def new_figure() -> Any:
-    # Drawn without pyplot: no global state, and no display needed.
+    # Without pyplot, which has global state and may need a display.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

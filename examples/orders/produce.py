@@ -1,4 +1,4 @@
-"""Sending orders into a topic, each exactly once, at the pace of a shop."""
+"""Produces orders to a topic, each exactly once, at a given rate."""
 
 import threading
 import time
@@ -8,16 +8,16 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from examples.orders.generate import Order
 
-# Longer than any restart of a broker: an order that is not acknowledged by then is lost, and said to be.
+# Longer than any restart of a broker: an order without an acknowledgement by then is reported as lost.
 DELIVERY_TIMEOUT_MS = 120_000
 UNACKNOWLEDGED_MAX = 2_000
 BURST_SECONDS_MAX = 0.1
 
 
 class OrderProducer:
-    """Sends orders from a thread of its own, idempotently, so that a retry after a broker's death adds no duplicate.
+    """Produces orders in a thread, idempotently, so that a retry after a broker failure adds no duplicate.
 
-    `acknowledged` and `error` may be read at any time from another thread.
+    `acknowledged` and `error` may be read from another thread at any time.
     """
 
     def __init__(self, bootstrap: str, topic: str, orders: Sequence[Order], orders_per_second: float) -> None:
@@ -34,7 +34,7 @@ class OrderProducer:
                 "linger.ms": 20,
                 "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
                 "reconnect.backoff.max.ms": 1_000,
-                # A broker that is away for a moment is not worth a line on the terminal; what is lost is reported.
+                # Do not log a short broker outage; lost orders are reported.
                 "log_level": 2,
             }
         )
@@ -49,7 +49,7 @@ class OrderProducer:
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """End early, without waiting for what is not acknowledged."""
+        """Stops without waiting for outstanding acknowledgements."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -65,7 +65,7 @@ class OrderProducer:
         interval_seconds = 1.0 / self._orders_per_second
         send_at = time.monotonic()
         for order in self._orders:
-            # A broker that was away is not flooded with what it missed: the stream only goes on.
+            # After an outage, continue at the same rate instead of catching up.
             send_at = max(send_at + interval_seconds, time.monotonic() - BURST_SECONDS_MAX)
             while not self._stopping.is_set():
                 wait_seconds = send_at - time.monotonic()

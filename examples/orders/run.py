@@ -1,4 +1,4 @@
-"""One run of the pipeline, from a broker's address to the accounts to compare, with progress on the way."""
+"""One run of the pipeline, with progress output, up to the comparison of the results."""
 
 import contextlib
 import shutil
@@ -20,7 +20,7 @@ from examples.runtime.errors import PipelineError
 from examples.runtime.session import spark_session
 
 SAMPLE_SECONDS = 0.2
-# Longer than a client needs to find a broker again, and than Spark waits before it gives a query up.
+# Longer than a client needs to reconnect to a broker, and than Spark waits before a query fails.
 STALL_SECONDS_MAX = 150.0
 
 
@@ -44,10 +44,10 @@ class RunResult:
 
 
 def run_pipeline(settings: RunSettings, console: Console, raise_if_over: Callable[[], None]) -> RunResult:
-    """Send the orders while both queries run, and wait until each has all of them."""
+    """Produces the orders while both queries run, and waits until each has processed all of them."""
     orders = list(generate_orders(settings.order_count, settings.seed))
     create_topics(settings.bootstrap, settings.topics)
-    # Only now that nothing is in the way: the result of an earlier run makes room.
+    # Delete the result of an earlier run only now that this run can start.
     shutil.rmtree(settings.parquet, ignore_errors=True)
     with contextlib.ExitStack() as cleanup:
         started = time.monotonic()
@@ -74,7 +74,7 @@ def run_pipeline(settings: RunSettings, console: Console, raise_if_over: Callabl
 
 
 def stream(job: OrdersJob, producer: OrderProducer, order_count: int) -> Iterator[Sample]:
-    """Start producing and yield a sample at a time until both sinks have all the orders that the topic is to hold."""
+    """Starts producing, and yields samples until both sinks have all orders."""
     started = last_change = time.monotonic()
     counts = (0, 0, 0)
     producer.start()
@@ -89,7 +89,7 @@ def stream(job: OrdersJob, producer: OrderProducer, order_count: int) -> Iterato
             last_change = now
         elif now - last_change > STALL_SECONDS_MAX:
             raise PipelineError(
-                f"nothing moved for {STALL_SECONDS_MAX:.0f} s with {counts[0]} of {order_count} orders acknowledged, "
+                f"no progress for {STALL_SECONDS_MAX:.0f} s with {counts[0]} of {order_count} orders acknowledged, "
                 f"{counts[1]} in Parquet, {counts[2]} aggregated"
             )
         yield Sample(now - started, *counts)

@@ -1,4 +1,4 @@
-"""The pipeline's topics: creating them, how many records one holds, and reading one as a table."""
+"""The pipeline's topics: creates them, counts their records, and reads one as a table."""
 
 import time
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ REQUEST_TIMEOUT_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Names and shapes of what the pipeline reads and writes."""
+    """Names and partition counts of the pipeline's topics."""
 
     orders: str = "orders"
     totals: str = "orders-per-minute"
@@ -23,7 +23,7 @@ class Topics:
 
 
 def create_topics(bootstrap: str, topics: Topics) -> None:
-    """Create both topics; the totals one is compacted: a table, whose rows are the latest value of each key."""
+    """Creates both topics. The totals topic is compacted: a table with the latest value of each key."""
     new_topics = [
         NewTopic(topics.orders, topics.orders_partitions, 1),
         NewTopic(topics.totals, topics.totals_partitions, 1, config={"cleanup.policy": "compact"}),
@@ -36,7 +36,7 @@ def create_topics(bootstrap: str, topics: Topics) -> None:
             reason: KafkaError = error.args[0]
             if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise PipelineError(
-                    f"topic {name} is already at {bootstrap} and its records would be counted too: delete it first"
+                    f"topic {name} already exists at {bootstrap} and its records would be counted: delete it first"
                 ) from error
             raise PipelineError(f"cannot create topic {name} at {bootstrap}: {reason.str()}") from error
 
@@ -55,7 +55,7 @@ def end_offsets(bootstrap: str, topic: str, partitions: int) -> list[int]:
 
 
 def read_latest_by_key(bootstrap: str, topic: str, partitions: int) -> dict[bytes, bytes]:
-    """Read a whole compacted topic as the table it is: the last value of each key."""
+    """Reads a whole compacted topic as a table: the last value of each key."""
     consumer = _assigned_consumer(bootstrap)
     latest: dict[bytes, bytes] = {}
     unfinished = set(range(partitions))
@@ -66,7 +66,7 @@ def read_latest_by_key(bootstrap: str, topic: str, partitions: int) -> dict[byte
             message = consumer.poll(0.5)
             if message is None:
                 if time.monotonic() > deadline:
-                    raise PipelineError(f"nothing came from {topic} for {REQUEST_TIMEOUT_SECONDS:.0f} s")
+                    raise PipelineError(f"no record received from {topic} for {REQUEST_TIMEOUT_SECONDS:.0f} s")
                 continue
             deadline = time.monotonic() + REQUEST_TIMEOUT_SECONDS
             error = message.error()
@@ -85,7 +85,7 @@ def _assigned_consumer(bootstrap: str) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
-            # The client asks for a name even where, as here, no group is ever joined.
+            # The client requires a group ID although it joins no group.
             "group.id": "orders-pipeline-check",
             "enable.auto.commit": False,
             "enable.partition.eof": True,

@@ -1,4 +1,4 @@
-"""What every pipeline needs to run on one machine: Java, the connector's jars, a Spark session, a broker.
+"""Shared by the example pipelines: Java, the connector's jars, a Spark session and a broker.
 
-Nothing in here knows what a pipeline computes.
+Nothing in this package knows what a pipeline computes.
 """

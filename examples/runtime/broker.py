@@ -1,4 +1,4 @@
-"""One Odradek broker for the time of a pipeline: `odradek up` in its own process, stopped with the context."""
+"""A local Odradek cluster for the duration of a pipeline: `odradek up` in its own process."""
 
 import contextlib
 import os
@@ -17,9 +17,9 @@ READY_PREFIX = "ready bootstrap="
 READY_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 20.0
 POLL_SECONDS = 0.05
-# `up` takes ports from the given one upward.
+# `odradek up` uses ports from the given one upward.
 PORTS_PER_NODE = 4
-# None of those that the system gives to whoever connects: they would be taken before the nodes listen.
+# Outside the ephemeral ports, which an outgoing connection could take before the nodes listen.
 LISTENING_PORTS = range(12_000, 30_000)
 
 
@@ -38,7 +38,7 @@ class LocalBroker:
 
 @contextlib.contextmanager
 def local_broker(directory: Path, *, brokers: int = 1) -> Iterator[LocalBroker]:
-    """Start a broker, or several, with their data in the directory, and wait until they are ready."""
+    """Starts one or more brokers with their data in the directory, and waits until they are ready."""
     directory.mkdir(parents=True, exist_ok=True)
     log_file = directory / "up.log"
     command = [
@@ -48,7 +48,7 @@ def local_broker(directory: Path, *, brokers: int = 1) -> Iterator[LocalBroker]:
     ]
     with log_file.open("wb") as output:
         try:
-            # In a session of its own, a Ctrl-C meant for the pipeline reaches the broker as an orderly stop, last.
+            # In its own session, so that Ctrl-C stops the pipeline first and the broker cleanly afterwards.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
@@ -61,13 +61,13 @@ def local_broker(directory: Path, *, brokers: int = 1) -> Iterator[LocalBroker]:
 
 
 def free_port(nodes: int = 1) -> int:
-    """Return a port that is free together with those just above it."""
+    """Returns a port that is free together with the ports above it that the nodes need."""
     count = PORTS_PER_NODE * nodes
     for _ in range(100):
         first = random.choice(LISTENING_PORTS)
         if all(_is_free(first + step) for step in range(count)):
             return first
-    raise PipelineError(f"found no {count} neighbouring free ports on 127.0.0.1")
+    raise PipelineError(f"cannot find {count} consecutive free ports on 127.0.0.1")
 
 
 def _is_free(port: int) -> bool:
@@ -94,16 +94,16 @@ def _wait_until_ready(process: subprocess.Popen[bytes], log_file: Path) -> str:
 
 
 def _whole_lines(log_file: Path) -> list[str]:
-    """Return all lines but the last, which may still be on its way into the file, unless it is complete."""
+    """Returns the complete lines: the last one may still be in the middle of a write."""
     return log_file.read_text(errors="replace").rpartition("\n")[0].splitlines()
 
 
 def _ended(exit_code: int, lines: list[str]) -> PipelineError:
-    return PipelineError(f"the broker ended with exit code {exit_code}: {_last_line(lines)}")
+    return PipelineError(f"the broker failed with exit code {exit_code}: {_last_line(lines)}")
 
 
 def _last_line(lines: list[str]) -> str:
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it wrote nothing")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -111,6 +111,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     try:
         process.wait(STOP_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
-        # Its session is its process group: the nodes it supervises go with it.
+        # Kill the process group, which includes the supervised nodes.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -1,4 +1,4 @@
-"""What every pipeline's command does around its work: stop signals, and an exit code for each way it can end."""
+"""Runs a pipeline's command: handles stop signals and maps each outcome to an exit code."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ EXIT_INTERRUPTED = 130
 
 
 def exit_code_of(work: Callable[[], int], console: Console, *, interrupted: str) -> int:
-    """Of the work itself, or of what ended it, which is said in one line."""
+    """Returns the exit code of the work, or of the error that ended it, which is printed in one line."""
     stop_signals_interrupt()
     try:
         return work()

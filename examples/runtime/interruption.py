@@ -1,6 +1,6 @@
-"""Ctrl-C and the stop signals, taken up between calls to Spark instead of in their middle.
+"""Handles Ctrl-C and stop signals between calls to Spark.
 
-A call to Java that is cut off leaves its connection, and with it the clean stop, in disarray.
+An interrupted call to Java breaks its connection, and Spark can then no longer be stopped cleanly.
 """
 
 import contextlib
@@ -14,16 +14,16 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def stop_signals_interrupt() -> None:
-    """Let every stop signal do what Ctrl-C does: raise KeyboardInterrupt."""
+    """Makes every stop signal raise KeyboardInterrupt, as Ctrl-C does."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.default_int_handler)
 
 
 @contextlib.contextmanager
 def interrupts_deferred() -> Iterator[Callable[[], None]]:
-    """Hold the first stop signal back; the function given raises KeyboardInterrupt once one has come.
+    """Defers the first stop signal; the returned function raises KeyboardInterrupt once there is one.
 
-    A second signal is not held back: whoever insists shall not wait for Spark.
+    A second signal is not deferred, so that users can stop without waiting for Spark.
     """
     requested = False
 
@@ -31,7 +31,7 @@ def interrupts_deferred() -> Iterator[Callable[[], None]]:
         nonlocal requested
         requested = True
         stop_signals_interrupt()
-        # Not print: the signal may have come in the middle of one.
+        # Not print(), which the signal may have interrupted.
         os.write(sys.stderr.fileno(), b"\nstopping\n")
 
     def raise_if_requested() -> None:

@@ -1,7 +1,7 @@
 """The jars of Spark's Kafka connector, fetched once with Maven into the checkout's cache.
 
-They are named one by one, without their dependencies: the connector's parent POM points to repositories that many
-networks do not reach, and everything else it needs is part of PySpark.
+They are listed without their dependencies: the connector's parent POM refers to repositories that many networks cannot
+reach, and PySpark contains everything else that it needs.
 """
 
 import os
@@ -45,7 +45,7 @@ CONNECTOR_JARS = (
 
 
 def jars_directory() -> Path:
-    """Return the directory the jars live in: ODRADEK_SPARK_JARS, or .cache/spark-jars of the checkout."""
+    """Returns the directory of the jars: ODRADEK_SPARK_JARS, or .cache/spark-jars of the checkout."""
     return Path(os.environ.get(JARS_VARIABLE) or DEFAULT_DIRECTORY).absolute()
 
 
@@ -54,11 +54,11 @@ def missing_jars(directory: Path) -> list[Artifact]:
 
 
 def connector_jars(directory: Path, on_fetch: Callable[[Artifact], None]) -> list[Path]:
-    """Return the paths of the connector's jars, fetching those that are not there yet."""
+    """Returns the paths of the connector's jars, after fetching those that are missing."""
     missing = missing_jars(directory)
     if missing and shutil.which("mvn") is None:
         raise PipelineError(
-            f"Spark's Kafka connector is not in {directory} and Maven is not there to fetch it: install Maven "
+            f"Spark's Kafka connector is not in {directory} and Maven is not installed to fetch it: install Maven "
             f"(apt install maven; brew install maven) or point {JARS_VARIABLE} to a directory with "
             + ", ".join(artifact.file_name for artifact in missing)
         )
@@ -70,8 +70,8 @@ def connector_jars(directory: Path, on_fetch: Callable[[Artifact], None]) -> lis
 
 def _fetch(artifact: Artifact, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    # Copied beside its final name and renamed, so that an interrupted fetch leaves no half jar behind. Maven runs in
-    # that empty directory because it would take up a pom.xml of the current one.
+    # Copied to a temporary directory and renamed, so that an interrupted fetch leaves no partial jar. Maven runs in
+    # that empty directory because it would read a pom.xml in the current one.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as staging:
         _maven("dependency:get", "-Dtransitive=false", f"-Dartifact={artifact.coordinates}", directory=staging)
         _maven(
@@ -82,7 +82,7 @@ def _fetch(artifact: Artifact, directory: Path) -> None:
         )
         fetched = Path(staging) / artifact.file_name
         if not fetched.is_file():
-            raise PipelineError(f"Maven fetched {artifact.coordinates} but left no {artifact.file_name}")
+            raise PipelineError(f"Maven fetched {artifact.coordinates} but did not create {artifact.file_name}")
         fetched.replace(directory / artifact.file_name)
 
 

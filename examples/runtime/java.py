@@ -1,7 +1,7 @@
-"""Finding the Java that Spark will run on, as Spark itself looks for it: JAVA_HOME first, then PATH.
+"""Finds the Java that Spark uses: JAVA_HOME first, then PATH.
 
-Needs nothing but Python's library, so that `python -m examples.runtime.java` can say what is missing before anything
-large is installed.
+It needs only Python's standard library, so that `python -m examples.runtime.java` can report a missing Java before
+anything large is installed.
 """
 
 import os
@@ -25,19 +25,19 @@ VERSION_TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime that was asked for its version and answered."""
+    """A Java runtime with its version."""
 
     executable: Path
     major_version: int
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """Return the Java that Spark will use, or raise PipelineError saying what to install."""
+    """Returns the Java that Spark uses, or raises PipelineError with instructions."""
     environment = os.environ if environment is None else environment
     executable = _executable(environment)
     try:
-        # `-version` answers on stderr in every release.
-        answer = subprocess.run(
+        # `-version` prints to stderr in every release.
+        output = subprocess.run(
             [str(executable), "-version"],
             capture_output=True,
             text=True,
@@ -46,19 +46,19 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise PipelineError(f"Java at {executable} does not run ({error}): {HOW_TO_INSTALL}") from error
-    major_version = parse_major_version(answer)
+    major_version = parse_major_version(output)
     if major_version is None:
-        raise PipelineError(f"Java at {executable} does not tell its version: {HOW_TO_INSTALL}")
+        raise PipelineError(f"Java at {executable} does not report its version: {HOW_TO_INSTALL}")
     if major_version < MINIMUM_VERSION:
         raise PipelineError(
-            f"Spark needs Java {MINIMUM_VERSION} or newer and {executable} is Java {major_version}: {HOW_TO_INSTALL}"
+            f"Spark needs Java {MINIMUM_VERSION} or newer, but {executable} is Java {major_version}: {HOW_TO_INSTALL}"
         )
     return Java(executable, major_version)
 
 
-def parse_major_version(answer: str) -> int | None:
-    """Read 17 from `openjdk version "17.0.15"`, and 8 from the older form `java version "1.8.0_402"`."""
-    found = re.search(r'version "(?:1\.)?(\d+)', answer)
+def parse_major_version(output: str) -> int | None:
+    """Returns 17 for `openjdk version "17.0.15"`, and 8 for the older form `java version "1.8.0_402"`."""
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(found.group(1)) if found else None
 
 
@@ -71,7 +71,7 @@ def _executable(environment: Mapping[str, str]) -> Path:
         return executable
     on_path = shutil.which("java", path=environment.get("PATH", os.defpath))
     if on_path is None:
-        raise PipelineError(f"Spark needs Java {MINIMUM_VERSION} or newer and there is none: {HOW_TO_INSTALL}")
+        raise PipelineError(f"Spark needs Java {MINIMUM_VERSION} or newer, but none was found: {HOW_TO_INSTALL}")
     return Path(on_path)
 
 

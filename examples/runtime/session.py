@@ -1,4 +1,4 @@
-"""A local Spark session with the Kafka connector, quiet on the terminal: Spark's own log goes into a file."""
+"""A local Spark session with the Kafka connector, which logs to a file instead of the terminal."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from examples.runtime.errors import PipelineError
 from odradek.pipelines.jobs.java_process import session_of_its_own
 
-# Kafka's clients report every refused connection while a broker is away: worth a line in the file, not a thousand.
+# Kafka's clients log every refused connection while a broker is down: one line is enough, not a thousand.
 LOG_CONFIGURATION = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -30,9 +30,9 @@ logger.clients.level = error
 def spark_session(
     name: str, jars: Sequence[Path], work_directory: Path, log_file: Path, *, is_short: bool = True
 ) -> Iterator[SparkSession]:
-    """Run a local Spark in its own Java process, which ends with the context; its failures are PipelineErrors.
+    """Runs a local Spark in its own Java process, which ends with the context. Errors are PipelineErrors.
 
-    A run that is not short is one whose speed counts: Java then compiles as well as it can.
+    With `is_short=False`, Java's optimizing compiler is enabled, for runs whose speed matters.
     """
     work_directory.mkdir(parents=True, exist_ok=True)
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -47,7 +47,7 @@ def spark_session(
 
 
 def first_line(error: BaseException) -> str:
-    """Return what Spark says of an error, without the query plan and the Java stack that follow."""
+    """Returns Spark's error message without the query plan and the Java stack."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
@@ -55,10 +55,10 @@ def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_fi
     log_configuration = work_directory / "log4j2.properties"
     log_configuration.write_text(LOG_CONFIGURATION.format(log_file=log_file))
     java_options = (
-        # In a run of half a minute compiling well would cost a third more CPU than it saves.
+        # In a run of half a minute, the optimizing compiler costs a third more CPU time than it saves.
         *(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if is_short else []),
         f"-Dlog4j2.configurationFile=file:{log_configuration}",
-        # Java's own temporary directory too, for the native libraries that Spark unpacks.
+        # Also Java's temporary directory, for the native libraries that Spark unpacks.
         f"-Djava.io.tmpdir={work_directory}",
     )
     return SparkConf(loadDefaults=False).setAll(
@@ -75,7 +75,7 @@ def _configuration(name: str, jars: Sequence[Path], work_directory: Path, log_fi
             ("spark.sql.session.timeZone", "UTC"),
             # Two cores and small batches: the default of 200 tasks per shuffle would be nearly all overhead.
             ("spark.sql.shuffle.partitions", "2"),
-            # Streaming queries do not have it, and each would warn about that.
+            # Streaming queries do not support it and would log a warning.
             ("spark.sql.adaptive.enabled", "false"),
             ("spark.ui.enabled", "false"),
             ("spark.ui.showConsoleProgress", "false"),

@@ -1,1 +1,1 @@
-"""A shop from nothing, by the commands that users have: a cluster, a table, totals, an audit, a picture."""
+"""A shop, built with the commands that users have: a cluster, a table, totals, an audit and a chart."""

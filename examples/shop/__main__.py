@@ -1,6 +1,6 @@
-"""`python -m examples.shop`, or `make pipeline`: from nothing to a table, totals and a proof, by `odradek`'s commands.
+"""Runs the shop example with `odradek` commands, from an empty directory to an audited table: `make pipeline`.
 
-Exit codes: 0 exact, 1 something was lost or counted twice, 2 it could not run, 130 interrupted.
+Exit codes: 0 exact, 1 orders lost or duplicated, 2 cannot run, 130 interrupted.
 """
 
 import contextlib
@@ -24,19 +24,19 @@ from examples.shop.steps import Commands
 
 DEFAULT_OUTPUT = Path("pipeline-results")
 TABLE = "orders"
-PICTURE = "shop.png"
+CHART = "shop.png"
 EXIT_INEXACT = 1
-# No shop is without somebody who sends nonsense.
-NONSENSE = (b"{", b'{"order_id": "seven"}', b"\xff")
+# Records that cannot be decoded, as in any real topic.
+UNDECODABLE = (b"{", b'{"order_id": "seven"}', b"\xff")
 
 
 def main(
-    orders: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many orders to send.")] = 50_000,
+    orders: Annotated[int, typer.Option(min=1, max=10_000_000, help="Number of orders to produce.")] = 50_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same orders.")] = 7,
-    brokers: Annotated[int, typer.Option(min=1, max=9, help="How many brokers to start.")] = 3,
-    output: Annotated[Path, typer.Option(help="Where table, picture and logs go; a new directory.")] = DEFAULT_OUTPUT,
+    brokers: Annotated[int, typer.Option(min=1, max=9, help="Number of brokers to start.")] = 3,
+    output: Annotated[Path, typer.Option(help="New directory for the table, the chart and the logs.")] = DEFAULT_OUTPUT,
 ) -> None:
-    """A cluster, orders, a table, totals in a topic, and an audit: by the commands that users have."""
+    """Start a cluster, produce orders, write a table and totals, and audit them, with the commands that users have."""
     console = Console()
     exit_code = exit_code_of(
         lambda: _run(list(generate_orders(orders, seed)), brokers, output.absolute(), console),
@@ -57,7 +57,7 @@ def _run(orders: Sequence[Order], brokers: int, output: Path, console: Console) 
         console.print(f"$ odradek up --brokers {brokers}", style="bold", highlight=False)
         cluster = cleanup.enter_context(local_broker(directory, brokers=brokers))
         console.print(f"{brokers} brokers, ready after {time.monotonic() - began:.1f} s")
-        # One of them is enough to find the others.
+        # One bootstrap server is enough.
         commands = Commands(cluster.bootstrap.partition(",")[0], output, console)
         _create_topics(commands, brokers)
         _produce(cluster.bootstrap, orders, console)
@@ -81,14 +81,14 @@ def _create_topics(commands: Commands, brokers: int) -> None:
 def _produce(bootstrap: str, orders: Sequence[Order], console: Console) -> None:
     from confluent_kafka import Producer
 
-    console.print(f"\n{len(orders):,} orders are sent, and {len(NONSENSE)} records that are none")
+    console.print(f"\n{len(orders):,} orders produced, and {len(UNDECODABLE)} records that cannot be decoded")
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 2})
     for order in orders:
         producer.poll(0)
         while len(producer) > 50_000:
             producer.poll(0.1)
         producer.produce(shop.ORDERS, order.to_json(), order.key)
-    for value in NONSENSE:
+    for value in UNDECODABLE:
         producer.produce(shop.ORDERS, value)
     if left := producer.flush(120):
         raise PipelineError(f"{left} orders were not acknowledged within two minutes")
@@ -103,15 +103,15 @@ def _report(
 
     rows = DeltaTable(str(output / TABLE)).count()
     counts = {
-        "sent": len(orders) + len(NONSENSE),
-        "rows of the table": rows,
+        "produced": len(orders) + len(UNDECODABLE),
+        "in the table": rows,
         "in the totals": sum(one.orders for one in found.values()),
     }
-    save_plot(output / PICTURE, counts, found)
+    save_plot(output / CHART, counts, found)
     console.print(f"\ntable    {output / TABLE}", highlight=False, soft_wrap=True)
-    console.print(f"picture  {output / PICTURE}", highlight=False, soft_wrap=True)
+    console.print(f"chart    {output / CHART}", highlight=False, soft_wrap=True)
     if rows != len(orders) or found != totals_by_minute(orders):
-        console.print(f"{TABLE} or the totals of {shop.TOTALS} are not those of the orders that were sent", style="red")
+        console.print(f"{TABLE} or the totals of {shop.TOTALS} differ from the produced orders", style="red")
         return EXIT_INEXACT
     console.print(f"exact: every order once, in the table and in the totals, after {seconds:.1f} s")
     return 0

@@ -1,4 +1,4 @@
-"""The picture at the end: where every order went, and what was sold in each minute."""
+"""The chart at the end: the number of orders at each stage, and the orders per minute."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +15,6 @@ def save_plot(path: Path, counts: Mapping[str, int], totals: Mapping[ProductMinu
     places.invert_yaxis()
     places.margins(x=0.18)
     places.xaxis.set_major_formatter("{x:,.0f}")
-    places.set(title="Where the orders went", xlabel="orders")
+    places.set(title="Orders by stage", xlabel="orders")
     draw_minutes(minutes, totals)
     figure.savefig(path, dpi=120)

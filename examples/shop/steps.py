@@ -1,4 +1,4 @@
-"""The commands of the demonstration, as a user would type them, and what each says."""
+"""Runs the commands of the example, as a user would type them, and shows their output."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ _ODRADEK: Final = str(Path(sys.executable).with_name("odradek"))
 
 class Commands:
     def __init__(self, bootstrap: str, directory: Path, console: Console) -> None:
-        """They run in a directory, so that what they are told is short."""
+        """Commands run in `directory`, so that their arguments are short."""
         self._bootstrap: Final = bootstrap
         self._directory: Final = directory
         self._console: Final = console
@@ -24,19 +24,17 @@ class Commands:
         self.run_file(*words, "--bootstrap", self._bootstrap)
 
     def run_file(self, *words: str) -> None:
-        """Shows the command, and then its own words; its file says where the cluster is. Raises PipelineError unless
-        it ends well.
-        """
+        """Runs a command whose pipeline file contains the bootstrap servers. Raises PipelineError if it fails."""
         self._console.print(f"\n$ odradek {_typed(words)}", style="bold", highlight=False, markup=False, soft_wrap=True)
         with subprocess.Popen([_ODRADEK, *words], cwd=self._directory, stdin=subprocess.DEVNULL) as process:
             try:
                 code = process.wait()
             except KeyboardInterrupt:
-                # It has had the same signal, and ends after its batch.
+                # The command received the same signal and stops after its batch.
                 process.wait()
                 raise
         if code:
-            raise PipelineError(f"odradek {_typed(words)} ended with exit code {code}")
+            raise PipelineError(f"odradek {_typed(words)} failed with exit code {code}")
 
 
 def _typed(words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The pipeline that sums up: its file, and its topic read back."""
+"""The pipeline that computes the totals: its file, and reading its topic."""
 
 import json
 from typing import Final
@@ -41,7 +41,7 @@ def pipeline_text(bootstrap: str) -> str:
 
 
 def read_totals(bootstrap: str) -> dict[ProductMinute, Totals]:
-    """The last of each product and minute is the whole."""
+    """The last value of each product and minute is its total."""
     rows = map(json.loads, read_latest_by_key(bootstrap, TOTALS, TOTALS_PARTITIONS).values())
     return {
         ProductMinute(row["product"], row["minute_ms"]): Totals(row["orders"], row["quantity"], row["revenue_cents"])

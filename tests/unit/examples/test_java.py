@@ -44,7 +44,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
     ("answer", "exit_code", "complaint"),
     [
         ('openjdk version "11.0.22" 2024-01-16', 0, "is Java 11"),
-        ("something else", 0, "does not tell its version"),
+        ("something else", 0, "does not report its version"),
         ("No Java runtime present", 1, "does not run"),
     ],
 )
@@ -69,5 +69,5 @@ def test_the_command_without_java_ends_with_one_line_and_code_2(tmp_path: Path, 
     )
     assert ended.returncode == 2
     assert ended.stdout == ""
-    assert ended.stderr.startswith("pipeline: Spark needs Java 17 or newer and there is none: install")
+    assert ended.stderr.startswith("pipeline: Spark needs Java 17 or newer, but none was found: install")
     assert ended.stderr.count("\n") == 1

@@ -81,7 +81,7 @@ def one_group_less(totals: dict[ProductMinute, Totals]) -> dict[ProductMinute, T
     ("comparison", "complaint"),
     [
         (replace(EXACT, records_in_topic=2_001), "the orders topic holds 2001 records"),
-        (replace(EXACT, parquet=ParquetContent(one_order_more(TOTALS), 2_000)), "1 orders are twice in Parquet"),
+        (replace(EXACT, parquet=ParquetContent(one_order_more(TOTALS), 2_000)), "1 orders are duplicated in Parquet"),
         (replace(EXACT, parquet=ParquetContent(TOTALS, 1_999)), "Parquet holds 1999 different orders"),
         (replace(EXACT, parquet=ParquetContent(one_group_less(TOTALS), 2_000)), "product minutes differ in Parquet"),
         (replace(EXACT, totals_topic=one_order_more(TOTALS)), "product minutes differ in the totals topic"),
