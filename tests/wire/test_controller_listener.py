@@ -28,7 +28,7 @@ def ask(port: int, api_key: int, fields: dict[str, Any]) -> Any:
     async def main() -> Any:
         peer = Peer("127.0.0.1", port, client_id="test")
         try:
-            return await peer.ask(api_key, of(fields), timeout_seconds=20)
+            return await peer.request(api_key, of(fields), timeout_seconds=20)
         finally:
             peer.close()
 
@@ -119,7 +119,7 @@ def test_envelopes_are_not_for_brokers(broker: NodeProcess) -> None:
         try:
             fields = {"request_data": b"", "client_host_address": LOCALHOST}
             with pytest.raises(Disconnected):
-                await peer.ask(ENVELOPE, of(fields), timeout_seconds=20)
+                await peer.request(ENVELOPE, of(fields), timeout_seconds=20)
         finally:
             peer.close()
 

@@ -79,15 +79,15 @@ class Consumer:
     def _ask_leaders(self, wait_ms: int) -> list[Message]:
         """Asks all at once, so that one that has nothing to say keeps none of the others waiting."""
         timeout_s = self._cluster.timeout_s + wait_ms / 1000
-        begun: dict[Address, tuple[Connection, Schema]] = {}
+        begun: dict[Address, Connection] = {}
         try:
             for leader, partitions in self._by_leader().items():
                 address = self._cluster.address_of(leader)
                 connection = self._cluster.connection(address)
                 chosen = connection.schema(ApiKey.FETCH)
-                begun[address] = connection, chosen
+                begun[address] = connection
                 connection.begin(chosen, self._request(chosen, partitions, wait_ms), timeout_s=timeout_s)
-            return [connection.finish(chosen) for connection, chosen in begun.values()]
+            return [connection.finish() for connection in begun.values()]
         except BaseException:
             # Responses that nobody waits for any more would be taken for later ones.
             for address in begun:

@@ -257,11 +257,12 @@ class Producer:
         request = self._request(chosen, batches)
         by_target = {batch.partition: batch for batch in batches}
         try:
-            connection.begin(chosen, request, timeout_s=self._cluster.timeout_s)
-            if self._acks == 0:
+            expects_response = self._acks != 0
+            connection.begin(chosen, request, timeout_s=self._cluster.timeout_s, expects_response=expects_response)
+            if not expects_response:
                 stored.update((target, Stored(target, -1, batch.record_count)) for target, batch in by_target.items())
                 return
-            response = connection.finish(chosen)
+            response = connection.finish()
         except BaseException:
             self._cluster.forget(address)
             raise

@@ -187,9 +187,9 @@ class ControllerChannel:
                     raise _OtherVersion
                 return request
 
-            return await peer.ask(messages.api_key, as_it_is, timeout_seconds=seconds_max, highest=messages.version)
+            return await peer.request(messages.api_key, as_it_is, timeout_seconds=seconds_max, highest=messages.version)
         data = write_forwarded_request(messages, request, correlation_id=_NO_CORRELATION, client_id=client.client_id)
-        answer = await peer.ask(
+        answer = await peer.request(
             ENVELOPE,
             lambda chosen: chosen.new(
                 "EnvelopeRequest",
@@ -212,7 +212,7 @@ class ControllerChannel:
                 leader.port,
                 client_id=str(self._config.node_id),
                 connect_timeout_seconds=self._config.socket_connection_setup_timeout_ms / 1000,
-                on_lost=lambda: self._lost(peer),
+                on_disconnect=lambda: self._lost(peer),
             )
             self._peer = peer
         return self._peer

@@ -30,7 +30,7 @@ async def take_up(peer: Peer, reached: Callable[[int], Awaitable[None]]) -> None
     """
     try:
         async with asyncio.timeout(SECONDS_MAX):
-            response = await peer.ask(DESCRIBE_QUORUM, _request, timeout_seconds=SECONDS_MAX, highest=VERSION)
+            response = await peer.request(DESCRIBE_QUORUM, _request, timeout_seconds=SECONDS_MAX, highest=VERSION)
             high_watermark = _high_watermark(response)
             if high_watermark is not None:
                 await reached(high_watermark - 1)

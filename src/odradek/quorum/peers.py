@@ -114,7 +114,7 @@ class Peers:
                 def build(messages: Schema) -> Any:
                     return wire.write_request(messages, message)
 
-                answer = await peer.ask(
+                answer = await peer.request(
                     api_key, build, timeout_seconds=self._request_timeout_seconds, highest=wire.HIGHEST[api_key]
                 )
                 response = wire.read_response(api_key, answer, listener_name=self._listener_name)
@@ -148,7 +148,7 @@ class Peers:
                 address.port,
                 client_id=self._client_id,
                 connect_timeout_seconds=CONNECT_SECONDS_MAX,
-                on_lost=lambda: self._begin(self._reconnect(destination, address)),
+                on_disconnect=lambda: self._begin(self._reconnect(destination, address)),
             )
         return self._peers[destination]
 

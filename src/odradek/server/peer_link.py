@@ -1,57 +1,48 @@
-"""One connection to another node, as long as it lasts: requests out, answers in, in the same order.
+"""One connection to another node: the transport around a client session.
 
-Knows frames and headers; nothing of versions agreed upon, of reconnecting, or of what is asked.
+Knows nothing of reconnecting, or of what the requests mean.
 """
 
 import asyncio
-import struct
-from collections import deque
 from collections.abc import Callable
-from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from odradek.server.connecting import PeerError, Place
-from odradek.wire.framing import FrameReader
-from odradek.wire.headers import skip_tagged_fields
-from odradek.wire.schemas import Message, Schema, SerialError
-
-# Requests that wait for their answers. Far more than anybody here has under way: a bound, not a window.
-UNDER_WAY_MAX: Final = 1000
-
-_REQUEST_PREFIX: Final = struct.Struct(">ihhih")
-_CORRELATION_ID: Final = struct.Struct(">i")
-_CORRELATION_ID_MAX: Final = 0x7FFFFFFF
-
-# Gets the frame of an answer and where its body begins, behind the correlation id.
-ReadAnswer = Callable[[bytes, int], Message]
+from odradek.wire.client_session import (
+    ClientSession,
+    DataToSend,
+    Event,
+    ResponseReceived,
+    SessionFailed,
+    TooManyInFlight,
+    VersionsNegotiated,
+    VersionsRefused,
+)
+from odradek.wire.schemas import Message, Schema
 
 
 class Disconnected(PeerError):
-    """The connection ended before the answer: what was asked may have been done, or not."""
+    """The connection ended before the response: the request may have been executed, or not."""
 
 
 class Overloaded(PeerError):
-    """Too many requests wait for their answers already. This one was not sent."""
+    """Too many requests wait for their responses. This one was not sent."""
 
 
-class _Asked(NamedTuple):
-    correlation_id: int
-    read: ReadAnswer
-    answer: asyncio.Future[Message]
+class NotServed(PeerError):
+    """The node serves no version of the API that is known here."""
 
 
 class PeerLink(asyncio.Protocol):
     def __init__(
-        self, place: Place, client_id: bytes, answer_bytes_max: int, on_end: Callable[["PeerLink"], None]
+        self, place: Place, client_id: str, response_bytes_max: int, on_end: Callable[["PeerLink"], None]
     ) -> None:
-        """`on_end` is called once, whoever ended it, when those who waited have been told."""
+        """`on_end` is called once, by whichever side the connection ends, after the pending requests have failed."""
         self._place: Final = place
-        self._client_id: Final = client_id
-        self._answer_bytes_max: Final = answer_bytes_max
         self._on_end: Final = on_end
-        self._reader: Final = FrameReader(answer_bytes_max)
-        self._asked: Final[deque[_Asked]] = deque()
-        self._correlation_id = 0
+        self.session: Final = ClientSession(client_id, response_bytes_max=response_bytes_max)
+        self._negotiation: asyncio.Future[None] | None = None
+        self._pending: Final[dict[int, asyncio.Future[Message]]] = {}
         self._transport: asyncio.Transport | None = None
         self._end: str | None = None
 
@@ -59,45 +50,45 @@ class PeerLink(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None and self._end is None
 
-    def send(self, chosen: Schema, request: Message, read: ReadAnswer | None = None) -> asyncio.Future[Message]:
-        """Sends at once; the answer is the caller's to wait for. `read` is for one that may be of another version.
+    def negotiate(self) -> asyncio.Future[None]:
+        """Completes once the node's versions are known. Fails with NotServed if it refuses to list them."""
+        transport = self._open_transport()
+        self._negotiation = _new_future()
+        transport.write(self.session.negotiate())
+        return self._negotiation
 
-        Raises Disconnected, Overloaded, and SerialError or ValueError for a request that cannot be written.
+    def send(self, chosen: Schema, request: Message) -> asyncio.Future[Message]:
+        """Sends at once; the caller awaits the response.
+
+        Raises Disconnected, Overloaded, and struct.error or ValueError for a request that cannot be encoded.
         """
-        if self._transport is None or self._end is not None:
-            raise Disconnected(self._place, self._end or "not connected")
-        if len(self._asked) >= UNDER_WAY_MAX:
-            raise Overloaded(self._place, f"{UNDER_WAY_MAX} requests wait for its answers")
-        body = chosen.write(request)
-        tags = b"\0" if chosen.flexible else b""
-        self._correlation_id = correlation_id = (self._correlation_id + 1) & _CORRELATION_ID_MAX
-        prefix = _REQUEST_PREFIX.pack(
-            10 + len(self._client_id) + len(tags) + len(body),
-            chosen.api_key,
-            chosen.version,
-            correlation_id,
-            len(self._client_id),
-        )
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        # Whoever gave up waiting does not want to hear of the connection's end either.
-        answer.add_done_callback(_retrieve)
-        self._asked.append(_Asked(correlation_id, read or partial(read_answer, chosen), answer))
-        self._transport.write(b"".join((prefix, self._client_id, tags, body)))
-        return answer
+        transport = self._open_transport()
+        try:
+            sent = self.session.send(chosen, request)
+        except TooManyInFlight as error:
+            raise Overloaded(self._place, str(error)) from None
+        response = self._pending[sent.correlation_id] = _new_future()
+        transport.write(sent.data)
+        return response
 
     def end(self, reason: str) -> None:
-        """Ends the connection at once; what was asked on it fails with the reason."""
+        """Closes the connection at once; its pending requests fail with the reason."""
         if self._end is not None:
             return
         self._end = reason
         if self._transport is not None:
             self._transport.abort()
-        asked = list(self._asked)
-        self._asked.clear()
-        for one in asked:
-            if not one.answer.done():
-                one.answer.set_exception(Disconnected(self._place, reason))
+        pending = list(self._pending.values())
+        self._pending.clear()
+        for one in pending if self._negotiation is None else (self._negotiation, *pending):
+            if not one.done():
+                one.set_exception(Disconnected(self._place, reason))
         self._on_end(self)
+
+    def _open_transport(self) -> asyncio.Transport:
+        if self._transport is None or self._end is not None:
+            raise Disconnected(self._place, self._end or "not connected")
+        return self._transport
 
     # asyncio's side
 
@@ -108,48 +99,44 @@ class PeerLink(asyncio.Protocol):
             transport.abort()  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
-        for frame in self._reader.receive(data):
-            if self._end is None:
-                self._take(bytes(frame))
-        if self._reader.failure is not None:
-            self.end(
-                f"it announced an answer that is longer than {self._answer_bytes_max} bytes: "
-                "it does not speak Kafka's protocol, or expects TLS"
-            )
+        if self._end is not None:
+            return
+        for event in self.session.receive(data):
+            self._on_event(event)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc is None:
-            self.end("it closed the connection")
+            self.end("the node closed the connection")
         else:
-            self.end(f"the connection broke ({getattr(exc, 'strerror', None) or exc})")
+            self.end(f"the connection failed ({getattr(exc, 'strerror', None) or exc})")
 
-    def _take(self, frame: bytes) -> None:
-        if len(frame) < _CORRELATION_ID.size:
-            self.end("it sent an answer without a header")
-            return
-        (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-        if not self._asked or self._asked[0].correlation_id != correlation_id:
-            due = f"where {self._asked[0].correlation_id} was due" if self._asked else "and nothing was asked"
-            self.end(f"it answered request {correlation_id}, {due}")
-            return
-        one = self._asked[0]
-        try:
-            response = one.read(frame, _CORRELATION_ID.size)
-        except SerialError as error:
-            self.end(f"its answer cannot be read ({error or type(error).__name__})")
-            return
-        self._asked.popleft()
-        if not one.answer.done():
-            one.answer.set_result(response)
-
-
-def read_answer(chosen: Schema, frame: bytes, position: int) -> Message:
-    """Raises SerialError."""
-    if chosen.response_header_flexible:
-        position = skip_tagged_fields(frame, position)
-    return chosen.read_foreign_response(frame, position)
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case ResponseReceived(correlation_id, response):
+                pending = self._pending.pop(correlation_id, None)
+                if pending is not None and not pending.done():
+                    pending.set_result(response)
+            case VersionsNegotiated():
+                if self._negotiation is not None and not self._negotiation.done():
+                    self._negotiation.set_result(None)
+            case VersionsRefused(error):
+                if self._negotiation is not None and not self._negotiation.done():
+                    reason = f"the node refuses to list its API versions ({error.name.upper()})"
+                    self._negotiation.set_exception(NotServed(self._place, reason))
+            case DataToSend(data):
+                if self._transport is not None:
+                    self._transport.write(data)
+            case SessionFailed(reason):
+                self.end(reason)
 
 
-def _retrieve(answer: asyncio.Future[Message]) -> None:
-    if not answer.cancelled():
-        answer.exception()
+def _new_future() -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    # A caller that stopped waiting does not retrieve the exception.
+    future.add_done_callback(_retrieve)
+    return future
+
+
+def _retrieve(done: asyncio.Future[Any]) -> None:
+    if not done.cancelled():
+        done.exception()

@@ -70,14 +70,14 @@ def test_a_broker_that_hangs_up() -> None:
 def test_a_broker_that_says_nothing() -> None:
     with ScriptedBroker({METADATA: lambda *_: SILENCE}, {METADATA: (0, 12)}) as broker:
         connection = Connection(broker.address, client_id="test", timeout_s=5)
-        with pytest.raises(ConnectionFailed, match="did not answer in time"):
+        with pytest.raises(ConnectionFailed, match="did not respond in time"):
             ask_metadata(connection, timeout_s=0.05)
 
 
 def test_a_response_that_is_cut_short() -> None:
     with ScriptedBroker({METADATA: lambda *_: b"\0\0\0"}, {METADATA: (0, 12)}) as broker:
         connection = Connection(broker.address, client_id="test", timeout_s=5)
-        with pytest.raises(ConnectionFailed, match="not readable"):
+        with pytest.raises(ConnectionFailed, match="cannot be decoded"):
             ask_metadata(connection)
 
 
@@ -106,7 +106,7 @@ def speaker() -> Iterator[tuple[Address, list[bytes]]]:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak Kafka's protocol"),
         (b"\x15\x03\x03\x00\x02\x02\x46\x00", "does not speak Kafka's protocol"),
         (struct.pack(">ii", -1, 1), "does not speak Kafka's protocol"),
-        (struct.pack(">ii", 4, 77), "answered request 77"),
+        (struct.pack(">ii", 4, 77), "response to request 77"),
         (struct.pack(">ii", 100, 1) + b"\0", "closed the connection"),
         (b"", "closed the connection"),
     ],

@@ -54,7 +54,7 @@ class Controller:
 
     async def heard_connection(self, peer: Peer) -> ConnectionPort:
         """That of a heartbeat, as the node was told of it."""
-        await peer.ask(HEARTBEAT, heartbeat, timeout_seconds=5)
+        await peer.request(HEARTBEAT, heartbeat, timeout_seconds=5)
         return self.node.heard[-1][2]
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_controllers_business_is_not_served(play: Play) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             with pytest.raises(NotServed):
-                await controller.peer().ask(0, lambda messages: None, timeout_seconds=10)
+                await controller.peer().request(0, lambda messages: None, timeout_seconds=10)
 
     play(scenario)
 
@@ -151,7 +151,7 @@ def test_a_broker_that_leaves_while_its_heartbeat_is_decided(play: Play) -> None
 
             controller.node.controller.handle = handle  # type: ignore[method-assign]
             peer = controller.peer()
-            asked = asyncio.ensure_future(peer.ask(HEARTBEAT, heartbeat, timeout_seconds=5))
+            asked = asyncio.ensure_future(peer.request(HEARTBEAT, heartbeat, timeout_seconds=5))
             while not peer.is_connected:
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.05)
@@ -197,7 +197,7 @@ def test_an_envelope_by_way_of_sockets(play: Play) -> None:
                     client_host_address=b"\x7f\0\0\1",
                 )
 
-            response = await controller.peer().ask(ENVELOPE, build, timeout_seconds=5)
+            response = await controller.peer().request(ENVELOPE, build, timeout_seconds=5)
             assert response.error_code is ErrorCode.none
             assert read_forwarded_response(chosen, response.response_data, correlation_id=5).topics == ()
 

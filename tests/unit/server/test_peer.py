@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from odradek.server import peer_link
 from odradek.server.connecting import probe
 from odradek.server.peer import (
     Disconnected,
@@ -23,6 +22,7 @@ from odradek.server.peer import (
 )
 from odradek.sim.machine import Ports
 from odradek.sim.world import World
+from odradek.wire import client_session
 from tests.unit.server.peer_stage import (
     API_VERSIONS,
     HEARTBEAT,
@@ -39,7 +39,7 @@ Play = Callable[[Scenario], None]
 
 
 def ask(peer: Peer, timeout_seconds: float = 5.0, **options: Any) -> Any:
-    return peer.ask(HEARTBEAT, heartbeat, timeout_seconds=timeout_seconds, **options)
+    return peer.request(HEARTBEAT, heartbeat, timeout_seconds=timeout_seconds, **options)
 
 
 def test_asks_in_the_newest_version_that_both_know(play: Play) -> None:
@@ -65,9 +65,9 @@ def test_highest_is_not_exceeded_and_what_nobody_serves_is_not_asked(play: Play)
     async def scenario() -> None:
         async with ScriptedNode() as node:
             peer = node.peer()
-            with pytest.raises(NotServed, match="it does not serve vote"):
-                await peer.ask(52, lambda messages: None, timeout_seconds=10)
-            with pytest.raises(NotServed, match="versions 0 to 1 only"):
+            with pytest.raises(NotServed, match="does not support a known version of vote"):
+                await peer.request(52, lambda messages: None, timeout_seconds=10)
+            with pytest.raises(NotServed, match="supports versions 0 to 1"):
                 await ask(peer, highest=-1)
             assert node.requests == []
             with pytest.raises(PeerTimedOut):
@@ -98,7 +98,7 @@ def test_nobody_listens(play: Play) -> None:
         async with ScriptedNode() as node:
             node.stop_listening()
             lost: list[None] = []
-            peer = node.peer(on_lost=lambda: lost.append(None))
+            peer = node.peer(on_disconnect=lambda: lost.append(None))
             asked = await asyncio.gather(*(ask(peer) for _ in range(3)), peer.connect(), return_exceptions=True)
             assert [type(one) for one in asked] == [Refused] * 4
             with pytest.raises(Refused, match=f"localhost:{node.port}: connection refused"):
@@ -176,7 +176,7 @@ def test_a_connect_that_nobody_answers() -> None:
             began = loop.time()
             with pytest.raises(Unreachable, match=r"no connection within 0\.2 s"):
                 await peer.connect()
-            with pytest.raises(PeerTimedOut, match=r"no answer within 0\.1 s"):
+            with pytest.raises(PeerTimedOut, match=r"no response within 0\.1 s"):
                 await ask(peer, 0.1)
             assert loop.time() - began < 10
             peer.close()
@@ -201,7 +201,7 @@ def test_a_machine_that_is_cut_off(world: World) -> None:
         loop = asyncio.get_running_loop()
         lost: list[float] = []
         peer = Peer(
-            "server", 9093, client_id="test", connect_timeout_seconds=3, on_lost=lambda: lost.append(loop.time())
+            "server", 9093, client_id="test", connect_timeout_seconds=3, on_disconnect=lambda: lost.append(loop.time())
         )
         world.network.block("client", "server")
         outcomes.append(await outcome(peer.connect()))
@@ -241,7 +241,7 @@ def test_a_reset_in_the_middle_of_an_answer(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost: list[None] = []
-            peer = node.peer(on_lost=lambda: lost.append(None))
+            peer = node.peer(on_disconnect=lambda: lost.append(None))
 
             def break_off(one: Node, correlation_id: int) -> None:
                 one.transport.write(struct.pack(">ii", 100, correlation_id) + b"half")
@@ -263,7 +263,7 @@ def test_an_idle_connection_that_ends_is_noticed_and_made_again_when_needed(play
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost = asyncio.Event()
-            peer = node.peer(on_lost=lost.set)
+            peer = node.peer(on_disconnect=lost.set)
             await peer.connect()
             node.connections[0].transport.close()
             await lost.wait()
@@ -278,16 +278,16 @@ def test_an_idle_connection_that_ends_is_noticed_and_made_again_when_needed(play
 @pytest.mark.parametrize(
     ("sent", "reason"),
     [
-        (struct.pack(">i", 200_000), "longer than 100000 bytes"),
-        (struct.pack(">i", -1), "longer than 100000 bytes"),
-        (b"HTTP/1.1 400 Bad Request\r\n", "longer than 100000 bytes"),
-        (frame_of(b"\0\0"), "an answer without a header"),
-        (frame_of(struct.pack(">i", 99)), "it answered request 99, where 2 was due"),
+        (struct.pack(">i", 200_000), "100000 is the maximum"),
+        (struct.pack(">i", -1), "100000 is the maximum"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "100000 is the maximum"),
+        (frame_of(b"\0\0"), "a response without a header"),
+        (frame_of(struct.pack(">i", 99)), "a response to request 99 instead of request 2"),
         # An array of two billion elements in an answer of a few bytes.
-        (frame_of(struct.pack(">i", 2) + b"\xff\xff\xff\xff\x0f" * 3), "cannot be read"),
-        (frame_of(struct.pack(">i", 2) + b"\0"), "cannot be read"),
+        (frame_of(struct.pack(">i", 2) + b"\xff\xff\xff\xff\x0f" * 3), "cannot be decoded"),
+        (frame_of(struct.pack(">i", 2) + b"\0"), "cannot be decoded"),
         # An error code that is not known here.
-        (frame_of(struct.pack(">i", 2) + b"\0" + struct.pack(">ih", 0, 30_000) + b"\0\0\0\0"), "cannot be read"),
+        (frame_of(struct.pack(">i", 2) + b"\0" + struct.pack(">ih", 0, 30_000) + b"\0\0\0\0"), "cannot be decoded"),
     ],
     ids=["too large", "negative", "another protocol", "no header", "not asked", "lengths", "short", "error code"],
 )
@@ -296,7 +296,7 @@ def test_a_broken_answer_ends_the_connection(play: Play, sent: bytes, reason: st
         async with ScriptedNode() as node:
             node.on_request = lambda one, correlation_id: one.transport.write(sent)
             lost: list[None] = []
-            peer = node.peer(answer_bytes_max=100_000, on_lost=lambda: lost.append(None))
+            peer = node.peer(response_bytes_max=100_000, on_disconnect=lambda: lost.append(None))
             with pytest.raises(Disconnected, match=reason):
                 await ask(peer)
             assert lost == [None]
@@ -310,7 +310,7 @@ def test_an_answer_to_nothing_ends_the_connection(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost = asyncio.Event()
-            peer = node.peer(on_lost=lost.set)
+            peer = node.peer(on_disconnect=lost.set)
             await peer.connect()
             node.connections[0].send_heartbeat_answer(1)
             await lost.wait()
@@ -340,11 +340,11 @@ def test_a_request_that_is_not_answered_in_time_ends_the_connection(play: Play) 
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost: list[None] = []
-            peer = node.peer(on_lost=lambda: lost.append(None))
+            peer = node.peer(on_disconnect=lambda: lost.append(None))
             patient = asyncio.ensure_future(ask(peer, 10))
             with pytest.raises(PeerTimedOut):
                 await ask(peer, 0.1)
-            with pytest.raises(Disconnected, match="a request before was not answered in time"):
+            with pytest.raises(Disconnected, match="an earlier request timed out"):
                 await patient
             assert lost == [None]
             await node.until(lambda: node.connections[0].is_lost)
@@ -393,8 +393,8 @@ def test_versions_that_are_not_named_in_time(play: Play) -> None:
         async with ScriptedNode() as node:
             node.on_versions = lambda *args: None
             lost: list[None] = []
-            peer = node.peer(connect_timeout_seconds=0.1, on_lost=lambda: lost.append(None))
-            with pytest.raises(PeerTimedOut, match="did not name its versions"):
+            peer = node.peer(connect_timeout_seconds=0.1, on_disconnect=lambda: lost.append(None))
+            with pytest.raises(PeerTimedOut, match="no response to ApiVersions"):
                 await peer.connect()
             await node.until(lambda: node.connections[0].is_lost)
             assert not lost
@@ -431,7 +431,7 @@ def test_versions_refused(play: Play, code: int) -> None:
                 correlation_id, versions_answer(0 if code == 35 else version, (), error_code=code)
             )
             peer = node.peer()
-            with pytest.raises(NotServed, match="it refuses to name its versions"):
+            with pytest.raises(NotServed, match="refuses to list its API versions"):
                 await peer.connect()
             await node.until(lambda: node.connections[0].is_lost)
             peer.close()
@@ -444,8 +444,8 @@ def test_a_connection_that_ends_before_it_is_ready(play: Play) -> None:
         async with ScriptedNode() as node:
             lost: list[None] = []
             node.on_versions = lambda one, version, correlation_id: one.transport.close()
-            peer = node.peer(on_lost=lambda: lost.append(None))
-            with pytest.raises(Disconnected, match="it closed the connection"):
+            peer = node.peer(on_disconnect=lambda: lost.append(None))
+            with pytest.raises(Disconnected, match="the node closed the connection"):
                 await peer.connect()
 
             def answer_and_break(one: Node, version: int, correlation_id: int) -> None:
@@ -465,7 +465,7 @@ def test_close_while_asking_while_connecting_and_for_good(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost: list[None] = []
-            peer = node.peer(on_lost=lambda: lost.append(None))
+            peer = node.peer(on_disconnect=lambda: lost.append(None))
             asked = asyncio.ensure_future(ask(peer))
             await node.until(lambda: bool(node.requests))
             peer.close()
@@ -474,7 +474,7 @@ def test_close_while_asking_while_connecting_and_for_good(play: Play) -> None:
             await node.until(lambda: node.connections[0].is_lost)
 
             node.on_versions = lambda *args: None
-            peer = node.peer(on_lost=lambda: lost.append(None))
+            peer = node.peer(on_disconnect=lambda: lost.append(None))
             asked = asyncio.ensure_future(ask(peer))
             await node.until(lambda: len(node.connections) == 2)
             peer.close()
@@ -495,7 +495,7 @@ def test_what_cannot_be_built_or_written_is_the_callers_fault_alone(play: Play) 
             node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id)
             peer = node.peer()
             with pytest.raises(LookupError):
-                await peer.ask(HEARTBEAT, lambda messages: messages.new("NoSuchMessage"), timeout_seconds=10)
+                await peer.request(HEARTBEAT, lambda messages: messages.new("NoSuchMessage"), timeout_seconds=10)
             assert (await ask(peer)).is_caught_up
             assert len(node.connections) == 1
             peer.close()
@@ -504,7 +504,7 @@ def test_what_cannot_be_built_or_written_is_the_callers_fault_alone(play: Play) 
 
 
 def test_the_number_of_requests_under_way_is_bounded(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer_link, "UNDER_WAY_MAX", 2)
+    monkeypatch.setattr(client_session, "IN_FLIGHT_MAX", 2)
 
     async def scenario() -> None:
         async with ScriptedNode() as node:

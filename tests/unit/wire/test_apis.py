@@ -87,7 +87,7 @@ def test_no_other_module_contains_an_api_number() -> None:
     "source",
     [
         "schema(18, 0)",
-        "await peer.ask(18, build)",
+        "await peer.request(18, build)",
         "FETCH: Final = 1",
         "_CREATE_TOPICS = 19",
         "VOTE_KEY = 52",

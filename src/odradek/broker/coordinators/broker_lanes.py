@@ -33,7 +33,7 @@ class BrokerPeers:
 
     async def ask(self, broker_id: int, api_key: int, build: BuildRequest) -> Message:
         """Raises PeerError."""
-        return await self._peer(broker_id).ask(api_key, build, timeout_seconds=self._timeout_seconds)
+        return await self._peer(broker_id).request(api_key, build, timeout_seconds=self._timeout_seconds)
 
     def _peer(self, broker_id: int) -> Peer:
         broker = self._image().brokers.get(broker_id)

@@ -117,7 +117,7 @@ class ReplicaFetcher:
             self.leader.port,
             client_id=f"broker-{self._config.node_id}-fetcher-0",
             connect_timeout_seconds=self._config.socket_connection_setup_timeout_ms / 1000,
-            on_lost=lambda: self._leader_lost(self.leader),
+            on_disconnect=lambda: self._leader_lost(self.leader),
         )
 
     def _begin_anew(self) -> None:
@@ -247,7 +247,7 @@ class ReplicaFetcher:
         peer = self._peer
         self._is_polling = True
         try:
-            response = await peer.ask(
+            response = await peer.request(
                 ApiKey.FETCH,
                 lambda messages: self._request(messages, asked),
                 timeout_seconds=REQUEST_SECONDS_MAX,
@@ -425,7 +425,7 @@ class ReplicaFetcher:
                 timeout=timedelta(seconds=REQUEST_SECONDS_MAX),
             )
 
-        response = await self._peer.ask(
+        response = await self._peer.request(
             ApiKey.LIST_OFFSETS, build, timeout_seconds=REQUEST_SECONDS_MAX, highest=LIST_OFFSETS_VERSION_MAX
         )
         result = response.topics[0].partitions[0]

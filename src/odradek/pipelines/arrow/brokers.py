@@ -37,7 +37,6 @@ class _Asked(NamedTuple):
     offset: int
     address: Address
     connection: Connection
-    schema: Schema
 
 
 class PartitionFetch:
@@ -147,11 +146,11 @@ class PartitionFetch:
         except BaseException:
             self._cluster.forget(address)
             raise
-        return _Asked(position, address, connection, chosen)
+        return _Asked(position, address, connection)
 
     def _finish(self, asked: _Asked) -> Message:
         try:
-            response = asked.connection.finish(asked.schema)
+            response = asked.connection.finish()
         except BaseException:
             self._cluster.forget(asked.address)
             raise

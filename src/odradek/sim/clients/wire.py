@@ -1,30 +1,34 @@
-"""One connection of a simulated client: versions negotiated, requests under way at the same time, deadlines."""
+"""One connection of a simulated client: the transport around a client session."""
 
 import asyncio
-import struct
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from odradek.wire.apis import ApiKey
-from odradek.wire.headers import skip_tagged_fields
-from odradek.wire.schemas import Message, Schema, schema
+from odradek.wire.client_session import (
+    ClientSession,
+    DataToSend,
+    Event,
+    ResponseReceived,
+    SessionFailed,
+    VersionRange,
+    VersionsNegotiated,
+    VersionsRefused,
+)
+from odradek.wire.schemas import Message, Schema
 
-_REQUEST_PREFIX: Final = struct.Struct(">ihhih")
-_LENGTH: Final = struct.Struct(">i")
-_API_VERSIONS_VERSION: Final = 3
+RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
 
 
 class ConnectionLost(Exception):
-    """The connection broke, or was never made: what was asked may have happened or not."""
+    """The connection failed, or was never made: the request may have been executed, or not."""
 
 
 class Wire(asyncio.Protocol):
     def __init__(self, client_id: str) -> None:
-        self._client_id: Final = client_id.encode()
+        self._session: Final = ClientSession(client_id, response_bytes_max=RESPONSE_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
-        self._received = bytearray()
-        self._correlation_id = 0
-        self._asked: Final[dict[int, tuple[Schema, asyncio.Future[Message]]]] = {}
-        self.served: dict[int, tuple[int, int]] = {}
+        self._negotiation: asyncio.Future[None] | None = None
+        self._pending: Final[dict[int, asyncio.Future[Message]]] = {}
 
     @classmethod
     async def open(cls, host: str, port: int, *, client_id: str, timeout_seconds: float) -> "Wire":
@@ -32,39 +36,42 @@ class Wire(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_seconds):
                 _, wire = await loop.create_connection(lambda: cls(client_id), host, port)
-                chosen = schema(ApiKey.API_VERSIONS, _API_VERSIONS_VERSION)
-                request = chosen.new("ApiVersionsRequest", client_software_name="sim", client_software_version="1")
-                response = await wire.ask(chosen, request)
+                await wire._negotiate()
         except (OSError, TimeoutError) as error:
-            raise ConnectionLost(f"no connection to {host}: {error or 'no answer'}") from error
-        wire.served = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+            raise ConnectionLost(f"no connection to {host}: {error or 'no response'}") from error
         return wire
 
     @property
     def is_open(self) -> bool:
         return self._transport is not None
 
+    @property
+    def served(self) -> Mapping[int, VersionRange]:
+        return self._session.served
+
     def ask(self, chosen: Schema, request: Message) -> asyncio.Future[Message]:
-        """Sends at once; the answer is the caller's to wait for."""
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        # Whoever gave up waiting does not want to hear of a lost connection either.
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+        """Sends at once; the caller awaits the response."""
+        response = _new_future()
         if self._transport is None:
-            answer.set_exception(ConnectionLost("the connection is closed"))
-            return answer
-        self._correlation_id += 1
-        self._asked[self._correlation_id] = chosen, answer
-        body = chosen.write(request)
-        tags = b"\0" if chosen.flexible else b""
-        size = 10 + len(self._client_id) + len(tags) + len(body)
-        prefix = _REQUEST_PREFIX.pack(size, chosen.api_key, chosen.version, self._correlation_id, len(self._client_id))
-        self._transport.write(b"".join((prefix, self._client_id, tags, body)))
-        return answer
+            response.set_exception(ConnectionLost("the connection is closed"))
+            return response
+        sent = self._session.send(chosen, request)
+        self._pending[sent.correlation_id] = response
+        self._transport.write(sent.data)
+        return response
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-            self._lose("given up")
+            self._disconnect("aborted by the client")
+
+    def _negotiate(self) -> asyncio.Future[None]:
+        self._negotiation = _new_future()
+        if self._transport is None:
+            self._negotiation.set_exception(ConnectionLost("the connection is closed"))
+        else:
+            self._transport.write(self._session.negotiate())
+        return self._negotiation
 
     # ---- asyncio's side
 
@@ -73,29 +80,40 @@ class Wire(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._received += data
-        while len(self._received) >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(self._received)
-            if len(self._received) < _LENGTH.size + size:
-                return
-            frame = self._received[_LENGTH.size : _LENGTH.size + size]
-            del self._received[: _LENGTH.size + size]
-            self._answer(frame)
+        for event in self._session.receive(data):
+            self._on_event(event)
 
-    def _answer(self, frame: bytearray) -> None:
-        (correlation_id,) = _LENGTH.unpack_from(frame)
-        chosen, answer = self._asked.pop(correlation_id)
-        start = skip_tagged_fields(frame, _LENGTH.size) if chosen.response_header_flexible else _LENGTH.size
-        response, _ = chosen.read_response(bytes(frame), start)
-        if not answer.done():
-            answer.set_result(response)
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case ResponseReceived(correlation_id, response):
+                pending = self._pending.pop(correlation_id, None)
+                if pending is not None and not pending.done():
+                    pending.set_result(response)
+            case VersionsNegotiated():
+                if self._negotiation is not None and not self._negotiation.done():
+                    self._negotiation.set_result(None)
+            case DataToSend(data):
+                if self._transport is not None:
+                    self._transport.write(data)
+            case VersionsRefused(error):
+                raise AssertionError(f"a simulated broker refused ApiVersions: {error.name}")
+            case SessionFailed(reason):
+                raise AssertionError(f"a simulated broker broke the protocol: {reason}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lose(str(exc) if exc else "closed by the other side")
+        self._disconnect(str(exc) if exc else "closed by the broker")
 
-    def _lose(self, reason: str) -> None:
+    def _disconnect(self, reason: str) -> None:
         self._transport = None
-        for _, answer in self._asked.values():
-            if not answer.done():
-                answer.set_exception(ConnectionLost(reason))
-        self._asked.clear()
+        pending = list(self._pending.values())
+        self._pending.clear()
+        for one in pending if self._negotiation is None else (self._negotiation, *pending):
+            if not one.done():
+                one.set_exception(ConnectionLost(reason))
+
+
+def _new_future() -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    # A caller that stopped waiting does not retrieve the exception.
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return future

@@ -68,7 +68,7 @@ class Leader:
     def __init__(self) -> None:
         self.asked: asyncio.Queue[tuple[Any, asyncio.Future[Any]]] = asyncio.Queue()
 
-    async def ask(self, api_key: int, build: Callable[[Any], Any], **_: object) -> Any:
+    async def request(self, api_key: int, build: Callable[[Any], Any], **_: object) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.asked.put_nowait((build(MESSAGES), answer))
         return await answer
@@ -132,7 +132,7 @@ class Stage:
 
 class _Link:
     def __init__(self, leader: Leader) -> None:
-        self.ask = leader.ask
+        self.request = leader.request
         self.close = leader.close
 
 
