@@ -9,7 +9,7 @@ from examples.runtime.broker import local_broker
 from examples.runtime.errors import PipelineError
 from tests.wire.plain_requests import until
 
-# Stands for `odradek up`: a shell script beside the interpreter, with a child as `up` has nodes.
+# Replaces `odradek up`: a shell script next to the interpreter, with a child process in place of the nodes.
 READY_AND_SERVING = """
 echo "$@" > "$(dirname "$0")/arguments"
 sleep 600 & echo $! > "$(dirname "$0")/child"
@@ -41,36 +41,34 @@ def is_running(pid: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
-def test_gives_the_address_and_stops_what_it_started(tmp_path: Path, up_runs: Path) -> None:
+def test_local_broker_returns_its_address_and_is_stopped(tmp_path: Path, up_runs: Path) -> None:
     install(up_runs, READY_AND_SERVING)
     with local_broker(tmp_path / "broker") as running:
         assert running.bootstrap == "127.0.0.1:9092", "a line that comes in two pieces is read whole"
         running.raise_if_ended()
         child = int((up_runs / "child").read_text())
         assert is_running(child)
-    # Killed with the others, and gone a moment later.
+    # The kernel removes the killed child a moment later.
     until(lambda: not is_running(child), what="the end of the child")
     arguments = (up_runs / "arguments").read_text().split()
     assert arguments[:3] == ["up", "--brokers", "1"]
     assert arguments[-2:] == ["--data-dir", str(tmp_path / "broker" / "cluster")]
 
 
-def test_a_broker_that_does_not_start_says_why(tmp_path: Path, up_runs: Path) -> None:
+def test_failed_start_reports_the_reason(tmp_path: Path, up_runs: Path) -> None:
     install(up_runs, "echo 'odradek: port 9092 is taken: choose another --port' >&2; exit 2")
     with pytest.raises(PipelineError, match="exit code 2: odradek: port 9092 is taken"), local_broker(tmp_path):
         pass
 
 
-def test_a_broker_that_is_never_ready_is_stopped(
-    tmp_path: Path, up_runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broker_that_is_never_ready_is_stopped(tmp_path: Path, up_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker, "READY_TIMEOUT_SECONDS", 4)
     install(up_runs, "echo formatting; exec sleep 600")
     with pytest.raises(PipelineError, match="not ready within 4 s: formatting"), local_broker(tmp_path):
         pass
 
 
-def test_a_broker_that_ends_by_itself_is_noticed(tmp_path: Path, up_runs: Path) -> None:
+def test_exited_broker_is_detected(tmp_path: Path, up_runs: Path) -> None:
     install(up_runs, "echo ready bootstrap=127.0.0.1:9092; sleep 0.3; echo 'odradek: node 1 ended'; exit 2")
     with local_broker(tmp_path) as running, pytest.raises(PipelineError, match="exit code 2: odradek: node 1 ended"):
         deadline = time.monotonic() + 10
@@ -79,17 +77,17 @@ def test_a_broker_that_ends_by_itself_is_noticed(tmp_path: Path, up_runs: Path) 
             time.sleep(0.02)
 
 
-def test_a_broker_that_does_not_obey_is_killed_with_its_nodes(
+def test_broker_that_ignores_sigterm_is_killed_with_its_nodes(
     tmp_path: Path, up_runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker, "STOP_TIMEOUT_SECONDS", 0.3)
-    # The trap is in the way of SIGTERM for the script and, inherited as ignored, for its child.
+    # The script ignores SIGTERM, and its child inherits that.
     install(up_runs, "trap '' TERM" + READY_AND_SERVING.replace("trap 'kill $!; exit 0' TERM", ""))
     with local_broker(tmp_path):
         child = int((up_runs / "child").read_text())
     until(lambda: not is_running(child), what="the end of the child")
 
 
-def test_without_the_program_the_way_to_get_it_is_named(tmp_path: Path, up_runs: Path) -> None:
+def test_missing_odradek_command_is_reported_with_instructions(tmp_path: Path, up_runs: Path) -> None:
     with pytest.raises(PipelineError, match="run make pipeline"), local_broker(tmp_path):
         pass

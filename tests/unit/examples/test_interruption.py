@@ -23,7 +23,7 @@ def test_every_stop_signal_interrupts(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
-def test_the_first_signal_waits_until_it_is_asked_for(number: signal.Signals) -> None:
+def test_first_signal_is_deferred(number: signal.Signals) -> None:
     reached = False
     with pytest.raises(KeyboardInterrupt), interrupts_deferred() as raise_if_requested:
         raise_if_requested()
@@ -33,12 +33,12 @@ def test_the_first_signal_waits_until_it_is_asked_for(number: signal.Signals) ->
     assert reached
 
 
-def test_a_signal_nobody_asked_for_interrupts_at_the_end() -> None:
+def test_unchecked_signal_interrupts_at_the_end() -> None:
     with pytest.raises(KeyboardInterrupt), interrupts_deferred():
         os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_the_second_signal_does_not_wait() -> None:
+def test_second_signal_is_not_deferred() -> None:
     with pytest.raises(KeyboardInterrupt), interrupts_deferred():
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)

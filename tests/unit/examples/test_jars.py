@@ -5,7 +5,7 @@ import pytest
 from examples.runtime.errors import PipelineError
 from examples.runtime.jars import CONNECTOR_JARS, Artifact, connector_jars, missing_jars
 
-# Stands for Maven: `dependency:copy` leaves a jar whose content is its coordinates.
+# Replaces Maven: `dependency:copy` creates a jar that contains its coordinates.
 WORKING_MAVEN = """#!/bin/sh
 echo "$@" >> "$(dirname "$0")/calls"
 for argument in "$@"; do
@@ -34,7 +34,7 @@ def install_maven(directory: Path, script: str, monkeypatch: pytest.MonkeyPatch)
     return directory
 
 
-def test_fetches_each_missing_jar_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_missing_jar_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     maven = install_maven(tmp_path / "maven", WORKING_MAVEN, monkeypatch)
     jars = tmp_path / "jars"
     jars.mkdir()
@@ -52,7 +52,9 @@ def test_fetches_each_missing_jar_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert all("-Dtransitive=false" in call for call in calls if "dependency:get" in call)
 
 
-def test_a_failed_fetch_says_why_and_leaves_no_half_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_fetch_reports_the_reason_and_leaves_no_partial_jar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install_maven(tmp_path / "maven", FAILING_MAVEN, monkeypatch)
     with pytest.raises(PipelineError, match="Could not transfer artifact") as failed:
         connector_jars(tmp_path / "jars", lambda jar: None)
@@ -61,7 +63,7 @@ def test_a_failed_fetch_says_why_and_leaves_no_half_jar(tmp_path: Path, monkeypa
     assert not list((tmp_path / "jars").iterdir())
 
 
-def test_without_maven_the_missing_jars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_maven_is_reported_with_the_missing_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PipelineError, match="install Maven") as failed:
         connector_jars(tmp_path / "jars", lambda jar: None)

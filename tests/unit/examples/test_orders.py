@@ -28,13 +28,13 @@ TOTALS = totals_by_minute(ORDERS)
 EXACT = Comparison(TOTALS, len(ORDERS), ParquetContent(TOTALS, len(ORDERS)), TOTALS)
 
 
-def test_a_seed_gives_the_same_orders_and_another_seed_others() -> None:
+def test_seed_determines_the_orders() -> None:
     assert list(generate_orders(2_000, seed=3)) == ORDERS
     assert list(generate_orders(2_000, seed=4)) != ORDERS
     assert list(generate_orders(500, seed=3)) == ORDERS[:500]
 
 
-def test_orders_are_numbered_and_come_late_within_the_bound() -> None:
+def test_orders_are_numbered_and_late_within_the_bound() -> None:
     assert [order.order_id for order in ORDERS] == list(range(len(ORDERS)))
     latest_ms = 0
     lateness_ms = []
@@ -44,11 +44,11 @@ def test_orders_are_numbered_and_come_late_within_the_bound() -> None:
     assert 0 < max(lateness_ms) <= LATENESS_MS_MAX
 
 
-def test_an_order_survives_json() -> None:
+def test_order_round_trips_through_json() -> None:
     assert Order(**json.loads(ORDERS[0].to_json())) == ORDERS[0]
 
 
-def test_totals_belong_to_the_minute_of_the_order() -> None:
+def test_totals_use_the_minute_of_the_order() -> None:
     order = replace(ORDERS[0], product="spool", quantity=2, amount_cents=900)
     last = replace(order, ordered_at_ms=3 * MINUTE_MS - 1)
     first = replace(order, ordered_at_ms=3 * MINUTE_MS)
@@ -58,13 +58,13 @@ def test_totals_belong_to_the_minute_of_the_order() -> None:
     }
 
 
-def test_totals_by_product_lose_nothing() -> None:
+def test_totals_by_product_are_complete() -> None:
     by_product = totals_by_product(TOTALS)
     assert sum(part.orders for part in by_product.values()) == len(ORDERS)
     assert sum(part.revenue_cents for part in by_product.values()) == sum(order.amount_cents for order in ORDERS)
 
 
-def test_an_exact_run_has_no_differences() -> None:
+def test_exact_run_has_no_differences() -> None:
     assert EXACT.differences() == []
 
 
@@ -78,7 +78,7 @@ def one_group_less(totals: dict[ProductMinute, Totals]) -> dict[ProductMinute, T
 
 
 @pytest.mark.parametrize(
-    ("comparison", "complaint"),
+    ("comparison", "error"),
     [
         (replace(EXACT, records_in_topic=2_001), "the orders topic holds 2001 records"),
         (replace(EXACT, parquet=ParquetContent(one_order_more(TOTALS), 2_000)), "1 orders are duplicated in Parquet"),
@@ -89,11 +89,11 @@ def one_group_less(totals: dict[ProductMinute, Totals]) -> dict[ProductMinute, T
         (replace(EXACT, totals_topic={}), "product minutes differ in the totals topic"),
     ],
 )
-def test_every_kind_of_difference_is_found(comparison: Comparison, complaint: str) -> None:
-    assert any(complaint in difference for difference in comparison.differences())
+def test_every_kind_of_difference_is_reported(comparison: Comparison, error: str) -> None:
+    assert any(error in difference for difference in comparison.differences())
 
 
-def test_the_table_marks_the_product_that_differs() -> None:
+def test_table_marks_differing_products() -> None:
     console = Console(width=120, file=io.StringIO())
     console.print(comparison_table(replace(EXACT, totals_topic=one_order_more(TOTALS))))
     assert isinstance(console.file, io.StringIO)
@@ -104,7 +104,7 @@ def test_the_table_marks_the_product_that_differs() -> None:
     assert sum(" yes " in line for line in lines) == len(totals_by_product(TOTALS)) - 1
 
 
-def test_the_plot_is_a_picture_even_of_an_empty_run(tmp_path: Path) -> None:
+def test_chart_is_drawn_for_an_empty_run(tmp_path: Path) -> None:
     for name, samples, totals in (
         ("full", [Sample(0.0, 0, 0, 0), Sample(1.0, 2_000, 1_500, 1_000)], TOTALS),
         ("empty", [Sample(0.0, 0, 0, 0)], {}),
