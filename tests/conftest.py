@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from tests import components
 from tests.cluster.networks import find_namespaces
 from tests.kafka.apache_kafka import kafka_libs, kafka_streams_libs
-from tests.tiers.folders import folder_of, is_deterministic
+from tests.tiers.folders import is_deterministic, lane_of
 
 pytest_plugins = ["tests.tiers.selection", "tests.tiers.summary", "tests.tiers.flaky", "pytester"]
 
@@ -33,10 +33,6 @@ _MARKER_OF_FIXTURE = {
     "namespaces": "netns",
 }
 
-# Deterministic tests run on whichever worker is free, at a lower priority, so that they do not slow down the others,
-# which depend on clocks, processes and sockets. Of those, two run at a time: one from each lane.
-_FIRST_LANE = {"spark"}
-_FILE_BY_FILE = {"wire"}
 _POLITE = 5
 _MISSING = "missing components"
 _MEASURED = "measured"
@@ -67,6 +63,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture, marker in _MARKER_OF_FIXTURE.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
+    if hasattr(config, "workerinput"):
+        # Lanes take longest, so they start first.
+        items.sort(key=lambda item: not lane_of(item.nodeid))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -87,12 +86,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Lanes(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            """Tests of one scope run one after the other, on one worker."""
+            """Tests of one scope run one after the other, on one worker.
+
+            The third worker takes the tests that have no lane: those of one broker file by file, and deterministic ones
+            at a lower priority, so that they do not slow down tests of clocks, processes and sockets.
+            """
             if is_deterministic(nodeid):
                 return nodeid
-            if folder_of(nodeid) in _FILE_BY_FILE:
-                return nodeid.split("::")[0]
-            return "first lane" if folder_of(nodeid) in _FIRST_LANE else "second lane"
+            return lane_of(nodeid) or nodeid.split("::")[0]
 
     return Lanes(config, log)
 

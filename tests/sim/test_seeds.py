@@ -22,7 +22,7 @@ def blocks() -> Iterator[Any]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("first", blocks())
+@pytest.mark.parametrize("first", list(blocks()))
 def test_no_seed_fails_and_runs_can_be_repeated(first: int) -> None:
     seeds = range(first, first + BLOCK)
     # At the same time in another process, where strings have other hashes.

@@ -5,21 +5,23 @@ from typing import Final, NamedTuple
 
 class Folder(NamedTuple):
     tier: str
+    lane: str = ""
+    """Tests of one lane run one after the other, on one worker, so that two lanes are two tests at a time."""
     is_deterministic: bool = False
     """Its tests only compute: a slow machine cannot fail them, so their failures are never rerun."""
 
 
 FOLDERS: Final = {
-    "arrow": Folder("test"),
-    "chaos": Folder("fast"),
-    "cluster": Folder("test"),
-    "console": Folder("test"),
-    "kafka": Folder("test"),
+    "arrow": Folder("test", "first"),
+    "chaos": Folder("fast", "second"),
+    "cluster": Folder("test", "second"),
+    "console": Folder("test", "first"),
+    "kafka": Folder("test", "first"),
     "raft": Folder("fast", is_deterministic=True),
     "replication": Folder("fast", is_deterministic=True),
     "sim": Folder("fast", is_deterministic=True),
-    "spark": Folder("test"),
-    "testing": Folder("test"),
+    "spark": Folder("test", "first"),
+    "testing": Folder("test", "second"),
     "tiers": Folder("fast", is_deterministic=True),
     "unit": Folder("fast", is_deterministic=True),
     "wire": Folder("test"),
@@ -36,3 +38,8 @@ def folder_of(nodeid: str) -> str:
 def is_deterministic(nodeid: str) -> bool:
     folder = FOLDERS.get(folder_of(nodeid))
     return folder is not None and folder.is_deterministic
+
+
+def lane_of(nodeid: str) -> str:
+    folder = FOLDERS.get(folder_of(nodeid))
+    return folder.lane if folder is not None else ""

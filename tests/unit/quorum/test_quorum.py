@@ -373,7 +373,9 @@ def test_a_snapshot_that_is_removed_while_it_is_asked_for(tmp_path: Path) -> Non
             max_bytes=1000,
         )
         cleaning = asyncio.ensure_future(quorum.driver.clean(forgetful, host.clock.now_ms + 100_000))
-        answer = await asyncio.wait_for(_ask(quorum, wire.FETCH_SNAPSHOT, request), 20)
+        # As a task, which starts after the cleaning: since Python 3.12 `wait_for` runs a coroutine at once.
+        asking = asyncio.ensure_future(_ask(quorum, wire.FETCH_SNAPSHOT, request))
+        answer = await asyncio.wait_for(asking, 20)
         await cleaning
         assert not (host.metadata / removed.file_name).exists()
         response = wire.read_response(wire.FETCH_SNAPSHOT, answer, listener_name="CONTROLLER")
