@@ -72,7 +72,7 @@ def spread_coordinators(cli: Cli) -> dict[str, int]:
     return coordinators(cli)
 
 
-@pytest.mark.parametrize("how", ["killed", "stopped"])
+@pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.tier("proof"))])
 def test_coordinators_that_die_are_looked_for_anew(cluster: RealCluster, cli: Cli, how: str) -> None:
     before = spread_coordinators(cli)
     victim = cluster.nodes[before[GROUPS[0]]]

@@ -56,6 +56,7 @@ def test_a_killed_broker_is_fenced_early(cluster: RealCluster, victim: Member, m
     wait_for("the controller to say why", lambda: said in cluster.nodes[1].output)
 
 
+@pytest.mark.tier("proof")
 def test_a_frozen_broker_keeps_its_session(cluster: RealCluster, victim: Member) -> None:
     victim.freeze()
     seconds = seconds_until_fenced(cluster, victim)
@@ -65,6 +66,7 @@ def test_a_frozen_broker_keeps_its_session(cluster: RealCluster, victim: Member)
     assert seconds < EARLY_S_MAX
 
 
+@pytest.mark.tier("proof")
 def test_a_short_freeze_changes_nothing(cluster: RealCluster, victim: Member) -> None:
     victim.freeze()
     until = time.monotonic() + SESSION_S / 3
@@ -76,6 +78,7 @@ def test_a_short_freeze_changes_nothing(cluster: RealCluster, victim: Member) ->
     assert not cluster.fenced(WITNESS)
 
 
+@pytest.mark.tier("proof")
 def test_no_more_than_a_minority_is_fenced_early(cluster: RealCluster, victim: Member) -> None:
     """Two of three brokers die: that may as well be the controller's own trouble, so one is given its session."""
     second = cluster.nodes[3]
@@ -89,6 +92,7 @@ def test_no_more_than_a_minority_is_fenced_early(cluster: RealCluster, victim: M
         second.start()
 
 
+@pytest.mark.tier("proof")
 def test_without_a_grace_only_the_session_counts(cluster: RealCluster, victim: Member) -> None:
     controller = cluster.nodes[1]
     controller.properties["broker.disconnect.grace.ms"] = "0"

@@ -26,7 +26,7 @@ def node(tmp_path: Path) -> Iterator[OdradekProcess]:
     node.remove()
 
 
-@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("compression", [pytest.param("none", marks=pytest.mark.tier("proof")), "zstd"])
 def test_the_keys_behind_the_traffic_are_told(
     node: OdradekProcess, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], compression: str
 ) -> None:

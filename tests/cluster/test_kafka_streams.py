@@ -17,6 +17,8 @@ from tests.cluster.real_cluster import COMBINED, REPLICATED_COORDINATORS, Member
 from tests.cluster.test_transactions import PARTITIONS, committed, create
 from tests.kafka.java_program import java_command
 
+pytestmark = pytest.mark.tier("proof")
+
 SOURCE = Path(__file__).parent.parent / "kafka" / "java" / "WordCount.java"
 APPLICATION = "word-count"
 WORDS = [f"word-{number}" for number in range(40)]

@@ -30,7 +30,12 @@ SHORT_FACTOR = 6.0
 """Machines that test have other things to do."""
 
 
-@pytest.fixture(params=LAYOUTS)
+@pytest.fixture(
+    params=[
+        "combined",
+        *(pytest.param(name, marks=pytest.mark.tier("proof")) for name in LAYOUTS if name != "combined"),
+    ]
+)
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealCluster]:
     dynamic = request.param == "dynamic voters"
     with real_cluster(tmp_path, LAYOUTS[request.param], dynamic_voters=dynamic) as cluster:

@@ -263,6 +263,7 @@ def test_a_leader_that_has_just_changed_is_found(stage: Stage, monkeypatch: pyte
         assert desk._refusals == {}
 
 
+@pytest.mark.tier("proof")
 def test_readings_while_leaders_move_die_and_come_back(stage: Stage) -> None:
     is_over = Event()
     writer = Thread(target=stage.write_until, args=[is_over])
@@ -307,6 +308,7 @@ def test_readings_while_leaders_move_die_and_come_back(stage: Stage) -> None:
         reading.check()
 
 
+@pytest.mark.tier("proof")
 def test_a_leader_that_slept_while_another_was_elected(stage: Stage) -> None:
     """When it wakes it may not know it yet: what it grants then was committed before."""
     stage.wait_until_in_sync()
@@ -345,6 +347,7 @@ class NoBrokers:
         raise AssertionError(f"asked for {from_offset} to {to_offset}")
 
 
+@pytest.mark.tier("proof")
 def test_tasks_fall_back_when_their_leader_died(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     """The data source as Spark calls it: planned with leases, run when a leader is dead, and when it is another."""
     stage.wait_until_in_sync()

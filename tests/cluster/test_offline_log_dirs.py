@@ -103,7 +103,9 @@ def copies(cluster: RealCluster, number: int) -> list[bytes]:
     ]
 
 
-@pytest.mark.parametrize("is_emptied", [False, True], ids=["mended", "replaced"])
+@pytest.mark.parametrize(
+    "is_emptied", [False, pytest.param(True, marks=pytest.mark.tier("proof"))], ids=["mended", "replaced"]
+)
 def test_a_log_dir_fails_and_comes_back(cluster: RealCluster, is_emptied: bool) -> None:
     written = write(cluster, "before")
     victim = cluster.nodes[2]

@@ -83,7 +83,14 @@ def not_hearing(network: Network, leader: int) -> None:
         network.cut(other, leader)
 
 
-@pytest.mark.parametrize("cut", [both_ways, not_heard, not_hearing])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        both_ways,
+        pytest.param(not_heard, marks=pytest.mark.tier("proof")),
+        pytest.param(not_hearing, marks=pytest.mark.tier("proof")),
+    ],
+)
 def test_an_active_controller_that_is_cut_off_is_replaced(
     cluster: RealCluster, network: Network, cut: Callable[[Network, int], None]
 ) -> None:
@@ -118,6 +125,7 @@ def test_an_active_controller_that_is_cut_off_is_replaced(
 
 
 @pytest.mark.parametrize("whole_cluster", [PATIENT_FETCH_TIMEOUT_S], indirect=True)
+@pytest.mark.tier("proof")
 def test_a_voter_that_has_lost_only_the_leader_deposes_nobody(cluster: RealCluster, network: Network) -> None:
     """The third node hears both: it knows better."""
     leader, epoch = cluster.leadership()

@@ -153,6 +153,7 @@ def test_the_files_are_what_prometheus_takes(programs: tuple[str, str]) -> None:
 
 
 @pytest.mark.usefixtures("load")
+@pytest.mark.tier("proof")
 def test_alerts_fire_when_a_broker_is_killed_and_resolve_when_it_is_back(
     cluster: tuple[RealCluster, dict[int, int]], prometheus: Prometheus
 ) -> None:

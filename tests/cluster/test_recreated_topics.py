@@ -73,7 +73,10 @@ def freeze(node: Member) -> Callable[[], object]:
     return node.wake
 
 
-@pytest.mark.parametrize("leave", [kill, stop, freeze])
+@pytest.mark.parametrize(
+    "leave",
+    [kill, pytest.param(stop, marks=pytest.mark.tier("proof")), pytest.param(freeze, marks=pytest.mark.tier("proof"))],
+)
 def test_a_topic_made_again_while_a_replica_was_away(
     cluster: RealCluster, leave: Callable[[Member], Callable[[], object]]
 ) -> None:

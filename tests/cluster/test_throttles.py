@@ -136,6 +136,7 @@ def test_kafkas_own_tool_throttles_and_takes_it_off(
     wait_for_throttles(cluster, "by-kafka")
 
 
+@pytest.mark.tier("proof")
 def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, tmp_path: Path) -> None:
     filled_topic(cluster, "by-odradek")
     command = ("reassign", "apply", plan_file(tmp_path, "by-odradek"), "-y", "-b", cluster.bootstrap)
@@ -150,6 +151,7 @@ def test_a_throttled_move_takes_as_long_as_its_rate_says(cluster: RealCluster, t
 
 
 @pytest.mark.parametrize(("broker", "side"), [("1", "leader"), ("2", "follower")])
+@pytest.mark.tier("proof")
 def test_each_side_keeps_to_its_own_limit(cluster: RealCluster, broker: str, side: str) -> None:
     topic = f"limited-by-{side}"
     filled_topic(cluster, topic)
@@ -166,6 +168,7 @@ def test_each_side_keeps_to_its_own_limit(cluster: RealCluster, broker: str, sid
         admin.alter_configs(Resource(ResourceType.BROKER, broker), changes={}, removals=rate)
 
 
+@pytest.mark.tier("proof")
 def test_a_throttle_can_be_changed_under_way(cluster: RealCluster, tmp_path: Path) -> None:
     filled_topic(cluster, "changed")
     command = ("reassign", "apply", plan_file(tmp_path, "changed"), "-y", "-b", cluster.bootstrap)

@@ -127,7 +127,7 @@ def end(producer: Producer, *, commits: bool) -> None:
                 raise
 
 
-@pytest.mark.parametrize("commits", [True, False])
+@pytest.mark.parametrize("commits", [True, pytest.param(False, marks=pytest.mark.tier("proof"))])
 def test_a_coordinator_that_is_killed_in_the_middle(cluster: RealCluster, commits: bool) -> None:
     topic = f"coordinator-{commits}"
     create(cluster, topic)
@@ -174,6 +174,7 @@ def test_a_coordinator_that_is_killed_as_it_has_decided(cluster: RealCluster) ->
     assert [sorted(one) for one in committed(cluster, topic)] == [[b"0", b"1", b"2"]] * PARTITIONS
 
 
+@pytest.mark.tier("proof")
 def test_leaders_that_are_killed_while_transactions_run(cluster: RealCluster) -> None:
     create(cluster, "bounced")
     producer = transactional(cluster, "bounced", **{"transaction.timeout.ms": 60_000})

@@ -85,6 +85,7 @@ def test_three_brokers_that_vote(tmp_path: Path) -> None:
         stop(process)
 
 
+@pytest.mark.tier("proof")
 def test_controllers_of_their_own(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row(2)
     bootstrap = f"127.0.0.1:{port},127.0.0.1:{port + 1}"
@@ -130,6 +131,7 @@ def test_a_broker_that_dies_is_told_and_comes_back(tmp_path: Path) -> None:
         stop(process)
 
 
+@pytest.mark.tier("proof")
 def test_one_broker_becomes_three(tmp_path: Path) -> None:
     data_dir, port = tmp_path / "cluster", free_row(3)
     bootstrap = f"127.0.0.1:{port}"

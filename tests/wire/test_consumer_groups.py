@@ -163,7 +163,7 @@ class TestJava:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("first", ["odradek", "kafka"])
+@pytest.mark.parametrize("first", ["kafka", pytest.param("odradek", marks=pytest.mark.tier("proof"))])
 def test_each_reads_what_the_other_has_written(tmp_path: Path, apache_kafka_libs: Path, first: str) -> None:
     """A group of two goes from one broker's coordinator to the other's and back, and nobody has to join again."""
     brokers: list[NodeProcess] = [OdradekProcess(tmp_path), ApacheKafka(apache_kafka_libs, tmp_path)]

@@ -156,7 +156,7 @@ def size(file: Path) -> int:
         return 0
 
 
-@pytest.mark.parametrize("first", ["odradek", "kafka"])
+@pytest.mark.parametrize("first", ["odradek", pytest.param("kafka", marks=pytest.mark.tier("proof"))])
 def test_each_reads_what_the_other_has_written(tmp_path: Path, apache_kafka_libs: Path, first: str) -> None:
     brokers: list[NodeProcess] = [OdradekProcess(tmp_path), ApacheKafka(apache_kafka_libs, tmp_path)]
     if first == "kafka":

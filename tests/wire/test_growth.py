@@ -15,6 +15,8 @@ from tests.record_batches import TestRecord, batch
 from tests.wire.plain_requests import LATEST, create_topic, now_ms
 from tests.wire.stall_watch import Stalled, StallWatch
 
+pytestmark = pytest.mark.tier("proof")
+
 PARTITIONS = 9_000
 # What takes two seconds on a quiet machine may take much longer beside other tests.
 SECONDS_MAX = 60.0

@@ -19,7 +19,7 @@ from tests.patience import Patience
 from tests.raw_wire import ConnectionClosed, RawConnection
 from tests.wire.idempotent_writer import IdempotentWriter, PartitionWriter, assert_log_equals
 
-CYCLES = int(os.environ.get("ODRADEK_KILL_CYCLES", "100"))
+CYCLES = int(os.environ.get("ODRADEK_KILL_CYCLES", "10"))
 SEED = int(os.environ.get("ODRADEK_KILL_SEED", "20240229"))
 LOAD_S_MAX = 0.4
 KILLED_WHILE_STARTING = 0.2

@@ -15,6 +15,8 @@ from tests.node_process import NodeProcess
 from tests.wire.committed_records import committed_records
 from tests.wire.plain_requests import until
 
+pytestmark = pytest.mark.tier("proof")
+
 APPLICATION = Path(__file__).with_name("quix_counting.py")
 PARTITIONS = 2
 WORDS = [f"word-{number}" for number in range(7)]

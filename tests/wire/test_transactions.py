@@ -202,6 +202,7 @@ def test_a_java_producer_copies_everything_once(broker: NodeProcess, topic: str,
     assert everything(broker, f"{topic}-out") == written
 
 
+@pytest.mark.tier("proof")
 def test_a_java_producer_that_is_killed_leaves_nothing_half_done(broker: NodeProcess, topic: str, copying: Any) -> None:
     create(broker, f"{topic}-in", f"{topic}-out")
     written = fill(broker, f"{topic}-in", 2_000)
