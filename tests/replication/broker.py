@@ -5,9 +5,10 @@ from math import floor
 from typing import TYPE_CHECKING
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.replication.actions import Append, AskLeaderOffsets, TruncateFullyTo, TruncateTo
+from odradek.core.replication.actions import Append, FetchLeaderOffsets, TruncateFullyTo, TruncateTo
 from odradek.core.replication.epochs import divergence
-from odradek.core.replication.follower import FetchAnswer, FetchPosition, FollowerState
+from odradek.core.replication.follower import FetchPosition, FetchResponse, FollowerState
+from odradek.core.replication.high_watermark import HighWatermark
 from odradek.core.replication.leader import LeaderState
 from tests.replication.controller import NO_BROKER, Image
 from tests.replication.messages import (
@@ -48,7 +49,8 @@ class Broker:
         self._broker_epoch: int | None = None
         self._latest_version = 0
         self.image: Image = world.controller.images[0]
-        self._high_watermark = 0
+        self.high_watermark = HighWatermark(0)
+        self._checked_high_watermark = 0
         self._checkpoint = 0
         self._producers: list[tuple[int, int]] = []
         """Values that wait for acknowledgement, with the offset after each."""
@@ -66,7 +68,7 @@ class Broker:
         self._broker_epoch = None
         self._latest_version = 0
         self.image = self.world.controller.images[0]
-        self._high_watermark = max(min(self._checkpoint, self.log.log_end_offset), self.log.log_start_offset)
+        self._set_high_watermark(max(min(self._checkpoint, self.log.log_end_offset), self.log.log_start_offset))
         self._producers = []
         self._is_fetching = self._is_syncing = False
         self._tick_at_ms = None
@@ -86,7 +88,7 @@ class Broker:
     def stop(self) -> None:
         """Clean shutdown: everything is synced."""
         self.log.sync()
-        self._checkpoint = self._high_watermark
+        self._checkpoint = self.high_watermark.offset
         self.world.note(f"{self.broker_id} stops, its log ends at {self.log.log_end_offset}")
         self._end(is_clean=True)
 
@@ -126,7 +128,7 @@ class Broker:
     def _run_background_work(self) -> None:
         """Background work at random intervals."""
         random = self.world.random
-        self._checkpoint = self._high_watermark
+        self._checkpoint = self.high_watermark.offset
         if random.random() < 0.3:
             self.log.sync()
         self.later(random.randrange(20, 200), self._run_background_work)
@@ -154,14 +156,15 @@ class Broker:
             self._resign()
             self.follower = None
             self.log = ModelLog()
-            self._high_watermark = self._checkpoint = 0
+            self._checkpoint = 0
+            self._set_high_watermark(0)
         elif partition.leader != self.broker_id:
             self._resign()
             self._follow(partition.leader, partition.leader_epoch)
         elif leader is None or leader.leader_epoch < partition.leader_epoch:
             self._lead(image)
         else:
-            leader.changed(
+            leader.on_metadata_change(
                 partition_epoch=partition.partition_epoch,
                 replicas=partition.replicas,
                 isr=partition.isr,
@@ -184,7 +187,7 @@ class Broker:
         self.log.epochs.assign_unwritten(partition.leader_epoch, self.log.log_end_offset)
         self.world.note(
             f"{self.broker_id} leads epoch {partition.leader_epoch} from {self.log.log_end_offset},"
-            f" high watermark {self._high_watermark}, isr {partition.isr}"
+            f" high watermark {self.high_watermark.offset}, isr {partition.isr}"
         )
         self.world.checker.on_leadership(self, partition.leader_epoch)
         self.leader = LeaderState(
@@ -196,11 +199,12 @@ class Broker:
             min_isr=self.world.rules.min_isr,
             epoch_start_offset=self.log.log_end_offset,
             log_end_offset=self.counted_end_offset(),
-            high_watermark=self._high_watermark,
+            high_watermark=self.high_watermark,
             lag_max_seconds=self.world.rules.lag_max_ms / 1000,
             brokers=lambda broker_id: self.image.brokers.get(broker_id),
             now=self.world.now,
         )
+        self.leader.advance_high_watermark(self.world.now)
         self._sync_soon()
         self._process_leader_state()
 
@@ -210,14 +214,14 @@ class Broker:
         value = self.world.next_value()
         end_offset = self.log.append_as_leader(self.leader.leader_epoch, value)
         self._producers.append((value, end_offset))
-        self.leader.appended(self.counted_end_offset(), self.world.now)
+        self.leader.on_append(self.counted_end_offset(), self.world.now)
         self._sync_soon()
         self._process_leader_state()
 
     def delete_records(self, share: float) -> None:
-        if self.leader is not None and self.leader.may_tell_offsets:
+        if self.leader is not None and self.leader.is_high_watermark_known:
             start = self.log.log_start_offset
-            offset = start + round(share * (self._high_watermark - start))
+            offset = start + round(share * (self.high_watermark.offset - start))
             self.world.note(f"{self.broker_id} deletes records before {offset}")
             self.world.checker.on_records_deleted(offset)
             self.log.advance_log_start(offset)
@@ -233,7 +237,7 @@ class Broker:
         if epoch == self.image.partition.leader_epoch:
             self.log.synced_end_offset = max(self.log.synced_end_offset, min(end_offset, self.log.log_end_offset))
         if self.leader is not None:
-            self.leader.appended(self.counted_end_offset(), self.world.now)
+            self.leader.on_append(self.counted_end_offset(), self.world.now)
             self._process_leader_state()
         if self.log.synced_end_offset < self.log.log_end_offset:
             self._sync_soon()
@@ -243,12 +247,12 @@ class Broker:
         leader = self.leader
         assert leader is not None
         self.world.checker.high_watermark(
-            self, leader.leader_epoch, leader.high_watermark, self.image, is_returned=leader.may_tell_offsets
+            self, leader.leader_epoch, leader.high_watermark, self.image, is_returned=leader.is_high_watermark_known
         )
-        self._high_watermark = leader.high_watermark
+        self._checked_high_watermark = leader.high_watermark
         still_waiting = []
         for value, end_offset in self._producers:
-            match leader.acknowledgement(end_offset):
+            match leader.acks_all_result(end_offset):
                 case None:
                     still_waiting.append((value, end_offset))
                 case ErrorCode.none:
@@ -294,7 +298,7 @@ class Broker:
                     self._apply_images()
             case PartitionAltered(proposal, response):
                 if self.leader is not None:
-                    self.leader.proposal_answered(proposal, response, self.world.now)
+                    self.leader.on_proposal_response(proposal, response, self.world.now)
                     self._process_leader_state()
             case Fetch():
                 self.world.send(self.broker_id, source, self._serve(message), source_life)
@@ -318,12 +322,12 @@ class Broker:
         error = self.refusal_by_epoch(position.leader_epoch)
         leader = self.leader
         if error is not None or leader is None:
-            return Fetched(position, FetchAnswer(error=error or ErrorCode.not_leader_or_follower))
+            return Fetched(position, FetchResponse(error=error or ErrorCode.not_leader_or_follower))
         try:
             leader.check_follower(fetch.replica_id, fetch.broker_epoch)
             diverging = divergence(self.log, position.fetch_offset, position.last_fetched_epoch)
             if diverging is None:
-                leader.fetched(
+                leader.on_fetch(
                     fetch.replica_id,
                     fetch.broker_epoch,
                     position.fetch_offset,
@@ -332,10 +336,10 @@ class Broker:
                 )
                 self._process_leader_state()
         except KafkaError as refused:
-            return Fetched(position, FetchAnswer(error=refused.code))
+            return Fetched(position, FetchResponse(error=refused.code))
         records_max = self.world.random.randint(1, self.world.records_per_fetch_max)
         records = () if diverging is not None else self.log.read(position.fetch_offset, records_max)
-        response = FetchAnswer(
+        response = FetchResponse(
             high_watermark=leader.high_watermark,
             log_start_offset=self.log.log_start_offset,
             diverging=diverging,
@@ -357,7 +361,7 @@ class Broker:
             self.follower = FollowerState(
                 leader_id=leader_id,
                 leader_epoch=leader_epoch,
-                high_watermark=self._high_watermark,
+                high_watermark=self.high_watermark,
                 backoff_max_seconds=0.05,
             )
         elif leader_epoch == self.follower.leader_epoch:
@@ -379,10 +383,10 @@ class Broker:
             self._sync_soon()
             self._fetch_later(2)
             return
-        position = follower.position(self.log, self.world.now)
+        position = follower.fetch_position(self.log, self.world.now)
         if position is None:
-            if follower.fetches_from is not None:
-                self._fetch_later(max(1.0, follower.fetches_from * 1000 - self.world.now_ms))
+            if follower.next_fetch_at is not None:
+                self._fetch_later(max(1.0, follower.next_fetch_at * 1000 - self.world.now_ms))
             return
         assert self._broker_epoch is not None
         self._is_fetching = True
@@ -404,7 +408,7 @@ class Broker:
     def _on_fetch_failed(self, number: int, position: FetchPosition) -> None:
         if number == self._fetch_number and self._is_fetching and self.follower is not None:
             self._is_fetching = False
-            self.follower.failed(position, self.world.now)
+            self.follower.on_fetch_failure(position, self.world.now)
             self._fetch()
 
     def _on_fetched(self, message: Fetched) -> None:
@@ -412,18 +416,17 @@ class Broker:
         if follower is None:
             return
         is_late = message.position.leader_epoch != follower.leader_epoch
-        action = follower.answered(self.log, message.position, message.response, self.world.now)
+        action = follower.on_fetch_response(self.log, message.position, message.response, self.world.now)
         match action:
             case Append(restart_at):
                 if restart_at is not None:
                     self.log.truncate_fully_to(restart_at)
                 self.log.append_as_follower(message.records)
-                progress = follower.appended(self.log, message.response)
-                self.log.advance_log_start(progress.log_start_offset)
+                self.log.advance_log_start(follower.on_append(self.log, message.response))
                 self._process_follower_state()
             case TruncateTo() | TruncateFullyTo():
                 self._truncate(action)
-            case AskLeaderOffsets():
+            case FetchLeaderOffsets():
                 epoch = follower.leader_epoch
                 self._is_fetching = False
                 self.world.send(self.broker_id, follower.leader_id, ListOffsets(self.broker_id, epoch))
@@ -436,13 +439,13 @@ class Broker:
 
     def _on_offsets(self, message: ListedOffsets) -> None:
         follower = self.follower
-        if follower is None or follower.fetches_from is not None:
+        if follower is None or follower.next_fetch_at is not None:
             return
         now = self.world.now
         if message.error is not ErrorCode.none:
-            follower.leader_offsets_failed(message.leader_epoch, message.error, now)
+            follower.on_leader_offsets_failure(message.leader_epoch, message.error, now)
         else:
-            action = follower.leader_offsets(
+            action = follower.on_leader_offsets(
                 self.log, message.leader_epoch, message.start_offset, message.end_offset, now
             )
             if isinstance(action, TruncateTo | TruncateFullyTo):
@@ -457,14 +460,19 @@ class Broker:
             self.log.truncate_to(action.offset)
         else:
             self.log.truncate_fully_to(action.offset)
-        self.follower.truncated(self.log)
-        self._high_watermark = min(self._high_watermark, self.follower.high_watermark)
+        self.high_watermark.on_truncation(self.log.log_start_offset, self.log.log_end_offset)
+        self._checked_high_watermark = min(self._checked_high_watermark, self.high_watermark.offset)
         self._process_follower_state()
 
     def _process_follower_state(self) -> None:
         assert self.follower is not None
-        self.world.checker.on_follower_progress(self, self._high_watermark, self.follower.high_watermark)
-        self._high_watermark = self.follower.high_watermark
+        self.world.checker.on_follower_progress(self, self._checked_high_watermark, self.follower.high_watermark)
+        self._checked_high_watermark = self.follower.high_watermark
+
+    def _set_high_watermark(self, offset: int) -> None:
+        """For a log that was just opened, or replaced by an empty one."""
+        self.high_watermark = HighWatermark(offset)
+        self._checked_high_watermark = offset
 
     def records(self) -> list[Record]:
         return self.log.records[max(0, self.log.log_start_offset - self.log.base_offset) :]

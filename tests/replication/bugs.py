@@ -11,10 +11,10 @@ from odradek.core.replication import follower as follower_module
 from odradek.core.replication import leader as leader_module
 from odradek.core.replication.actions import TruncateTo
 from odradek.core.replication.epochs import EpochEnd, ReplicaLog
-from odradek.core.replication.follower import FetchAnswer, FetchPosition, FollowerState, Progress
+from odradek.core.replication.follower import FetchPosition, FetchResponse, FollowerState
+from odradek.core.replication.follower_progress import FollowerProgress
 from odradek.core.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.core.replication.leader import LeaderState
-from odradek.core.replication.progress import FollowerProgress
 from tests.replication import broker as broker_module
 from tests.replication.broker import Broker
 from tests.replication.controller import NO_BROKER, BrokerEntry, Controller
@@ -45,8 +45,8 @@ class TruncatingBroker(Broker):
 
     def _follow(self, leader_id: int, leader_epoch: int) -> None:
         if leader_id != NO_BROKER and (self.follower is None or leader_epoch > self.follower.leader_epoch):
-            self.world.checker.on_truncation(self, self._high_watermark)
-            self.log.truncate_to(self._high_watermark)
+            self.world.checker.on_truncation(self, self.high_watermark.offset)
+            self.log.truncate_to(self.high_watermark.offset)
         super()._follow(leader_id, leader_epoch)
 
 
@@ -96,7 +96,7 @@ class PermissiveElrController(Controller):
 
 
 # Bugs in the leader
-_changed = LeaderState.changed
+_on_metadata_change = LeaderState.on_metadata_change
 
 
 def _admit_without_epoch_start(leader: LeaderState, follower: FollowerProgress) -> None:
@@ -121,10 +121,10 @@ def _is_eligible_in_any_epoch(leader: LeaderState, follower: FollowerProgress) -
     return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
 
-def _forget_pending(leader: LeaderState, **fields: Any) -> bool:
+def _forget_pending(leader: LeaderState, **fields: Any) -> None:
     if fields["partition_epoch"] >= leader.partition_epoch:
         leader._pending = None
-    return _changed(leader, **fields)
+    _on_metadata_change(leader, **fields)
 
 
 def _accept_any_broker_epoch(leader: LeaderState, replica_id: int, broker_epoch: int) -> None:
@@ -132,30 +132,26 @@ def _accept_any_broker_epoch(leader: LeaderState, replica_id: int, broker_epoch:
         raise KafkaError(ErrorCode.unknown_leader_epoch)
 
 
-def _advance_by_majority(leader: LeaderState, now: float) -> bool:
+def _advance_by_majority(leader: LeaderState, now: float, *size: int) -> None:
     ends = [leader.followers[one].end_offset for one in leader.isr if one != leader.broker_id]
     ends = sorted([*ends, leader.log_end_offset], reverse=True)
-    reached = ends[len(ends) // 2]
-    if leader.under_min_isr or reached <= leader.high_watermark:
-        return False
-    leader.high_watermark = reached
-    return True
+    if not leader.under_min_isr:
+        leader.shared_high_watermark.advance_to(ends[len(ends) // 2], *size)
 
 
 # Bugs in the follower
-_answered = FollowerState.answered
+_on_fetch_response = FollowerState.on_fetch_response
 
 
 def _accept_any_leader(
-    state: FollowerState, log: ReplicaLog, position: FetchPosition, response: FetchAnswer, now: float
+    state: FollowerState, log: ReplicaLog, position: FetchPosition, response: FetchResponse, now: float
 ) -> object:
-    return _answered(state, log, position._replace(leader_epoch=state.leader_epoch), response, now)
+    return _on_fetch_response(state, log, position._replace(leader_epoch=state.leader_epoch), response, now)
 
 
-def _take_high_watermark_from_leader(state: FollowerState, log: ReplicaLog, response: FetchAnswer) -> Progress:
-    has_moved = response.high_watermark > state.high_watermark
-    state.high_watermark = max(state.high_watermark, response.high_watermark)
-    return Progress(has_moved, log.log_start_offset)
+def _take_high_watermark_from_leader(state: FollowerState, log: ReplicaLog, response: FetchResponse) -> int:
+    state.shared_high_watermark.advance_to(response.high_watermark)
+    return log.log_start_offset
 
 
 def _truncate_to_leader_end(log: ReplicaLog, leader: EpochEnd) -> int:
@@ -163,16 +159,16 @@ def _truncate_to_leader_end(log: ReplicaLog, leader: EpochEnd) -> int:
 
 
 def _truncate_to_high_watermark(state: FollowerState, log: ReplicaLog, leader: EpochEnd, now: float) -> TruncateTo:
-    state._go_on()
+    state._reset_backoff()
     return TruncateTo(min(state.high_watermark, log.log_end_offset), loses_committed=False)
 
 
 BUGS: dict[str, Bug] = {
-    "acknowledged before the ISR has the record": Bug(((LeaderState, "acknowledgement", _return(ErrorCode.none)),)),
-    "committed by a majority": Bug(((LeaderState, "_advance", _advance_by_majority),)),
+    "acknowledged before the ISR has the record": Bug(((LeaderState, "acks_all_result", _return(ErrorCode.none)),)),
+    "committed by a majority": Bug(((LeaderState, "advance_high_watermark", _advance_by_majority),)),
     "high watermark advances below min ISR": Bug(((LeaderState, "under_min_isr", False),)),
-    "in sync before the epoch's start": Bug(((LeaderState, "_admit", _admit_without_epoch_start),)),
-    "in sync before the high watermark": Bug(((LeaderState, "_admit", _admit_without_high_watermark),)),
+    "in sync before the epoch's start": Bug(((LeaderState, "_maybe_expand_isr", _admit_without_epoch_start),)),
+    "in sync before the high watermark": Bug(((LeaderState, "_maybe_expand_isr", _admit_without_high_watermark),)),
     "a proposed shrink counts before it is committed": Bug(
         ((LeaderState, "maximal_isr", property(_proposed_isr_only)),)
     ),
@@ -184,12 +180,12 @@ BUGS: dict[str, Bug] = {
     ),
     "an outdated proposal counts as rejected": Bug(
         (
-            (leader_module, "_REFUSED", leader_module._REFUSED | leader_module._OUTDATED),
+            (leader_module, "_REJECTED", leader_module._REJECTED | leader_module._OUTDATED),
             (LeaderState, "_is_joining", _return(False)),
         )
     ),
     "known metadata cancels a pending proposal": Bug(
-        ((LeaderState, "changed", _forget_pending), (LeaderState, "_is_joining", _return(False)))
+        ((LeaderState, "on_metadata_change", _forget_pending), (LeaderState, "_is_joining", _return(False)))
     ),
     "fetches with an old broker epoch accepted": Bug(((LeaderState, "check_follower", _accept_any_broker_epoch),)),
     "ISR proposed without broker epochs": Bug(
@@ -198,14 +194,16 @@ BUGS: dict[str, Bug] = {
             (LeaderState, "_broker_epoch_of", _return(UNKNOWN_BROKER_EPOCH)),
         )
     ),
-    "offsets returned before they are known": Bug(((LeaderState, "may_tell_offsets", True),)),
+    "offsets returned before they are known": Bug(((LeaderState, "is_high_watermark_known", True),)),
     "missing epoch fence": Bug(broker_type=BrokerWithoutEpochFence),
     "divergence not checked": Bug(((broker_module, "divergence", _return(None)),)),
     "truncation to the high watermark": Bug(broker_type=TruncatingBroker),
-    "diverging logs truncated to the high watermark": Bug(((FollowerState, "_diverged", _truncate_to_high_watermark),)),
+    "diverging logs truncated to the high watermark": Bug(
+        ((FollowerState, "_on_divergence", _truncate_to_high_watermark),)
+    ),
     "own epochs not checked": Bug(((follower_module, "truncation_point", _truncate_to_leader_end),)),
-    "responses of former leaders accepted": Bug(((FollowerState, "answered", _accept_any_leader),)),
-    "high watermark not limited by the log end": Bug(((FollowerState, "appended", _take_high_watermark_from_leader),)),
+    "responses of former leaders accepted": Bug(((FollowerState, "on_fetch_response", _accept_any_leader),)),
+    "high watermark not limited by the log end": Bug(((FollowerState, "on_append", _take_high_watermark_from_leader),)),
     "fetch before sync": Bug(broker_type=FollowerWithoutSync),
     "leader counts unsynced records": Bug(broker_type=LeaderWithoutSync),
     "leader from outside ISR and ELR": Bug(controller_type=UncleanElectionController),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from odradek.base.errors import ErrorCode
-from odradek.core.replication.follower import FetchAnswer, FetchPosition
+from odradek.core.replication.follower import FetchPosition, FetchResponse
 from odradek.core.replication.isr import CommittedIsr, IsrProposal
 from tests.replication.model_log import Record
 
@@ -18,7 +18,7 @@ class Fetch:
 @dataclass(frozen=True, slots=True)
 class Fetched:
     position: FetchPosition
-    response: FetchAnswer
+    response: FetchResponse
     records: tuple[Record, ...] = ()
 
 

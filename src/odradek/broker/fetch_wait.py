@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from odradek.storage.partition.partition import UNKNOWN_BYTES, Partition
+from odradek.core.replication.high_watermark import UNKNOWN_BYTES
+from odradek.storage.partition.partition import Partition
 
 
 class FetchWait:

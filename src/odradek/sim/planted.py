@@ -73,7 +73,7 @@ def _committed_at_once(sound: Any) -> Any:
 def _publish_at_once(sound: Any) -> Any:
     def published(self: Partition, appended: Appended, *what: Any) -> None:
         sound(self, appended, *what)
-        self._advance_high_watermark(appended.last_offset + 1, 1)
+        self.shared_high_watermark.advance_to(appended.last_offset + 1, 1)
 
     return published
 

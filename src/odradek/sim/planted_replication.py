@@ -14,9 +14,9 @@ from odradek.core.controller.commands import NO_BROKER_EPOCH
 from odradek.core.controller.isr_changes import IsrChanges
 from odradek.core.controller.partition_change import PartitionChange
 from odradek.core.metadata.records import MetadataRecord
-from odradek.core.replication.follower import FetchPosition, FollowerState, Progress
+from odradek.core.replication.follower import FetchPosition, FollowerState
+from odradek.core.replication.follower_progress import FollowerProgress
 from odradek.core.replication.leader import LeaderState
-from odradek.core.replication.progress import FollowerProgress
 from odradek.sim.planted_bug import always, plant
 from odradek.sim.scenarios import (
     REPLICAS_APART,
@@ -33,26 +33,22 @@ from odradek.storage.partition.partition import Partition
 
 
 def _advance_below_min_isr(sound: Any) -> Any:
-    def advance(leader: LeaderState, now: float) -> bool:
+    def advance(leader: LeaderState, now: float, *size: Any) -> None:
         configured, leader._min_isr = leader._min_isr, 1
         try:
-            moved: bool = sound(leader, now)
+            sound(leader, now, *size)
         finally:
             leader._min_isr = configured
-        return moved
 
     return advance
 
 
 def _advance_by_majority(sound: Any) -> Any:
-    def advance(leader: LeaderState, now: float) -> bool:
+    def advance(leader: LeaderState, now: float, *size: Any) -> None:
         ends = [leader.followers[one].end_offset for one in leader.isr if one != leader.broker_id]
         ends = sorted([*ends, leader.log_end_offset], reverse=True)
-        reached = ends[len(ends) // 2]
-        if leader.under_min_isr or reached <= leader.high_watermark:
-            return False
-        leader.high_watermark = reached
-        return True
+        if not leader.under_min_isr:
+            leader.shared_high_watermark.advance_to(ends[len(ends) // 2], *size)
 
     return advance
 
@@ -157,11 +153,12 @@ def _forget_replicated(sound: Any) -> Any:
 
 
 def _keep_the_log_start(sound: Any) -> Any:
-    def appended(state: FollowerState, log: Any, answer: Any) -> Progress:
-        progress: Progress = sound(state, log, answer)
-        return progress._replace(log_start_offset=log.log_start_offset)
+    def on_append(state: FollowerState, log: Any, response: Any) -> int:
+        sound(state, log, response)
+        start: int = log.log_start_offset
+        return start
 
-    return appended
+    return on_append
 
 
 async def _no_sync(fetcher: ReplicaFetcher) -> None:
@@ -209,7 +206,7 @@ REPLICATION_BUGS: Final = (
         "acknowledged-before-in-sync",
         "the producer hears before the replicas in sync have its records",
         LeaderState,
-        "acknowledgement",
+        "acks_all_result",
         always(ErrorCode.none),
     ),
     _bug(
@@ -230,14 +227,14 @@ REPLICATION_BUGS: Final = (
         "committed-by-majority",
         "most of the replicas in sync are enough",
         LeaderState,
-        "_advance",
+        "advance_high_watermark",
         _advance_by_majority,
     ),
     _bug(
         "high-watermark-below-min-isr",
         "the high watermark moves with too few in sync",
         LeaderState,
-        "_advance",
+        "advance_high_watermark",
         _advance_below_min_isr,
         scenario=REPLICAS_APART,
     ),
@@ -259,14 +256,14 @@ REPLICATION_BUGS: Final = (
         "in-sync-at-once",
         "whoever fetches is in sync",
         LeaderState,
-        "_admit",
+        "_maybe_expand_isr",
         _admit_at_once,
     ),
     _bug(
         "in-sync-before-the-epoch",
         "who has what a new leader knows to be committed is in sync, though its predecessor had committed more",
         LeaderState,
-        "_admit",
+        "_maybe_expand_isr",
         _admit_before_the_epoch,
         scenario=REPLICAS_DEPOSED,
     ),
@@ -277,7 +274,7 @@ REPLICATION_BUGS: Final = (
         "_is_eligible",
         lambda sound: lambda changes, broker_id, _, partition: sound(changes, broker_id, NO_BROKER_EPOCH, partition),
         (LeaderState, "_is_eligible", _admit_any_life),
-        (FollowerProgress, "fetched", _remember_former_life),
+        (FollowerProgress, "on_fetch", _remember_former_life),
         scenario=REPLICAS_POWER_LOSS,
     ),
     _bug(
@@ -306,7 +303,7 @@ REPLICATION_BUGS: Final = (
         "follower-claims-more",
         "a follower fetches from beyond what it has written",
         FollowerState,
-        "position",
+        "fetch_position",
         _claim_more,
     ),
     _bug(
@@ -337,7 +334,7 @@ REPLICATION_BUGS: Final = (
         "log-start-not-passed-on",
         "what a leader deletes, its followers keep",
         FollowerState,
-        "appended",
+        "on_append",
         _keep_the_log_start,
     ),
     _bug(

@@ -145,7 +145,7 @@ def partition_image(**changes: Any) -> PartitionImage:
     return PartitionImage(**(values | changes))
 
 
-def with_followers(leader_epoch: int, *, min_isr: int) -> LeaderState:
+def with_followers(partition: Partition, leader_epoch: int, *, min_isr: int) -> LeaderState:
     """Of this broker over an empty log; two others are in sync."""
     return LeaderState(
         broker_id=NODE_ID,
@@ -156,7 +156,7 @@ def with_followers(leader_epoch: int, *, min_isr: int) -> LeaderState:
         min_isr=min_isr,
         epoch_start_offset=0,
         log_end_offset=0,
-        high_watermark=0,
+        high_watermark=partition.shared_high_watermark,
         lag_max_seconds=10.0,
         brokers=lambda _: None,
         now=0.0,

@@ -93,9 +93,9 @@ def test_no_names_are_left_of_what_is_not_granted(tmp_path: Path, monkeypatch: p
 
 def test_nothing_is_granted_above_the_high_watermark(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
-    stage.partition.high_watermark = 2
+    stage.partition.shared_high_watermark.offset = 2
     assert [one["limit"] for one in stage.ask().told["segments"]] == [1, 2]
-    stage.partition.high_watermark = 0
+    stage.partition.shared_high_watermark.offset = 0
     assert stage.ask().told["segments"] == []
 
 

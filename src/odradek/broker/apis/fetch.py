@@ -245,7 +245,7 @@ def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerP
 
     def asks_again(partition: Partition) -> None:
         assert partition.replication is not None
-        partition.replication.fetched_again(follower.replica_id, now)
+        partition.replication.on_repeated_fetch(follower.replica_id, now)
 
     unsettled = find_unsettled(fetch, follower, broker, asks_again)
     for target in unsettled.targets:

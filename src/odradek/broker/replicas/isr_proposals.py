@@ -101,8 +101,8 @@ class IsrProposals:
             else:
                 self.counts.failed_updates += 1
             replication = partition.replication
-            if replication is not None and replication.proposal_answered(proposal, answer, now):
-                partition.take_high_watermark()
+            if replication is not None:
+                replication.on_proposal_response(proposal, answer, now)
             self.may_change(partition)
 
     async def _ask(

@@ -20,13 +20,13 @@ from odradek.config.node_config import NodeConfig
 from odradek.core.replication.actions import (
     Action,
     Append,
-    AskLeaderOffsets,
+    FetchLeaderOffsets,
     ReportFault,
     TruncateFullyTo,
     TruncateTo,
 )
 from odradek.core.replication.epochs import EpochEnd
-from odradek.core.replication.follower import FetchAnswer, FetchPosition, FollowerState
+from odradek.core.replication.follower import FetchPosition, FetchResponse, FollowerState
 from odradek.core.replication.throttle import ReplicationThrottle, names_replica
 from odradek.records.batch import BatchHeader, CorruptBatch, check_crc, parse_batches
 from odradek.server.peer import Peer, PeerError
@@ -172,7 +172,7 @@ class ReplicaFetcher:
         following = partition.following
         if following is None:
             return None
-        position = following.position(partition.log, now)
+        position = following.fetch_position(partition.log, now)
         if position is None or self._is_throttled(partition):
             self._restless.add(key)
         return None if self._is_held_back(partition, now) else position
@@ -211,23 +211,23 @@ class ReplicaFetcher:
             for partition in looked_at
             if partition.needs_sync()
             and partition.following is not None
-            and partition.following.position(partition.log, now) is not None
+            and partition.following.fetch_position(partition.log, now) is not None
         ]
 
     def _put_off(self, partition: Partition, reason: str) -> None:
         """Unless its disk is given up."""
         following, now = partition.following, self._clock.monotonic()
-        asked = None if following is None else following.position(partition.log, now)
+        asked = None if following is None else following.fetch_position(partition.log, now)
         if following is not None and asked is not None:
-            self._report(partition, following.append_failed(asked, reason, now))
+            self._report(partition, following.on_append_failure(asked, reason, now))
 
     async def _wait(self) -> None:
         """Until something joins, or somebody's pause is over."""
         now = self._clock.monotonic()
         times = [
-            following.fetches_from
+            following.next_fetch_at
             for partition in self._partitions.values()
-            if (following := partition.following) is not None and following.fetches_from is not None
+            if (following := partition.following) is not None and following.next_fetch_at is not None
         ]
         if any(self._is_held_back(partition, now) for partition in self._partitions.values()):
             # Before that the limit may be another.
@@ -283,7 +283,7 @@ class ReplicaFetcher:
         for key, position in positions.items():
             partition = self._partitions.get(key)
             if partition is not None and partition.following is not None:
-                partition.following.failed(position, now)
+                partition.following.on_fetch_failure(position, now)
 
     def _request(self, messages: Schema, asked: Wanted) -> Message:
         by_topic: dict[UUID, list[Message]] = {}
@@ -337,20 +337,20 @@ class ReplicaFetcher:
         try:
             records, batches = checked_batches(records)
         except CorruptBatch as error:
-            self._report(partition, following.append_failed(asked, f"a batch cannot be read: {error}", now))
+            self._report(partition, following.on_append_failure(asked, f"a batch cannot be read: {error}", now))
             return
-        answer = FetchAnswer(
+        answer = FetchResponse(
             error=result.error_code,
             high_watermark=result.high_watermark,
             log_start_offset=result.log_start_offset,
             diverging=_diverging(result),
             first_offset=batches[0].base_offset if batches else None,
         )
-        action = following.answered(partition.log, asked, answer, now)
+        action = following.on_fetch_response(partition.log, asked, answer, now)
         try:
             await self._act(partition, following, asked.leader_epoch, action, answer, records, batches)
         except KafkaError as error:
-            self._report(partition, following.append_failed(asked, str(error), self._clock.monotonic()))
+            self._report(partition, following.on_append_failure(asked, str(error), self._clock.monotonic()))
         except OSError as error:
             self._disk_failed(partition.log_dir, error)
 
@@ -360,7 +360,7 @@ class ReplicaFetcher:
         following: FollowerState,
         epoch: int,
         action: Action | None,
-        answer: FetchAnswer,
+        answer: FetchResponse,
         records: bytes,
         batches: list[BatchHeader],
     ) -> None:
@@ -374,18 +374,19 @@ class ReplicaFetcher:
                     await self._appended(partition, following, epoch, answer)
             case TruncateTo() | TruncateFullyTo():
                 await self._truncate(partition, epoch, action)
-            case AskLeaderOffsets():
+            case FetchLeaderOffsets():
                 await self._ask_offsets(partition, following)
             case ReportFault():
                 self._report(partition, action)
 
-    async def _appended(self, partition: Partition, following: FollowerState, epoch: int, answer: FetchAnswer) -> None:
+    async def _appended(
+        self, partition: Partition, following: FollowerState, epoch: int, answer: FetchResponse
+    ) -> None:
         if partition.following is not following or following.leader_epoch != epoch:
             return
-        progress = following.appended(partition.log, answer)
-        partition.take_high_watermark()
-        if progress.log_start_offset > partition.log.log_start_offset:
-            await partition.exclusively(lambda: partition.log.advance_log_start(progress.log_start_offset))
+        log_start_offset = following.on_append(partition.log, answer)
+        if log_start_offset > partition.log.log_start_offset:
+            await partition.exclusively(lambda: partition.log.advance_log_start(log_start_offset))
 
     async def _truncate(self, partition: Partition, epoch: int, action: TruncateTo | TruncateFullyTo) -> None:
         if isinstance(action, TruncateTo) and action.loses_committed:
@@ -402,10 +403,10 @@ class ReplicaFetcher:
             end_offset = await self._ask_offset(partition, epoch, LATEST)
         except (PeerError, KafkaError) as error:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.network_exception
-            wait = following.leader_offsets_failed(epoch, code, self._clock.monotonic())
+            wait = following.on_leader_offsets_failure(epoch, code, self._clock.monotonic())
             self._report(partition, wait if isinstance(wait, ReportFault) else None)
             return
-        action = following.leader_offsets(partition.log, epoch, start_offset, end_offset, self._clock.monotonic())
+        action = following.on_leader_offsets(partition.log, epoch, start_offset, end_offset, self._clock.monotonic())
         if isinstance(action, TruncateTo | TruncateFullyTo):
             await self._truncate(partition, epoch, action)
 

@@ -83,14 +83,12 @@ class Roles:
                 self._node_id, state.leader_epoch, None if is_alone else self._new_leader_state(partition, state)
             )
         elif partition.replication is not None:
-            moved = partition.replication.changed(
+            partition.replication.on_metadata_change(
                 partition_epoch=state.partition_epoch,
                 replicas=state.replicas,
                 isr=state.isr,
                 now=self._clock.monotonic(),
             )
-            if moved:
-                partition.take_high_watermark()
         elif len(state.replicas) > 1:
             # It was alone until now.
             partition.replication = self._new_leader_state(partition, state)
@@ -106,7 +104,7 @@ class Roles:
             min_isr=partition.log.config.min_insync_replicas,
             epoch_start_offset=partition.log.log_end_offset,
             log_end_offset=partition.counted_end,
-            high_watermark=partition.high_watermark,
+            high_watermark=partition.shared_high_watermark,
             lag_max_seconds=self._config.replica_lag_time_max_ms / 1000,
             brokers=lambda broker_id: self._image().brokers.get(broker_id),
             now=self._clock.monotonic(),
@@ -118,7 +116,7 @@ class Roles:
             following = FollowerState(
                 leader_id=state.leader,
                 leader_epoch=state.leader_epoch,
-                high_watermark=partition.high_watermark,
+                high_watermark=partition.shared_high_watermark,
                 backoff_max_seconds=self._config.replica_fetch_backoff_ms / 1000,
             )
         else:
@@ -132,8 +130,8 @@ class Roles:
     def update_config(self, partition: Partition, config: TopicConfig) -> None:
         partition.update_config(config)
         replication = partition.replication
-        if replication is not None and replication.set_min_isr(config.min_insync_replicas, self._clock.monotonic()):
-            partition.take_high_watermark()
+        if replication is not None:
+            replication.set_min_isr(config.min_insync_replicas, self._clock.monotonic())
 
     def in_sync_may_change(self, partition: Partition) -> None:
         self._proposals.may_change(partition)
@@ -147,8 +145,7 @@ class Roles:
         for partition in partitions:
             replication = partition.replication
             if replication is not None:
-                if replication.tick(now):
-                    partition.take_high_watermark()
+                replication.tick(now)
                 partition.note_deletions()
                 self._proposals.may_change(partition)
         self._fetchers.end_idle()

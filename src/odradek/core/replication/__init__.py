@@ -1,1 +1,1 @@
-"""One partition's replicas: who is in sync, how far everything is committed, and where logs part. Pure."""
+"""Replication of one partition: leader, follower, ISR, high watermark and truncation, as state machines without I/O."""

@@ -1,4 +1,4 @@
-"""What a follower has to do with its log, or with its time, after its leader has answered."""
+"""What a follower does next, after a response of its leader."""
 
 from odradek.base.errors import ErrorCode
 from odradek.base.values import value
@@ -6,50 +6,50 @@ from odradek.base.values import value
 
 @value
 class Append:
-    """Append what came, if anything did, and then tell `FollowerState.appended`."""
+    """Append the fetched records, if there are any, then call `FollowerState.on_append`."""
 
     restart_at: int | None = None
-    """The first batch begins before this log does, which is empty: the leader's log starts inside the batch. The log
-    has to begin at this offset first."""
+    """If set, restart the empty log at this offset first: the leader's log starts inside the first fetched batch, which
+    therefore begins before this log does."""
 
 
 @value
 class TruncateTo:
-    """Cut the log here, and then tell `FollowerState.truncated`. Epochs that begin here or later go with it, also if
-    the log ends here already."""
+    """Truncate the log to this offset. Leader epochs that start at or after it are removed even if the log already ends
+    there."""
 
     offset: int
     loses_committed: bool
-    """Below the high watermark: only an unclean election asks for that."""
+    """The offset is below the high watermark, which happens only after an unclean election."""
 
 
 @value
 class TruncateFullyTo:
-    """Drop the whole log, begin anew at this offset, and then tell `FollowerState.truncated`."""
+    """Delete the whole log and restart it at this offset."""
 
     offset: int
 
 
 @value
-class AskLeaderOffsets:
-    """Ask the leader by ListOffsets where its log starts and ends, and tell `FollowerState.leader_offsets`."""
+class FetchLeaderOffsets:
+    """Request the start and the end of the leader's log by ListOffsets, then call `FollowerState.on_leader_offsets`."""
 
 
 @value
-class Wait:
-    """Nothing can be fetched now."""
+class BackOff:
+    """Do not fetch for now."""
 
     until: float | None
-    """None: until the metadata log names a new leader epoch."""
+    """None: until the metadata log contains a new leader epoch."""
     error: ErrorCode
 
 
 @value
 class ReportFault:
-    """As `Wait`, for something that should not be: people should read of it."""
+    """Like `BackOff`, for an error that should not happen: log it for the operator."""
 
     until: float
     reason: str
 
 
-Action = Append | TruncateTo | TruncateFullyTo | AskLeaderOffsets | Wait | ReportFault
+Action = Append | TruncateTo | TruncateFullyTo | FetchLeaderOffsets | BackOff | ReportFault

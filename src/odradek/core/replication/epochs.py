@@ -1,7 +1,7 @@
-"""Where a follower's log parts from its leader's, found by leader epochs.
+"""Finds where a follower's log diverges from its leader's, by leader epochs.
 
-Records of one epoch come from one leader, so two logs that share an epoch agree on it up to where the shorter one ends
-it. High watermarks tell nothing of the kind: a follower learns them late.
+All records of one epoch come from one leader, so two logs that contain the same epoch agree on it up to the shorter
+one's end of that epoch. High watermarks cannot show this: a follower learns them late.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from odradek.base.errors import ErrorCode, KafkaError
 
 UNDEFINED: Final = -1
-"""An epoch that nobody has led, and where it would have ended."""
+"""No such epoch, and no such offset."""
 
 
 class EpochEnd(NamedTuple):
@@ -22,11 +22,11 @@ class EpochHistory(Protocol):
     def latest_epoch(self) -> int | None: ...
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch that is not larger than this one, and where it ends; both undefined if there is none."""
+        """The largest epoch that is at most `epoch`, and its end offset; both undefined if there is none."""
 
 
 class ReplicaLog(Protocol):
-    """What is asked of a log here. PartitionLog is one."""
+    """The parts of a log that replication reads."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -39,10 +39,10 @@ class ReplicaLog(Protocol):
 
 
 def divergence(log: ReplicaLog, fetch_offset: int, last_fetched_epoch: int) -> EpochEnd | None:
-    """The leader's look at a Fetch: None if the fetcher's log, which ends at `fetch_offset` with a record of
-    `last_fetched_epoch`, agrees with this one; else what the fetcher has to know to find where it does.
+    """On the leader: None if the follower's log, which ends at `fetch_offset` with a record of `last_fetched_epoch`,
+    agrees with this log; otherwise the largest epoch at which both may agree, and its end here.
 
-    Raises KafkaError if this log does not reach that far, or not back to it.
+    Raises KafkaError if the fetch offset is outside this log.
     """
     if not log.log_start_offset <= fetch_offset <= log.log_end_offset and last_fetched_epoch == UNDEFINED:
         raise _out_of_range(log, fetch_offset)
@@ -55,18 +55,17 @@ def divergence(log: ReplicaLog, fetch_offset: int, last_fetched_epoch: int) -> E
 
 
 def _out_of_range(log: ReplicaLog, fetch_offset: int) -> KafkaError:
-    held = f"the log has {log.log_start_offset} to {log.log_end_offset}"
-    return KafkaError(ErrorCode.offset_out_of_range, f"offset {fetch_offset} is asked for, {held}")
+    available = f"the log contains {log.log_start_offset} to {log.log_end_offset}"
+    return KafkaError(ErrorCode.offset_out_of_range, f"fetch offset {fetch_offset} is out of range: {available}")
 
 
 def truncation_point(log: ReplicaLog, leader: EpochEnd) -> int:
-    """The follower's answer to it: its log may agree with the leader's up to here. The next Fetch tells."""
+    """On the follower: the offset up to which its log may agree with the leader's. The next Fetch verifies it."""
     end_offset = log.log_end_offset
     own_epoch, own_end_offset = log.epochs.end_offset_for(leader.epoch, end_offset)
     if own_epoch == UNDEFINED:
         return min(leader.end_offset, end_offset)
     if own_epoch != leader.epoch:
-        # The leader's epoch is not here at all: everything after the one before it goes, and the question is asked
-        # again from there.
+        # The leader's epoch is not in this log: truncate to the end of the epoch before it and fetch again from there.
         return min(own_end_offset, end_offset)
     return min(own_end_offset, leader.end_offset, end_offset)

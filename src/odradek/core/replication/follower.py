@@ -1,7 +1,7 @@
-"""One partition's bookkeeping while this broker follows another: what to fetch, and what to do with the answer.
+"""The replication state of a partition while this broker follows another: what to fetch, what to do with the response.
 
-The log is the truth: where to fetch from is always its end. Nothing is cut off unless the present leader has shown that
-its own log differs there.
+The fetch offset is always the end of the log. The log is truncated only where the current leader has shown that its own
+log differs.
 
 It must not know requests, sockets or other partitions. Times are seconds of a monotonic clock.
 """
@@ -14,19 +14,20 @@ from odradek.base.errors import ErrorCode
 from odradek.core.replication.actions import (
     Action,
     Append,
-    AskLeaderOffsets,
+    BackOff,
+    FetchLeaderOffsets,
     ReportFault,
     TruncateFullyTo,
     TruncateTo,
-    Wait,
 )
 from odradek.core.replication.epochs import UNDEFINED, EpochEnd, ReplicaLog, truncation_point
+from odradek.core.replication.high_watermark import HighWatermark
 
 BACKOFF_FIRST_SECONDS: Final = 0.01
 NOW: Final = -inf
 
-# What goes away by itself: metadata reaches one broker sooner than the other.
-_PASSING: Final = frozenset(
+# Expected while metadata reaches one broker sooner than the other.
+_RETRIABLE: Final = frozenset(
     {
         ErrorCode.unknown_leader_epoch,
         ErrorCode.not_leader_or_follower,
@@ -41,7 +42,7 @@ _PASSING: Final = frozenset(
 
 
 class FetchPosition(NamedTuple):
-    """What a Fetch says of one partition."""
+    """One partition of a Fetch request."""
 
     leader_epoch: int
     fetch_offset: int
@@ -50,185 +51,184 @@ class FetchPosition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchAnswer:
-    """What the answer to it says, the records aside."""
+class FetchResponse:
+    """One partition of a Fetch response, without the records."""
 
     error: ErrorCode = ErrorCode.none
     high_watermark: int = UNDEFINED
     log_start_offset: int = UNDEFINED
     diverging: EpochEnd | None = None
     first_offset: int | None = None
-    """Of the first batch. None: no records came."""
-
-
-class Progress(NamedTuple):
-    """What follows from an append, or from the answer without records."""
-
-    high_watermark_moved: bool
-    log_start_offset: int
-    """Records below have been deleted by the leader."""
+    """Base offset of the first batch. None: the response has no records."""
 
 
 class FollowerState:
-    def __init__(self, *, leader_id: int, leader_epoch: int, high_watermark: int, backoff_max_seconds: float) -> None:
+    def __init__(
+        self, *, leader_id: int, leader_epoch: int, high_watermark: HighWatermark, backoff_max_seconds: float
+    ) -> None:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
-        self.high_watermark = high_watermark
-        """Never above the own end. It does not fall because a new leader has yet to learn it; only truncation lowers
-        it."""
         self.leader_high_watermark = UNDEFINED
+        self.shared_high_watermark: Final = high_watermark
         self._backoff_max_seconds: Final = backoff_max_seconds
         self._backoff_seconds = BACKOFF_FIRST_SECONDS
-        self._fetches_from = NOW
+        self._next_fetch_at = NOW
         self._is_fenced = False
-        self._is_asking_offsets = False
+        self._is_fetching_leader_offsets = False
 
-    # Asking
+    @property
+    def high_watermark(self) -> int:
+        """Never above the end of the log. A new leader that does not know it yet does not lower it."""
+        return self.shared_high_watermark.offset
+
+    # Requests
 
     def follow(self, leader_id: int, leader_epoch: int) -> None:
-        """The metadata log names a leader. Answers to what was asked in an earlier epoch mean nothing any more."""
+        """The metadata log names a new leader. Responses to requests of an earlier epoch are ignored from now on."""
         if leader_epoch <= self.leader_epoch:
             return
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.leader_high_watermark = UNDEFINED
         self._is_fenced = False
-        self._is_asking_offsets = False
-        self._go_on()
+        self._is_fetching_leader_offsets = False
+        self._reset_backoff()
 
-    def position(self, log: ReplicaLog, now: float) -> FetchPosition | None:
-        """What to fetch, None while there is nothing to ask for.
+    def fetch_position(self, log: ReplicaLog, now: float) -> FetchPosition | None:
+        """What to fetch now; None while this partition must not be fetched.
 
-        Asking acknowledges everything before: where a topic syncs before it acknowledges, this has to wait for it.
+        A Fetch acknowledges everything before its offset: if the topic syncs before it acknowledges, sync first.
         """
-        if self._is_fenced or self._is_asking_offsets or now < self._fetches_from:
+        if self._is_fenced or self._is_fetching_leader_offsets or now < self._next_fetch_at:
             return None
         return FetchPosition(self.leader_epoch, log.log_end_offset, _latest_epoch(log), log.log_start_offset)
 
     @property
-    def fetches_from(self) -> float | None:
-        """From when on there is a position. None: only something that happens brings it back."""
-        return None if self._is_fenced or self._is_asking_offsets else self._fetches_from
+    def next_fetch_at(self) -> float | None:
+        """From when on there is a fetch position. None: only an event makes fetching possible again."""
+        return None if self._is_fenced or self._is_fetching_leader_offsets else self._next_fetch_at
 
-    # Being answered
+    # Responses
 
-    def answered(self, log: ReplicaLog, asked: FetchPosition, answer: FetchAnswer, now: float) -> Action | None:
-        """None: the answer is to a question that would not be asked any more."""
-        if asked.leader_epoch != self.leader_epoch or not _is_end_of(log, asked):
+    def on_fetch_response(
+        self, log: ReplicaLog, requested: FetchPosition, response: FetchResponse, now: float
+    ) -> Action | None:
+        """None: the leader epoch or the log has changed since the request, and the response is ignored."""
+        if requested.leader_epoch != self.leader_epoch or not _is_end_of(log, requested):
             return None
-        if answer.error is not ErrorCode.none:
-            return self._refused(answer.error, now)
-        if answer.diverging is not None:
-            return self._diverged(log, answer.diverging, now)
-        return self._received(log, answer, now)
+        if response.error is not ErrorCode.none:
+            return self._on_error(response.error, now)
+        if response.diverging is not None:
+            return self._on_divergence(log, response.diverging, now)
+        return self._on_records(log, response, now)
 
-    def failed(self, asked: FetchPosition, now: float) -> Wait | None:
-        """No answer came: the connection broke, or could not be made."""
-        if asked.leader_epoch != self.leader_epoch:
+    def on_fetch_failure(self, requested: FetchPosition, now: float) -> BackOff | None:
+        """The connection failed before the response arrived."""
+        if requested.leader_epoch != self.leader_epoch:
             return None
-        return Wait(self._back_off(now), ErrorCode.network_exception)
+        return BackOff(self._back_off(now), ErrorCode.network_exception)
 
-    def leader_offsets(
+    def on_leader_offsets(
         self, log: ReplicaLog, leader_epoch: int, leader_start_offset: int, leader_end_offset: int, now: float
-    ) -> TruncateTo | TruncateFullyTo | Wait | None:
-        """After AskLeaderOffsets. A log that reaches beyond the leader's was lost there by an unclean election; one
-        that ends before the leader's begins has missed too much."""
+    ) -> TruncateTo | TruncateFullyTo | BackOff | None:
+        """The response to FetchLeaderOffsets. If this log is longer than the leader's, an unclean election lost the
+        rest; if it ends before the leader's log starts, the follower has missed records that were deleted."""
         if leader_epoch != self.leader_epoch:
             return None
-        self._is_asking_offsets = False
+        self._is_fetching_leader_offsets = False
         if leader_end_offset < log.log_end_offset:
-            self._go_on()
+            self._reset_backoff()
             return self._truncate_to(leader_end_offset)
         if leader_start_offset > log.log_end_offset:
-            self._go_on()
+            self._reset_backoff()
             return TruncateFullyTo(leader_start_offset)
-        return Wait(self._back_off(now), ErrorCode.offset_out_of_range)
+        return BackOff(self._back_off(now), ErrorCode.offset_out_of_range)
 
-    def leader_offsets_failed(self, leader_epoch: int, error: ErrorCode, now: float) -> Wait | ReportFault | None:
+    def on_leader_offsets_failure(
+        self, leader_epoch: int, error: ErrorCode, now: float
+    ) -> BackOff | ReportFault | None:
         if leader_epoch != self.leader_epoch:
             return None
-        self._is_asking_offsets = False
-        return self._wait(error, now)
+        self._is_fetching_leader_offsets = False
+        return self._back_off_after(error, now)
 
-    def _refused(self, error: ErrorCode, now: float) -> AskLeaderOffsets | Wait | ReportFault:
+    def _on_error(self, error: ErrorCode, now: float) -> FetchLeaderOffsets | BackOff | ReportFault:
         if error is ErrorCode.offset_out_of_range:
-            self._is_asking_offsets = True
-            return AskLeaderOffsets()
-        return self._wait(error, now)
+            self._is_fetching_leader_offsets = True
+            return FetchLeaderOffsets()
+        return self._back_off_after(error, now)
 
-    def _wait(self, error: ErrorCode, now: float) -> Wait | ReportFault:
+    def _back_off_after(self, error: ErrorCode, now: float) -> BackOff | ReportFault:
         if error is ErrorCode.fenced_leader_epoch:
             self._is_fenced = True
-            return Wait(None, error)
+            return BackOff(None, error)
         until = self._back_off(now)
-        return Wait(until, error) if error in _PASSING else ReportFault(until, f"the leader answers {error.name}")
+        return BackOff(until, error) if error in _RETRIABLE else ReportFault(until, f"the leader returned {error.name}")
 
-    def _diverged(self, log: ReplicaLog, leader: EpochEnd, now: float) -> TruncateTo | ReportFault:
-        """The records that came with it are left alone, and so are its offsets: they belong to another log yet."""
+    def _on_divergence(self, log: ReplicaLog, leader: EpochEnd, now: float) -> TruncateTo | ReportFault:
+        """Ignores the records and offsets of the response: they do not belong to this log until it is truncated."""
         if UNDEFINED in leader:
-            return ReportFault(self._back_off(now), f"the leader's log parts from this one, but not at {leader}")
+            return ReportFault(self._back_off(now), f"the leader reported a divergence without an offset: {leader}")
         offset = truncation_point(log, leader)
         if offset == log.log_end_offset and _latest_epoch(log) <= leader.epoch:
-            # Nothing would be cut, neither records nor epochs, and the next answer would be the same.
-            return ReportFault(self._back_off(now), f"the leader finds {leader} diverging, and it is not")
-        self._go_on()
+            # Truncation would remove neither records nor epochs, and the next response would be the same.
+            return ReportFault(self._back_off(now), f"the leader reported a divergence at {leader} where there is none")
+        self._reset_backoff()
         return self._truncate_to(offset)
 
     def _truncate_to(self, offset: int) -> TruncateTo:
+        assert offset >= 0, f"truncation to the negative offset {offset}"
         return TruncateTo(offset, loses_committed=offset < self.high_watermark)
 
-    def _received(self, log: ReplicaLog, answer: FetchAnswer, now: float) -> Append | ReportFault:
+    def _on_records(self, log: ReplicaLog, response: FetchResponse, now: float) -> Append | ReportFault:
         end_offset = log.log_end_offset
         restart_at = None
-        if answer.first_offset is not None and answer.first_offset < end_offset:
+        if response.first_offset is not None and response.first_offset < end_offset:
             if log.log_start_offset != end_offset:
-                reason = f"records come from {answer.first_offset} on, the log already ends at {end_offset}"
+                reason = f"fetched records start at {response.first_offset}, before the log end {end_offset}"
                 return ReportFault(self._back_off(now), reason)
-            restart_at = answer.first_offset
-        self._go_on()
+            restart_at = response.first_offset
+        self._reset_backoff()
         return Append(restart_at)
 
-    # Having done it
+    # After the log has changed
 
-    def appended(self, log: ReplicaLog, answer: FetchAnswer) -> Progress:
-        """What `answered` wanted appended is in the log."""
-        self.leader_high_watermark = answer.high_watermark
-        reached = min(answer.high_watermark, log.log_end_offset)
-        has_moved = reached > self.high_watermark
-        if has_moved:
-            self.high_watermark = reached
-        return Progress(has_moved, max(log.log_start_offset, min(answer.log_start_offset, self.high_watermark)))
+    def on_append(self, log: ReplicaLog, response: FetchResponse) -> int:
+        """The records of the response are in the log. Returns the offset to which the log start may advance: the
+        leader has deleted the records below."""
+        self.leader_high_watermark = response.high_watermark
+        self.shared_high_watermark.advance_to(min(response.high_watermark, log.log_end_offset))
+        assert self.high_watermark <= log.log_end_offset, (
+            f"high watermark {self.high_watermark} is above the log end {log.log_end_offset}"
+        )
+        return max(log.log_start_offset, min(response.log_start_offset, self.high_watermark))
 
-    def append_failed(self, asked: FetchPosition, reason: str, now: float) -> ReportFault | None:
-        """What came cannot be used, damaged on its way or by its leader. It is asked for again."""
-        if asked.leader_epoch != self.leader_epoch:
+    def on_append_failure(self, requested: FetchPosition, reason: str, now: float) -> ReportFault | None:
+        """The fetched records are corrupt or could not be appended. They are fetched again."""
+        if requested.leader_epoch != self.leader_epoch:
             return None
         return ReportFault(self._back_off(now), reason)
 
-    def truncated(self, log: ReplicaLog) -> None:
-        """The log was cut: nothing is committed here beyond its end, and nothing is missing before its start."""
-        self.high_watermark = max(min(self.high_watermark, log.log_end_offset), log.log_start_offset)
-
     def has_all_committed(self, log: ReplicaLog) -> bool:
-        """As far as the leader has told: in sync, or about to be."""
+        """Whether the log has everything that the leader last reported as committed."""
         return self.leader_high_watermark != UNDEFINED and log.log_end_offset >= self.leader_high_watermark
 
     @property
     def lag(self) -> int | None:
-        """Records that are committed but not here as such. None: the leader has not told yet."""
+        """Records between the own and the leader's high watermark. None: the leader's is not known yet."""
         if self.leader_high_watermark == UNDEFINED:
             return None
         return max(0, self.leader_high_watermark - self.high_watermark)
 
     def _back_off(self, now: float) -> float:
-        """Twice as long each time. The first pauses are short: most often a new leader has yet to hear of itself."""
+        """Doubles each time. The first delays are short because a new leader usually becomes ready soon."""
         until = now + self._backoff_seconds
-        self._fetches_from = until
+        self._next_fetch_at = until
         self._backoff_seconds = min(self._backoff_max_seconds, 2 * self._backoff_seconds)
         return until
 
-    def _go_on(self) -> None:
-        self._fetches_from = NOW
+    def _reset_backoff(self) -> None:
+        self._next_fetch_at = NOW
         self._backoff_seconds = BACKOFF_FIRST_SECONDS
 
 
@@ -237,6 +237,6 @@ def _latest_epoch(log: ReplicaLog) -> int:
     return UNDEFINED if latest_epoch is None else latest_epoch
 
 
-def _is_end_of(log: ReplicaLog, asked: FetchPosition) -> bool:
-    """Also by its epoch: a log that was cut may have grown to the same length again."""
-    return (asked.fetch_offset, asked.last_fetched_epoch) == (log.log_end_offset, _latest_epoch(log))
+def _is_end_of(log: ReplicaLog, requested: FetchPosition) -> bool:
+    """Compares the last epoch too: a truncated log may have grown to the same length again."""
+    return (requested.fetch_offset, requested.last_fetched_epoch) == (log.log_end_offset, _latest_epoch(log))

@@ -1,9 +1,9 @@
-"""A change of the in-sync replicas, as the leader asks the controller for it and as the controller answers."""
+"""An ISR change: what the leader proposes in AlterPartition and what the controller returns."""
 
 from typing import Final, NamedTuple
 
 UNKNOWN_BROKER_EPOCH: Final = -1
-"""Of a replica that has not fetched from this leader yet: the controller then does not compare it."""
+"""The replica has not fetched from this leader yet. The controller does not compare this value."""
 
 
 class IsrMember(NamedTuple):
@@ -12,7 +12,7 @@ class IsrMember(NamedTuple):
 
 
 class IsrProposal(NamedTuple):
-    """What AlterPartition carries of one partition. The leader of such a proposal has always recovered."""
+    """One partition of an AlterPartition request. Its leader recovery state is always RECOVERED."""
 
     leader_epoch: int
     partition_epoch: int
@@ -20,7 +20,7 @@ class IsrProposal(NamedTuple):
 
 
 class CommittedIsr(NamedTuple):
-    """The controller's answer when it has done so."""
+    """One partition of a successful AlterPartition response."""
 
     leader_epoch: int
     partition_epoch: int

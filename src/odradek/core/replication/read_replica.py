@@ -1,4 +1,4 @@
-"""Which replica a consumer should read from: one of its own rack, where that has what it asks for (KIP-392)."""
+"""Chooses the replica a consumer should fetch from: one in the consumer's rack that has the offset (KIP-392)."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ from odradek.core.replication.leader import LeaderState
 def preferred_read_replica(
     leader: LeaderState, fetch_offset: int, rack: str, rack_of: Callable[[int], str | None]
 ) -> int | None:
-    """None: the leader itself. `rack_of` gives None for a broker that a consumer cannot reach.
+    """None: the leader itself. `rack_of` returns None for a broker that the consumer cannot reach.
 
-    Only in-sync replicas count: one that falls behind would hold its readers back with it.
+    Only in-sync replicas count: a lagging replica would delay its consumers.
     """
     if rack_of(leader.broker_id) == rack:
         return None

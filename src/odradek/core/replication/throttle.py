@@ -1,7 +1,6 @@
-"""How fast chosen replicas may be copied: a rate measured over the last few windows, and the limit it is held against.
+"""Replication throttling: a rate measured over the last few windows, compared with a limit.
 
-What is over the limit already is not undone: whoever copies stops until the rate has fallen. So a single large answer
-may pass, and is waited for afterwards.
+Copying pauses while the rate exceeds the limit. A single large response may therefore exceed it, and the pause follows.
 
 It must not know partitions or requests. Times are seconds of a monotonic clock.
 """
@@ -15,7 +14,7 @@ ALL_REPLICAS: Final = "*"
 
 
 def names_replica(throttled: frozenset[str], partition: int, broker_id: int) -> bool:
-    """Whether `leader.` or `follower.replication.throttled.replicas` of a topic means this replica."""
+    """Whether a topic's `leader.` or `follower.replication.throttled.replicas` contains this replica."""
     return bool(throttled) and (f"{partition}:{broker_id}" in throttled or ALL_REPLICAS in throttled)
 
 
@@ -27,10 +26,10 @@ class _Sample:
 
 
 class SampledRate:
-    """As Kafka's SimpleRate: what was counted in the windows that are remembered, by the time since the oldest began,
-    which counts as one window at least.
+    """Like Kafka's SimpleRate: the total of the retained windows divided by the time since the oldest began, at least
+    one window.
 
-    Counted by one; asked by threads as well, which therefore change nothing and look at a copy.
+    One thread counts. Other threads read the rate, so reading changes nothing and works on a copy.
     """
 
     def __init__(self, window_count: int, window_seconds: float) -> None:
@@ -46,7 +45,7 @@ class SampledRate:
         samples[-1].last_event_at = now
 
     def per_second(self, now: float) -> float:
-        return self._rate_of(self._remembered(now), now)
+        return self._rate_of(self._retained(now), now)
 
     def _rate_of(self, samples: list[_Sample], now: float) -> float:
         if not samples:
@@ -54,19 +53,19 @@ class SampledRate:
         return _total(samples) / max(now - samples[0].began_at, self._window_seconds)
 
     def falls_to(self, limit: float, now: float) -> float:
-        """When the rate is no higher than this, if nothing more is counted."""
-        samples = self._remembered(now)
+        """When the rate falls to the limit if nothing more is counted."""
+        samples = self._retained(now)
         if self._rate_of(samples, now) <= limit:
             return now
-        # What is forgotten before that only makes it earlier, and then it is all forgotten at some time.
-        all_forgotten_at = samples[-1].last_event_at + self._window_count * self._window_seconds
+        # Windows that expire before that only make it earlier; at the latest all windows have expired.
+        all_expired_at = samples[-1].last_event_at + self._window_count * self._window_seconds
         if limit <= 0:
-            return all_forgotten_at
-        return min(all_forgotten_at, samples[0].began_at + _total(samples) / limit)
+            return all_expired_at
+        return min(all_expired_at, samples[0].began_at + _total(samples) / limit)
 
-    def _remembered(self, now: float) -> list[_Sample]:
-        remembered_since = now - self._window_count * self._window_seconds
-        return [sample for sample in list(self._samples) if sample.last_event_at > remembered_since]
+    def _retained(self, now: float) -> list[_Sample]:
+        retained_since = now - self._window_count * self._window_seconds
+        return [sample for sample in list(self._samples) if sample.last_event_at > retained_since]
 
 
 def _total(samples: list[_Sample]) -> int:
@@ -79,7 +78,7 @@ class ReplicationThrottle:
         self.bytes_per_second_max: float = inf
 
     def count(self, size_bytes: int, now: float) -> None:
-        """All that is copied of a throttled replica, whether or not it is over the limit."""
+        """Counts everything that is copied of a throttled replica, also above the limit."""
         if size_bytes:
             self._rate.count(size_bytes, now)
 
@@ -87,5 +86,5 @@ class ReplicationThrottle:
         return self._rate.per_second(now) > self.bytes_per_second_max
 
     def frees_at(self, now: float) -> float:
-        """When copying may go on, if it has to stop now; else now."""
+        """When copying may resume; now if the limit is not exceeded."""
         return self._rate.falls_to(self.bytes_per_second_max, now)

@@ -35,11 +35,13 @@ _SHORTEST_PAUSE_SECONDS = 0.001
 
 
 class CleanablePartition(Protocol):
-    """What the cleaner sees of a partition."""
+    """The parts of a partition that the cleaner uses."""
 
     log: PartitionLog
     log_dir: str
-    high_watermark: int
+
+    @property
+    def high_watermark(self) -> int: ...
 
     async def exclusively(self, work: Callable[[], T]) -> T:
         """Runs `work` in a thread while nobody writes the partition."""

@@ -18,6 +18,7 @@ from odradek.base.ids import NO_EPOCH, NO_LEADER, TopicPartition
 from odradek.base.ports import Clock, Executor
 from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.follower import FollowerState
+from odradek.core.replication.high_watermark import UNKNOWN_BYTES, HighWatermark
 from odradek.core.replication.leader import LeaderState
 from odradek.instruments.traffic import Traffic
 from odradek.records.batch import BatchHeader
@@ -33,10 +34,6 @@ T = TypeVar("T")
 
 
 _Job = tuple[Callable[[], Any], Callable[[Any], None] | None, "asyncio.Future[Any]"]
-
-
-# Something changed, and a watcher has to look for itself.
-UNKNOWN_BYTES: Final = 0
 
 
 class FreshBatch(NamedTuple):
@@ -84,8 +81,10 @@ class Partition:
         # Set when the log dir failed or the partition was deleted: what every request hears from then on.
         self.unavailable: ErrorCode | None = None
         end_offset = log.log_end_offset
-        self.high_watermark = (
-            end_offset if high_watermark is None else min(max(high_watermark, log.log_start_offset), end_offset)
+        # The only copy of this replica's high watermark: the state of the current role advances it.
+        self.shared_high_watermark: Final = HighWatermark(
+            end_offset if high_watermark is None else min(max(high_watermark, log.log_start_offset), end_offset),
+            self._on_high_watermark_advance,
         )
         # While this broker leads and others follow.
         self.replication: LeaderState | None = None
@@ -131,13 +130,17 @@ class Partition:
         # Written down with the first flush: until then recovery finds the epoch in the batches themselves.
         self.log.epochs.assign_unwritten(leader_epoch, self.log.log_end_offset)
         self.replication = replication
-        self._advance_high_watermark(
-            self.log.log_end_offset if replication is None else replication.high_watermark, UNKNOWN_BYTES
-        )
-        if replication is not None and replication.log_end_offset < self.log.log_end_offset:
-            self._sync_in_background(self.log.log_end_offset)
+        if replication is None:
+            # The only replica: everything that it has written is committed.
+            self.shared_high_watermark.advance_to(self.log.log_end_offset)
+        else:
+            assert replication.shared_high_watermark is self.shared_high_watermark, "two owners of one high watermark"
+            replication.advance_high_watermark(self._clock.monotonic())
+            if replication.log_end_offset < self.log.log_end_offset:
+                self._sync_in_background(self.log.log_end_offset)
 
     def become_follower(self, leader_id: int, leader_epoch: int, following: FollowerState) -> None:
+        assert following.shared_high_watermark is self.shared_high_watermark, "two owners of one high watermark"
         self._leave_leadership(leader_id, leader_epoch, following)
 
     def become_leaderless(self, leader_epoch: int) -> None:
@@ -322,15 +325,14 @@ class Partition:
             elif self.is_leader:
                 if self.watchers and len(batches) == 1 and not batches[0].is_control:
                     self.fresh = FreshBatch(appended.first_offset, end_offset, data)
-                self._advance_high_watermark(end_offset, size)
+                self.shared_high_watermark.advance_to(end_offset, size)
                 self.fresh = None
         if self.end_watchers:
             self._tell_end_watchers(size)
 
     def _count_own(self, end_offset: int, now: float, added_bytes: int) -> None:
-        replication = self.replication
-        if replication is not None and replication.appended(end_offset, now):
-            self._advance_high_watermark(replication.high_watermark, added_bytes)
+        if self.replication is not None:
+            self.replication.on_append(end_offset, now, added_bytes)
 
     # replication
 
@@ -340,8 +342,7 @@ class Partition:
         if replication is None:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         now = self._clock.monotonic()
-        if replication.fetched(fetch.replica_id, fetch.broker_epoch, fetch_offset, log_start_offset, now):
-            self.take_high_watermark()
+        replication.on_fetch(fetch.replica_id, fetch.broker_epoch, fetch_offset, log_start_offset, now)
         self.note_deletions()
 
     def check_follower(self, fetch: FollowerFetch) -> None:
@@ -351,12 +352,6 @@ class Partition:
         if replication is None:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         replication.check_follower(*fetch)
-
-    def take_high_watermark(self) -> None:
-        """As `replication`, or `following`, has it now."""
-        state = self.replication or self.following
-        if state is not None:
-            self._advance_high_watermark(state.high_watermark, UNKNOWN_BYTES)
 
     async def replicate(self, leader_epoch: int, data: bytes, batches: list[BatchHeader]) -> bool:
         """Appends what the leader of this epoch gave, as it is. False: another one is followed by now, or none."""
@@ -400,19 +395,12 @@ class Partition:
         def publish(is_cut: bool) -> None:
             if is_cut:
                 self._sync.cut(offset)
-                self._lower_high_watermark()
+                self.shared_high_watermark.on_truncation(self.log.log_start_offset, self.log.log_end_offset)
 
         return await self.exclusively(truncate, publish)
 
     def _follows_in(self, leader_epoch: int) -> bool:
         return self.following is not None and self.following.leader_epoch == leader_epoch and self.unavailable is None
-
-    def _lower_high_watermark(self) -> None:
-        """After a truncation: nothing is committed here beyond the log's end, whatever comes next."""
-        following = self.following
-        if following is not None:
-            following.truncated(self.log)
-            self.high_watermark = min(self.high_watermark, following.high_watermark)
 
     def when_committed(self, end_offset: int, leader_epoch: int, told: Callable[[ErrorCode], None]) -> None:
         """Calls `told` once everything below is committed that was appended in this epoch, which may be at once.
@@ -427,7 +415,7 @@ class Partition:
         else:
             replication = self.replication
             if replication is not None:
-                code = replication.acknowledgement(end_offset)
+                code = replication.acks_all_result(end_offset)
             else:
                 # Alone it is committed as soon as it is written, or synced if that is asked for.
                 code = ErrorCode.none if self.high_watermark >= end_offset else None
@@ -446,7 +434,7 @@ class Partition:
         waiting, replication = self._uncommitted, self.replication
         while waiting and waiting[0][0] <= self.high_watermark:
             end_offset, _, told = heappop(waiting)
-            code = None if replication is None else replication.acknowledgement(end_offset)
+            code = None if replication is None else replication.acks_all_result(end_offset)
             told(ErrorCode.none if code is None else code)
 
     def _fail_uncommitted(self, code: ErrorCode) -> None:
@@ -539,7 +527,7 @@ class Partition:
             return
         replication = self.replication
         if replication is None:
-            self._advance_high_watermark(end_offset, UNKNOWN_BYTES)
+            self.shared_high_watermark.advance_to(end_offset)
         elif end_offset > replication.log_end_offset:
             # Whether or not the topic still asks for it: it did when this was written, and nobody else counts it.
             self._count_own(end_offset, self._clock.monotonic(), UNKNOWN_BYTES)
@@ -565,18 +553,21 @@ class Partition:
     # reading
 
     @property
+    def high_watermark(self) -> int:
+        return self.shared_high_watermark.offset
+
+    @property
     def last_stable_offset(self) -> int:
         return self.log.last_stable_offset(self.high_watermark)
 
     def readable_end(self, *, committed_only: bool) -> int:
         return self.last_stable_offset if committed_only else self.high_watermark
 
-    def _advance_high_watermark(self, offset: int, added_bytes: int) -> None:
-        if offset > self.high_watermark:
-            self.high_watermark = offset
-            self.tell_watchers(added_bytes)
-            if self._uncommitted:
-                self._acknowledge_committed()
+    def _on_high_watermark_advance(self, added_bytes: int) -> None:
+        """The only place that wakes waiting fetches and completes acks=all requests."""
+        self.tell_watchers(added_bytes)
+        if self._uncommitted:
+            self._acknowledge_committed()
 
     def tell_watchers(self, added_bytes: int) -> None:
         self.revision += 1

@@ -28,7 +28,7 @@ def led_with_three_records(broker: FakeBroker) -> Partition:
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None
-    partition.become_leader(NODE_ID, 1, with_followers(1, min_isr=1))
+    partition.become_leader(NODE_ID, 1, with_followers(partition, 1, min_isr=1))
     for value in (b"one", b"two", b"three"):
         broker.append("orders", TestRecord(value))
     return partition
@@ -39,7 +39,12 @@ def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeB
     partition = led_with_three_records(broker)
 
     async def another_leads() -> None:
-        following = FollowerState(leader_id=3, leader_epoch=2, high_watermark=0, backoff_max_seconds=1.0)
+        following = FollowerState(
+            leader_id=3,
+            leader_epoch=2,
+            high_watermark=partition.shared_high_watermark,
+            backoff_max_seconds=1.0,
+        )
         partition.become_follower(3, 2, following)
         assert await partition.cut(2, 1, fully=False)
         for offset in (1, 2):

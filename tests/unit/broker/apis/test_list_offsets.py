@@ -119,7 +119,7 @@ def test_nothing_below_the_log_start(filled: FakeBroker) -> None:
 def test_nothing_above_the_high_watermark(filled: FakeBroker) -> None:
     partition = filled.partition("t", 0)
     assert partition is not None
-    partition.high_watermark = 1
+    partition.shared_high_watermark.offset = 1
     assert ask(filled, -1)[2] == 1
     assert ask(filled, START + 1) == NOTHING
     assert ask(filled, -1, replica_id=5)[2] == 6
@@ -197,7 +197,7 @@ def test_a_leader_that_does_not_know_the_watermark_yet(filled: FakeBroker, versi
     partition = filled.partition("t", 0)
     assert partition is not None
     partition.become_leader(1, 3)
-    partition.high_watermark = 2
+    partition.shared_high_watermark.offset = 2
     assert ask(filled, -1, version=version)[0] is expected
     assert ask(filled, 2**62, version=version)[0] is expected
     assert ask(filled, -2, version=version)[0] is ErrorCode.none

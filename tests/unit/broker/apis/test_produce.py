@@ -51,7 +51,7 @@ def test_records_that_no_replica_has_are_not_acknowledged(broker: FakeBroker) ->
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None
-    partition.become_leader(NODE_ID, 1, with_followers(1, min_isr=2))
+    partition.become_leader(NODE_ID, 1, with_followers(partition, 1, min_isr=2))
     partition.end_watchers[UnreadableDisk()] = None
     assert produce(broker, ALL_ACKS) is ErrorCode.kafka_storage_error
 
@@ -61,7 +61,12 @@ def test_records_that_waited_for_their_turn_are_not_for_a_follower(broker: FakeB
     broker.add_topic("orders")
     partition = broker.partition("orders", 0)
     assert partition is not None
-    following = FollowerState(leader_id=2, leader_epoch=1, high_watermark=0, backoff_max_seconds=1.0)
+    following = FollowerState(
+        leader_id=2,
+        leader_epoch=1,
+        high_watermark=partition.shared_high_watermark,
+        backoff_max_seconds=1.0,
+    )
 
     async def scenario() -> bytes:
         change = asyncio.ensure_future(

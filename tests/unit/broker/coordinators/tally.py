@@ -242,7 +242,7 @@ class Broker:
                 min_isr=min_isr,
                 epoch_start_offset=self.log.log_end_offset,
                 log_end_offset=self.log.log_end_offset,
-                high_watermark=self.partition.high_watermark,
+                high_watermark=self.partition.shared_high_watermark,
                 lag_max_seconds=10.0,
                 brokers=lambda _: Registered(),
                 now=self.clock.monotonic(),

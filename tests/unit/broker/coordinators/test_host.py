@@ -93,7 +93,7 @@ def test_too_few_replicas(tmp_path: Path) -> None:
         broker.lead(alone=False, min_isr=2)
         replication = broker.partition.replication
         assert replication is not None
-        replication.changed(partition_epoch=2, replicas=(1, 2), isr=(1,), now=broker.clock.monotonic())
+        replication.on_metadata_change(partition_epoch=2, replicas=(1, 2), isr=(1,), now=broker.clock.monotonic())
         assert broker.ask(Count("a")) == Answer(ErrorCode.not_enough_replicas)
         assert broker.machine.counts == {}
         assert broker.ask(Ask("a", committed=False)) == Answer(NONE, 0)

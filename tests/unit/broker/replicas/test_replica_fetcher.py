@@ -122,7 +122,12 @@ class Stage:
             executor=self.threads,
             disk_failed=lambda *_: None,
         )
-        following = FollowerState(leader_id=2, leader_epoch=1, high_watermark=0, backoff_max_seconds=1.0)
+        following = FollowerState(
+            leader_id=2,
+            leader_epoch=1,
+            high_watermark=partition.shared_high_watermark,
+            backoff_max_seconds=1.0,
+        )
         partition.become_follower(2, 1, following)
         return partition
 

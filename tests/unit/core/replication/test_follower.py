@@ -3,15 +3,22 @@
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.core.replication.actions import Append, AskLeaderOffsets, ReportFault, TruncateFullyTo, TruncateTo, Wait
+from odradek.core.replication.actions import (
+    Append,
+    BackOff,
+    FetchLeaderOffsets,
+    ReportFault,
+    TruncateFullyTo,
+    TruncateTo,
+)
 from odradek.core.replication.epochs import EpochEnd
 from odradek.core.replication.follower import (
     BACKOFF_FIRST_SECONDS,
-    FetchAnswer,
     FetchPosition,
+    FetchResponse,
     FollowerState,
-    Progress,
 )
+from odradek.core.replication.high_watermark import HighWatermark
 from tests.replication.model_log import ModelLog, Record
 
 BACKOFF_MAX = 0.1
@@ -25,18 +32,21 @@ def log_of(*epochs: int) -> ModelLog:
 
 def follower(high_watermark: int = 0, leader_epoch: int = 5) -> FollowerState:
     return FollowerState(
-        leader_id=1, leader_epoch=leader_epoch, high_watermark=high_watermark, backoff_max_seconds=BACKOFF_MAX
+        leader_id=1,
+        leader_epoch=leader_epoch,
+        high_watermark=HighWatermark(high_watermark),
+        backoff_max_seconds=BACKOFF_MAX,
     )
 
 
 def position_of(state: FollowerState, log: ModelLog, now: float = 0.0) -> FetchPosition:
-    position = state.position(log, now)
+    position = state.fetch_position(log, now)
     assert position is not None
     return position
 
 
 def answer(state: FollowerState, log: ModelLog, now: float = 0.0, **fields: object) -> object:
-    return state.answered(log, position_of(state, log, now), FetchAnswer(**fields), now)  # type: ignore[arg-type]
+    return state.on_fetch_response(log, position_of(state, log, now), FetchResponse(**fields), now)  # type: ignore[arg-type]
 
 
 def test_a_fetch_tells_where_the_log_ends() -> None:
@@ -46,31 +56,31 @@ def test_a_fetch_tells_where_the_log_ends() -> None:
 
 def test_records_are_appended_and_the_high_watermark_follows() -> None:
     state, log = follower(), log_of(1)
-    came = FetchAnswer(high_watermark=2, log_start_offset=0, first_offset=1)
-    assert state.answered(log, position_of(state, log), came, 0.0) == Append()
+    came = FetchResponse(high_watermark=2, log_start_offset=0, first_offset=1)
+    assert state.on_fetch_response(log, position_of(state, log), came, 0.0) == Append()
     log.append_as_follower((Record(5, 1), Record(5, 2)))
-    assert state.appended(log, came) == Progress(True, 0)
+    assert state.on_append(log, came) == 0
     assert (state.high_watermark, state.lag) == (2, 0)
 
 
 def test_the_high_watermark_is_not_above_the_own_end() -> None:
     state, log = follower(), log_of(1)
-    assert state.appended(log, FetchAnswer(high_watermark=50, log_start_offset=0)) == Progress(True, 0)
+    assert state.on_append(log, FetchResponse(high_watermark=50, log_start_offset=0)) == 0
     assert (state.high_watermark, state.lag) == (1, 49)
 
 
 def test_a_new_leader_that_knows_less_does_not_lower_the_high_watermark() -> None:
     state, log = follower(high_watermark=3), log_of(1, 1, 1)
-    assert state.appended(log, FetchAnswer(high_watermark=1, log_start_offset=0)) == Progress(False, 0)
+    assert state.on_append(log, FetchResponse(high_watermark=1, log_start_offset=0)) == 0
     assert state.high_watermark == 3
 
 
 def test_the_log_starts_where_the_leaders_does_but_not_beyond_what_is_committed_here() -> None:
     state, log = follower(), log_of(1, 1, 1)
-    assert state.appended(log, FetchAnswer(high_watermark=9, log_start_offset=2)).log_start_offset == 2
-    assert state.appended(log, FetchAnswer(high_watermark=9, log_start_offset=8)).log_start_offset == 3
+    assert state.on_append(log, FetchResponse(high_watermark=9, log_start_offset=2)) == 2
+    assert state.on_append(log, FetchResponse(high_watermark=9, log_start_offset=8)) == 3
     log.advance_log_start(2)
-    assert state.appended(log, FetchAnswer(high_watermark=9, log_start_offset=0)).log_start_offset == 2
+    assert state.on_append(log, FetchResponse(high_watermark=9, log_start_offset=0)) == 2
 
 
 # Answers that mean nothing any more
@@ -80,13 +90,13 @@ def test_an_answer_of_a_former_leader_is_not_heard() -> None:
     state, log = follower(), log_of(1)
     asked = position_of(state, log)
     state.follow(2, 6)
-    assert state.answered(log, asked, FetchAnswer(first_offset=1), 0.0) is None
-    assert state.answered(log, asked, FetchAnswer(error=ErrorCode.fenced_leader_epoch), 0.0) is None
-    assert state.answered(log, asked, FetchAnswer(diverging=EpochEnd(0, 0)), 0.0) is None
-    assert state.failed(asked, 0.0) is None
-    assert state.append_failed(asked, "torn", 0.0) is None
-    assert state.leader_offsets(log, 5, 100, 200, 0.0) is None
-    assert state.leader_offsets_failed(5, ErrorCode.not_controller, 0.0) is None
+    assert state.on_fetch_response(log, asked, FetchResponse(first_offset=1), 0.0) is None
+    assert state.on_fetch_response(log, asked, FetchResponse(error=ErrorCode.fenced_leader_epoch), 0.0) is None
+    assert state.on_fetch_response(log, asked, FetchResponse(diverging=EpochEnd(0, 0)), 0.0) is None
+    assert state.on_fetch_failure(asked, 0.0) is None
+    assert state.on_append_failure(asked, "torn", 0.0) is None
+    assert state.on_leader_offsets(log, 5, 100, 200, 0.0) is None
+    assert state.on_leader_offsets_failure(5, ErrorCode.not_controller, 0.0) is None
     assert position_of(state, log).leader_epoch == 6
 
 
@@ -94,7 +104,7 @@ def test_an_answer_for_another_end_of_the_log_is_not_heard() -> None:
     state, log = follower(), log_of(1, 1)
     asked = position_of(state, log)
     log.truncate_to(1)
-    assert state.answered(log, asked, FetchAnswer(first_offset=2), 0.0) is None
+    assert state.on_fetch_response(log, asked, FetchResponse(first_offset=2), 0.0) is None
 
 
 def test_an_answer_for_a_log_that_was_cut_and_grew_again_is_not_heard() -> None:
@@ -102,7 +112,7 @@ def test_an_answer_for_a_log_that_was_cut_and_grew_again_is_not_heard() -> None:
     asked = position_of(state, log)
     log.truncate_to(1)
     log.append_as_follower((Record(5, 1), Record(5, 2)))
-    assert state.answered(log, asked, FetchAnswer(diverging=EpochEnd(1, 1)), 0.0) is None
+    assert state.on_fetch_response(log, asked, FetchResponse(diverging=EpochEnd(1, 1)), 0.0) is None
 
 
 def test_an_older_epoch_is_not_followed() -> None:
@@ -140,7 +150,7 @@ def test_what_was_cut_is_not_committed_here() -> None:
     state, log = follower(high_watermark=3), log_of(1, 1, 1)
     assert answer(state, log, diverging=EpochEnd(1, 2)) == TruncateTo(2, loses_committed=True)
     log.truncate_to(2)
-    state.truncated(log)
+    state.shared_high_watermark.on_truncation(log.log_start_offset, log.log_end_offset)
     assert state.high_watermark == 2
 
 
@@ -159,7 +169,7 @@ def test_a_divergence_that_is_none_is_reported_and_does_not_spin(leader: EpochEn
     state, log = follower(), log_of(1, 1)
     action = answer(state, log, diverging=leader)
     assert isinstance(action, ReportFault)
-    assert state.position(log, 0.0) is None
+    assert state.fetch_position(log, 0.0) is None
 
 
 # Out of range
@@ -167,12 +177,12 @@ def test_a_divergence_that_is_none_is_reported_and_does_not_spin(leader: EpochEn
 
 def test_out_of_range_is_looked_into_before_anything_is_cut() -> None:
     state, log = follower(), log_of(1, 1)
-    assert answer(state, log, error=ErrorCode.offset_out_of_range) == AskLeaderOffsets()
-    assert state.position(log, 1000.0) is None
-    assert state.fetches_from is None
-    assert state.leader_offsets(log, 5, 100, 200, 0.0) == TruncateFullyTo(100)
+    assert answer(state, log, error=ErrorCode.offset_out_of_range) == FetchLeaderOffsets()
+    assert state.fetch_position(log, 1000.0) is None
+    assert state.next_fetch_at is None
+    assert state.on_leader_offsets(log, 5, 100, 200, 0.0) == TruncateFullyTo(100)
     log.truncate_fully_to(100)
-    state.truncated(log)
+    state.shared_high_watermark.on_truncation(log.log_start_offset, log.log_end_offset)
     assert state.high_watermark == 100
     assert position_of(state, log) == FetchPosition(5, 100, -1, 100)
 
@@ -180,24 +190,24 @@ def test_out_of_range_is_looked_into_before_anything_is_cut() -> None:
 def test_a_log_beyond_the_leaders_end_is_cut_there() -> None:
     state, log = follower(high_watermark=2), log_of(1, 1)
     answer(state, log, error=ErrorCode.offset_out_of_range)
-    assert state.leader_offsets(log, 5, 0, 1, 0.0) == TruncateTo(1, loses_committed=True)
+    assert state.on_leader_offsets(log, 5, 0, 1, 0.0) == TruncateTo(1, loses_committed=True)
 
 
 def test_a_log_in_range_after_all_is_kept() -> None:
     state, log = follower(), log_of(1, 1)
     answer(state, log, error=ErrorCode.offset_out_of_range)
-    wanted = Wait(BACKOFF_FIRST_SECONDS, ErrorCode.offset_out_of_range)
-    assert state.leader_offsets(log, 5, 0, 2, 0.0) == wanted
+    wanted = BackOff(BACKOFF_FIRST_SECONDS, ErrorCode.offset_out_of_range)
+    assert state.on_leader_offsets(log, 5, 0, 2, 0.0) == wanted
     assert position_of(state, log, 1.0).fetch_offset == 2
 
 
 def test_a_leader_that_cannot_be_asked_is_asked_again() -> None:
     state, log = follower(), log_of(1, 1)
     answer(state, log, error=ErrorCode.offset_out_of_range)
-    action = state.leader_offsets_failed(5, ErrorCode.network_exception, 0.0)
-    assert action == Wait(BACKOFF_FIRST_SECONDS, ErrorCode.network_exception)
-    assert answer(state, log, 1.0, error=ErrorCode.offset_out_of_range) == AskLeaderOffsets()
-    assert state.leader_offsets_failed(5, ErrorCode.fenced_leader_epoch, 1.0) == Wait(
+    action = state.on_leader_offsets_failure(5, ErrorCode.network_exception, 0.0)
+    assert action == BackOff(BACKOFF_FIRST_SECONDS, ErrorCode.network_exception)
+    assert answer(state, log, 1.0, error=ErrorCode.offset_out_of_range) == FetchLeaderOffsets()
+    assert state.on_leader_offsets_failure(5, ErrorCode.fenced_leader_epoch, 1.0) == BackOff(
         None, ErrorCode.fenced_leader_epoch
     )
 
@@ -210,41 +220,41 @@ def test_pauses_grow_and_end_with_success() -> None:
     now, pauses = 0.0, []
     for _ in range(6):
         action = answer(state, log, now, error=ErrorCode.unknown_leader_epoch)
-        assert isinstance(action, Wait)
+        assert isinstance(action, BackOff)
         assert action.until is not None
-        assert state.position(log, action.until - 0.001) is None
-        assert state.fetches_from == action.until
+        assert state.fetch_position(log, action.until - 0.001) is None
+        assert state.next_fetch_at == action.until
         pauses.append(round(action.until - now, 6))
         now = action.until
     assert pauses == [0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
     assert answer(state, log, now, high_watermark=0, log_start_offset=0) == Append()
-    assert state.position(log, now) is not None
-    assert state.failed(position_of(state, log, now), now) == Wait(now + 0.01, ErrorCode.network_exception)
+    assert state.fetch_position(log, now) is not None
+    assert state.on_fetch_failure(position_of(state, log, now), now) == BackOff(now + 0.01, ErrorCode.network_exception)
 
 
 def test_who_is_fenced_waits_for_the_metadata_log() -> None:
     state, log = follower(), log_of()
-    assert answer(state, log, error=ErrorCode.fenced_leader_epoch) == Wait(None, ErrorCode.fenced_leader_epoch)
-    assert state.position(log, 1000.0) is None
+    assert answer(state, log, error=ErrorCode.fenced_leader_epoch) == BackOff(None, ErrorCode.fenced_leader_epoch)
+    assert state.fetch_position(log, 1000.0) is None
     state.follow(1, 6)
-    assert state.position(log, 0.0) is not None
+    assert state.fetch_position(log, 0.0) is not None
 
 
 def test_a_new_leader_is_asked_at_once() -> None:
     state, log = follower(), log_of()
     answer(state, log, error=ErrorCode.not_leader_or_follower)
     state.follow(3, 6)
-    assert state.position(log, 0.0) is not None
+    assert state.fetch_position(log, 0.0) is not None
 
 
 def test_what_nobody_expects_is_reported() -> None:
     action = answer(follower(), log_of(), error=ErrorCode.unknown_server_error)
-    assert action == ReportFault(BACKOFF_FIRST_SECONDS, "the leader answers unknown_server_error")
+    assert action == ReportFault(BACKOFF_FIRST_SECONDS, "the leader returned unknown_server_error")
 
 
 def test_damaged_records_are_asked_for_again() -> None:
     state, log = follower(), log_of()
-    action = state.append_failed(position_of(state, log), "bad checksum", 0.0)
+    action = state.on_append_failure(position_of(state, log), "bad checksum", 0.0)
     assert action == ReportFault(BACKOFF_FIRST_SECONDS, "bad checksum")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
+from odradek.core.replication.high_watermark import HighWatermark
 from odradek.core.replication.isr import CommittedIsr, IsrMember, IsrProposal
 from odradek.core.replication.leader import RETRY_SECONDS, LeaderState
 
@@ -39,15 +40,16 @@ class Cluster:
             min_isr=min_isr,
             epoch_start_offset=100,
             log_end_offset=synced_end_offset,
-            high_watermark=high_watermark,
+            high_watermark=HighWatermark(high_watermark),
             lag_max_seconds=LAG,
             brokers=lambda broker_id: self.brokers.get(broker_id),
             now=0.0,
         )
+        self.leader.advance_high_watermark(0.0)
 
-    def fetch(self, replica: int, offset: int, now: float = 0.0, broker_epoch: int | None = None) -> bool:
+    def fetch(self, replica: int, offset: int, now: float = 0.0, broker_epoch: int | None = None) -> None:
         epoch = self.brokers[replica].epoch if broker_epoch is None else broker_epoch
-        return self.leader.fetched(replica, epoch, offset, 0, now)
+        self.leader.on_fetch(replica, epoch, offset, 0, now)
 
     def proposed(self, now: float = 0.0) -> list[int]:
         proposal = self.leader.take_proposal(now)
@@ -66,13 +68,14 @@ class Cluster:
 def test_it_is_the_lowest_end_of_all_in_sync() -> None:
     cluster = Cluster()
     leader = cluster.leader
-    assert not leader.appended(120, 0.0)
-    assert not cluster.fetch(2, 110)
+    leader.on_append(120, 0.0)
+    cluster.fetch(2, 110)
     assert leader.high_watermark == 90
-    assert cluster.fetch(3, 105)
+    cluster.fetch(3, 105)
     assert leader.high_watermark == 105
-    assert not cluster.fetch(3, 105)
-    assert cluster.fetch(3, 120)
+    cluster.fetch(3, 105)
+    assert leader.high_watermark == 105
+    cluster.fetch(3, 120)
     assert leader.high_watermark == 110
 
 
@@ -91,13 +94,15 @@ def test_it_never_falls() -> None:
 
 
 def test_it_is_never_above_the_own_end() -> None:
-    cluster = Cluster(high_watermark=300)
-    assert cluster.leader.high_watermark == 100
-    # Where records count only once they are synced, followers may be ahead of this log.
+    with pytest.raises(AssertionError, match="high watermark 300 is above the log end 100"):
+        Cluster(high_watermark=300)
+    cluster = Cluster(high_watermark=100)
+    # If records count only once they are synced, followers may be ahead of this log.
     cluster.fetch(2, 150)
     cluster.fetch(3, 150)
     assert cluster.leader.high_watermark == 100
-    assert cluster.leader.appended(150, 0.0)
+    cluster.leader.on_append(150, 0.0)
+    assert cluster.leader.high_watermark == 150
 
 
 def test_a_new_leader_does_not_count_what_it_has_not_synced() -> None:
@@ -105,26 +110,26 @@ def test_a_new_leader_does_not_count_what_it_has_not_synced() -> None:
     cluster.fetch(2, 100)
     cluster.fetch(3, 100)
     assert cluster.leader.high_watermark == 95
-    assert not cluster.leader.may_tell_offsets
-    assert cluster.leader.appended(100, 0.0)
-    assert cluster.leader.may_tell_offsets
+    assert not cluster.leader.is_high_watermark_known
+    cluster.leader.on_append(100, 0.0)
+    assert cluster.leader.is_high_watermark_known
 
 
 def test_below_the_minimum_it_stands_still() -> None:
     cluster = Cluster(isr=(1,))
     leader = cluster.leader
     assert leader.under_min_isr
-    assert not leader.appended(110, 0.0)
-    assert leader.acknowledgement(110) is None
-    assert leader.acknowledgement(90) is ErrorCode.not_enough_replicas_after_append
+    leader.on_append(110, 0.0)
+    assert leader.acks_all_result(110) is None
+    assert leader.acks_all_result(90) is ErrorCode.not_enough_replicas_after_append
     cluster.fetch(3, 110)
     assert leader.high_watermark == 90
     # With the one that is about to join there are enough for what is committed already, not for more.
-    assert leader.acknowledgement(90) is ErrorCode.none
+    assert leader.acks_all_result(90) is ErrorCode.none
     assert leader.under_min_isr
-    assert leader.set_min_isr(1, 0.0)
+    leader.set_min_isr(1, 0.0)
     assert leader.high_watermark == 110
-    assert leader.acknowledgement(110) is ErrorCode.none
+    assert leader.acks_all_result(110) is ErrorCode.none
 
 
 def test_the_minimum_is_not_more_than_there_are_replicas() -> None:
@@ -135,19 +140,19 @@ def test_the_minimum_is_not_more_than_there_are_replicas() -> None:
 
 def test_clients_hear_offsets_only_once_the_own_epoch_is_reached() -> None:
     cluster = Cluster()
-    assert not cluster.leader.may_tell_offsets
+    assert not cluster.leader.is_high_watermark_known
     cluster.fetch(2, 99)
     cluster.fetch(3, 100)
     assert cluster.leader.high_watermark == 99
-    assert not cluster.leader.may_tell_offsets
+    assert not cluster.leader.is_high_watermark_known
     cluster.fetch(2, 100)
-    assert cluster.leader.may_tell_offsets
+    assert cluster.leader.is_high_watermark_known
 
 
 def test_a_leader_alone_knows_at_once() -> None:
     cluster = Cluster(isr=(1,), min_isr=1)
     assert cluster.leader.high_watermark == 100
-    assert cluster.leader.may_tell_offsets
+    assert cluster.leader.is_high_watermark_known
 
 
 def test_who_is_about_to_join_is_waited_for() -> None:
@@ -157,7 +162,7 @@ def test_who_is_about_to_join_is_waited_for() -> None:
     assert cluster.leader.high_watermark == 100, "not caught up: it holds nobody back"
     cluster.fetch(3, 100)
     cluster.leader.take_proposal(0.0)
-    cluster.leader.appended(110, 1.0)
+    cluster.leader.on_append(110, 1.0)
     cluster.fetch(2, 110, 1.0)
     assert cluster.leader.high_watermark == 100, "it may already be in sync, for all the leader knows"
 
@@ -167,7 +172,7 @@ def test_who_keeps_up_but_may_not_join_is_not_waited_for() -> None:
     cluster.brokers[3] = replace(cluster.brokers[3], fenced=True)
     cluster.fetch(2, 100)
     cluster.fetch(3, 100)
-    cluster.leader.appended(110, 0.0)
+    cluster.leader.on_append(110, 0.0)
     cluster.fetch(2, 110)
     assert cluster.leader.high_watermark == 110
     assert cluster.proposed() == []
@@ -179,11 +184,11 @@ def test_who_kept_up_is_waited_for_only_so_long() -> None:
     cluster.fetch(2, 100, 0.0)
     proposal = leader.take_proposal(0.0)
     assert proposal is not None
-    leader.proposal_answered(proposal, ErrorCode.ineligible_replica, 0.0)
-    leader.appended(110, 1.0)
+    leader.on_proposal_response(proposal, ErrorCode.ineligible_replica, 0.0)
+    leader.on_append(110, 1.0)
     assert leader.high_watermark == 100
     assert leader.next_deadline(1.0) == LAG
-    assert leader.tick(LAG)
+    leader.tick(LAG)
     assert leader.high_watermark == 110
     assert leader.next_deadline(LAG) is None
 
@@ -227,7 +232,7 @@ def test_nobody_joins_before_the_start_of_the_epoch(offset: int) -> None:
 
 def test_nobody_joins_before_the_high_watermark() -> None:
     cluster = Cluster(isr=(1, 2))
-    cluster.leader.appended(110, 0.0)
+    cluster.leader.on_append(110, 0.0)
     cluster.fetch(2, 110)
     assert cluster.leader.high_watermark == 110
     cluster.fetch(3, 109)
@@ -257,7 +262,7 @@ def test_only_who_lives_and_stays_joins(broker: Broker | None) -> None:
     if broker is not None and broker.epoch > 30:
         cluster.brokers[3] = broker
         cluster.fetch(2, 100)
-        cluster.leader.changed(partition_epoch=8, replicas=(1, 2, 3), isr=(1, 2), now=0.0)
+        cluster.leader.on_metadata_change(partition_epoch=8, replicas=(1, 2, 3), isr=(1, 2), now=0.0)
     assert cluster.proposed() == []
 
 
@@ -269,7 +274,7 @@ def test_two_join_one_after_the_other_without_fetching_again() -> None:
     first = leader.take_proposal(0.0)
     assert first is not None
     assert leader.take_proposal(0.0) is None
-    leader.proposal_answered(first, CommittedIsr(5, 8, (1, 2)), 0.0)
+    leader.on_proposal_response(first, CommittedIsr(5, 8, (1, 2)), 0.0)
     second = leader.take_proposal(0.0)
     assert second is not None
     assert (second.partition_epoch, [one.broker_id for one in second.isr]) == (8, [1, 2, 3])
@@ -283,7 +288,7 @@ def test_who_fell_behind_while_waiting_has_to_come_again() -> None:
     first = leader.take_proposal(0.0)
     assert first is not None
     cluster.brokers[3] = replace(cluster.brokers[3], fenced=True)
-    leader.proposal_answered(first, CommittedIsr(5, 8, (1, 2)), 0.0)
+    leader.on_proposal_response(first, CommittedIsr(5, 8, (1, 2)), 0.0)
     assert leader.take_proposal(0.0) is None
 
 
@@ -295,7 +300,7 @@ def test_who_does_not_keep_up_leaves_after_a_while() -> None:
     leader = cluster.leader
     cluster.fetch(2, 100, 1.0)
     cluster.fetch(3, 100, 1.0)
-    leader.appended(110, 2.0)
+    leader.on_append(110, 2.0)
     cluster.fetch(2, 110, 3.0)
     assert leader.next_deadline(3.0) == 1.0 + LAG
     leader.tick(1.0 + LAG - 0.001)
@@ -307,11 +312,11 @@ def test_who_does_not_keep_up_leaves_after_a_while() -> None:
 def test_who_has_just_joined_gets_the_time_to_reach_the_end() -> None:
     cluster = Cluster(isr=(1, 2))
     leader = cluster.leader
-    leader.appended(500, 20.0)
+    leader.on_append(500, 20.0)
     cluster.fetch(3, 100, 20.0)
     proposal = leader.take_proposal(20.0)
     assert proposal is not None
-    leader.proposal_answered(proposal, CommittedIsr(5, 8, (1, 2, 3)), 21.0)
+    leader.on_proposal_response(proposal, CommittedIsr(5, 8, (1, 2, 3)), 21.0)
     cluster.fetch(2, 500, 21.0)
     leader.tick(21.0)
     assert cluster.proposed(21.0) == []
@@ -330,7 +335,7 @@ def test_who_has_everything_stays_however_long_ago_that_was() -> None:
 def test_under_steady_load_nobody_ever_reaches_the_end_and_nobody_leaves() -> None:
     cluster = Cluster()
     for second in range(1, 60):
-        cluster.leader.appended(100 + second * 10, second)
+        cluster.leader.on_append(100 + second * 10, second)
         for replica in (2, 3):
             cluster.fetch(replica, 100 + (second - 1) * 10, second)
         cluster.leader.tick(second)
@@ -340,7 +345,7 @@ def test_under_steady_load_nobody_ever_reaches_the_end_and_nobody_leaves() -> No
 def test_a_follower_that_fetches_but_never_catches_up_leaves() -> None:
     cluster = Cluster()
     for second in range(1, 15):
-        cluster.leader.appended(100 + second * 100, second)
+        cluster.leader.on_append(100 + second * 100, second)
         cluster.fetch(2, 100 + second * 100, second)
         cluster.fetch(3, 50 + second, second)
         cluster.leader.tick(second)
@@ -350,16 +355,16 @@ def test_a_follower_that_fetches_but_never_catches_up_leaves() -> None:
 def test_nobody_counts_as_gone_before_the_controller_says_so() -> None:
     cluster = Cluster(min_isr=1)
     leader = cluster.leader
-    leader.appended(110, 0.0)
+    leader.on_append(110, 0.0)
     cluster.fetch(2, 110, LAG)
     leader.tick(LAG)
     proposal = leader.take_proposal(LAG)
     assert proposal is not None
-    leader.appended(120, LAG)
+    leader.on_append(120, LAG)
     cluster.fetch(2, 120, LAG)
     assert leader.high_watermark == 90
     assert leader.maximal_isr == (1, 2, 3)
-    assert leader.proposal_answered(proposal, CommittedIsr(5, 8, (1, 2)), LAG)
+    leader.on_proposal_response(proposal, CommittedIsr(5, 8, (1, 2)), LAG)
     assert leader.high_watermark == 120
 
 
@@ -369,7 +374,7 @@ def test_nobody_counts_as_gone_before_the_controller_says_so() -> None:
 @pytest.mark.parametrize("error", [ErrorCode.ineligible_replica, ErrorCode.operation_not_attempted])
 def test_a_refusal_leaves_everything_as_it_was(error: ErrorCode) -> None:
     cluster = Cluster(isr=(1, 2))
-    cluster.leader.proposal_answered(cluster.expand(), error, 0.0)
+    cluster.leader.on_proposal_response(cluster.expand(), error, 0.0)
     assert cluster.leader.maximal_isr == (1, 2)
     assert cluster.proposed() == []
     cluster.fetch(3, 100)
@@ -390,10 +395,10 @@ def test_a_refusal_leaves_everything_as_it_was(error: ErrorCode) -> None:
 def test_an_outdated_leader_waits_for_the_metadata_log(error: ErrorCode) -> None:
     cluster = Cluster(isr=(1, 2))
     leader = cluster.leader
-    leader.proposal_answered(cluster.expand(), error, 0.0)
+    leader.on_proposal_response(cluster.expand(), error, 0.0)
     assert leader.maximal_isr == (1, 2, 3), "it may have been done at an earlier try"
     assert cluster.proposed(1000.0) == []
-    leader.changed(partition_epoch=8, replicas=(1, 2, 3), isr=(1, 2), now=0.0)
+    leader.on_metadata_change(partition_epoch=8, replicas=(1, 2, 3), isr=(1, 2), now=0.0)
     assert leader.maximal_isr == (1, 2)
     cluster.fetch(3, 100)
     assert cluster.proposed() == [1, 2, 3]
@@ -413,7 +418,7 @@ def test_anything_else_is_tried_again_unchanged(error: ErrorCode) -> None:
     cluster = Cluster(isr=(1, 2))
     leader = cluster.leader
     proposal = cluster.expand()
-    leader.proposal_answered(proposal, error, 1.0)
+    leader.on_proposal_response(proposal, error, 1.0)
     assert leader.take_proposal(1.0) is None
     assert leader.next_deadline(1.0) == 1.0 + RETRY_SECONDS
     assert leader.take_proposal(1.0 + RETRY_SECONDS) is proposal
@@ -423,7 +428,7 @@ def test_anything_else_is_tried_again_unchanged(error: ErrorCode) -> None:
 @pytest.mark.parametrize("answer", [CommittedIsr(6, 8, (1, 2, 3)), CommittedIsr(5, 6, (1, 2, 3))])
 def test_an_answer_from_another_time_is_ignored(answer: CommittedIsr) -> None:
     cluster = Cluster(isr=(1, 2))
-    cluster.leader.proposal_answered(cluster.expand(), answer, 0.0)
+    cluster.leader.on_proposal_response(cluster.expand(), answer, 0.0)
     assert (cluster.leader.isr, cluster.leader.partition_epoch) == ((1, 2), 7)
 
 
@@ -431,14 +436,14 @@ def test_an_answer_that_comes_after_the_metadata_is_ignored() -> None:
     cluster = Cluster(isr=(1, 2))
     leader = cluster.leader
     proposal = cluster.expand()
-    leader.changed(partition_epoch=9, replicas=(1, 2, 3), isr=(1,), now=0.0)
-    leader.proposal_answered(proposal, CommittedIsr(5, 8, (1, 2, 3)), 0.0)
+    leader.on_metadata_change(partition_epoch=9, replicas=(1, 2, 3), isr=(1,), now=0.0)
+    leader.on_proposal_response(proposal, CommittedIsr(5, 8, (1, 2, 3)), 0.0)
     assert (leader.isr, leader.partition_epoch) == ((1,), 9)
 
 
 def test_no_change_at_all_is_an_answer_too() -> None:
     cluster = Cluster(isr=(1, 2))
-    cluster.leader.proposal_answered(cluster.expand(), CommittedIsr(5, 7, (1, 2, 3)), 0.0)
+    cluster.leader.on_proposal_response(cluster.expand(), CommittedIsr(5, 7, (1, 2, 3)), 0.0)
     assert cluster.leader.isr == cluster.leader.maximal_isr == (1, 2, 3)
 
 
@@ -447,7 +452,7 @@ def test_no_change_at_all_is_an_answer_too() -> None:
 
 def test_older_metadata_changes_nothing() -> None:
     cluster = Cluster()
-    cluster.leader.changed(partition_epoch=6, replicas=(1, 2), isr=(1,), now=0.0)
+    cluster.leader.on_metadata_change(partition_epoch=6, replicas=(1, 2), isr=(1,), now=0.0)
     assert cluster.leader.isr == (1, 2, 3)
     assert set(cluster.leader.followers) == {2, 3}
 
@@ -460,16 +465,16 @@ def test_metadata_that_is_known_already_does_not_end_what_is_under_way() -> None
     cluster.fetch(3, 100)
     first = leader.take_proposal(0.0)
     assert first is not None
-    leader.proposal_answered(first, CommittedIsr(5, 8, (1, 2)), 0.0)
+    leader.on_proposal_response(first, CommittedIsr(5, 8, (1, 2)), 0.0)
     assert leader.take_proposal(0.0) is not None
-    leader.changed(partition_epoch=8, replicas=(1, 2, 3), isr=(1, 2), now=0.0)
+    leader.on_metadata_change(partition_epoch=8, replicas=(1, 2, 3), isr=(1, 2), now=0.0)
     assert leader.maximal_isr == (1, 2, 3)
 
 
 def test_a_replica_that_was_taken_away_ends_its_joining() -> None:
     cluster = Cluster(isr=(1, 2))
     cluster.expand()
-    cluster.leader.changed(partition_epoch=7, replicas=(1, 2), isr=(1, 2), now=0.0)
+    cluster.leader.on_metadata_change(partition_epoch=7, replicas=(1, 2), isr=(1, 2), now=0.0)
     assert cluster.leader.maximal_isr == (1, 2)
     assert set(cluster.leader.followers) == {2}
 
@@ -477,7 +482,7 @@ def test_a_replica_that_was_taken_away_ends_its_joining() -> None:
 def test_a_new_replica_starts_from_nothing_and_old_ones_keep_what_is_known() -> None:
     cluster = Cluster()
     cluster.fetch(2, 100)
-    cluster.leader.changed(partition_epoch=8, replicas=(1, 2, 4), isr=(1, 2), now=5.0)
+    cluster.leader.on_metadata_change(partition_epoch=8, replicas=(1, 2, 4), isr=(1, 2), now=5.0)
     assert cluster.leader.followers[2].end_offset == 100
     assert cluster.leader.followers[4].end_offset == -1
     assert cluster.leader.high_watermark == 100, "3 holds nothing back any more, 4 not yet"
@@ -487,8 +492,8 @@ def test_deleted_everywhere_means_on_all_that_live() -> None:
     cluster = Cluster()
     leader = cluster.leader
     assert leader.low_watermark(50) == -1
-    leader.fetched(2, 20, 100, 40, 0.0)
-    leader.fetched(3, 30, 100, 30, 0.0)
+    leader.on_fetch(2, 20, 100, 40, 0.0)
+    leader.on_fetch(3, 30, 100, 30, 0.0)
     assert leader.low_watermark(50) == 30
     cluster.brokers[3] = replace(cluster.brokers[3], fenced=True)
     assert leader.low_watermark(50) == 40

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from odradek.core.replication.high_watermark import HighWatermark
 from odradek.core.replication.leader import LeaderState
 from odradek.core.replication.read_replica import preferred_read_replica
 
@@ -28,13 +29,13 @@ def leader(isr: tuple[int, ...] = (1, 2, 3, 4), **fetched: int) -> LeaderState:
         min_isr=1,
         epoch_start_offset=0,
         log_end_offset=END,
-        high_watermark=0,
+        high_watermark=HighWatermark(0),
         lag_max_seconds=30.0,
         brokers=lambda _: Registered(),
         now=0.0,
     )
     for number, (name, offset) in enumerate(fetched.items(), 1):
-        state.fetched(int(name.removeprefix("by_")), 7, offset, 10, float(number))
+        state.on_fetch(int(name.removeprefix("by_")), 7, offset, 10, float(number))
     return state
 
 

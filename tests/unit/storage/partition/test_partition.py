@@ -173,7 +173,12 @@ def test_what_is_written_is_counted_while_this_broker_leads(tmp_path: Path) -> N
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         partition, traffic = fixture.partition, fixture.partition.traffic
-        following = FollowerState(leader_id=2, leader_epoch=1, high_watermark=0, backoff_max_seconds=1.0)
+        following = FollowerState(
+            leader_id=2,
+            leader_epoch=1,
+            high_watermark=partition.shared_high_watermark,
+            backoff_max_seconds=1.0,
+        )
         written = [
             build_batch([Record(offset=0, timestamp=0, key=None, value=b"x" * size, headers=())]) for size in (1, 9)
         ]

@@ -10,12 +10,12 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.fetch_wait import FetchWait
 from odradek.config.topic_config import TopicConfig
-from odradek.core.replication.follower import FetchAnswer, FollowerState
+from odradek.core.replication.follower import FetchResponse, FollowerState
 from odradek.core.replication.leader import LeaderState
 from odradek.records.batch import BatchHeader, parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
-from odradek.storage.partition.partition import FollowerFetch
+from odradek.storage.partition.partition import FollowerFetch, Partition
 from tests.unit.broker.fake_broker import InlineExecutor
 from tests.unit.storage.partition.test_partition import Fixture
 
@@ -28,8 +28,10 @@ def batch(value: bytes, *, base_offset: int = 0, epoch: int = 0) -> tuple[bytear
     return data, parse_batches(data)
 
 
-def following(epoch: int) -> FollowerState:
-    return FollowerState(leader_id=2, leader_epoch=epoch, high_watermark=0, backoff_max_seconds=1.0)
+def following(partition: Partition, epoch: int) -> FollowerState:
+    return FollowerState(
+        leader_id=2, leader_epoch=epoch, high_watermark=partition.shared_high_watermark, backoff_max_seconds=1.0
+    )
 
 
 class Alive(NamedTuple):
@@ -50,7 +52,7 @@ def with_followers(
         min_isr=min_isr,
         epoch_start_offset=fixture.partition.log.log_end_offset,
         log_end_offset=fixture.partition.log.log_end_offset,
-        high_watermark=fixture.partition.high_watermark,
+        high_watermark=fixture.partition.shared_high_watermark,
         lag_max_seconds=10.0,
         brokers=lambda broker_id: Alive() if broker_id in alive else None,
         now=0.0,
@@ -66,7 +68,7 @@ def test_an_append_that_waited_through_the_end_of_its_epoch_is_refused(tmp_path:
         await asyncio.sleep(0)
         assert partition.is_busy
         change = asyncio.ensure_future(
-            partition.exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following(1)))
+            partition.exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following(partition, 1)))
         )
         await asyncio.sleep(0)
         late, late_batches = batch(b"too late")
@@ -86,7 +88,7 @@ def test_a_former_leaders_batches_and_cuts_are_not_taken(tmp_path: Path) -> None
         fixture = Fixture(tmp_path)
         fixture.append()
         partition = fixture.partition
-        state = following(1)
+        state = following(partition, 1)
         partition.become_follower(2, 1, state)
         data, batches = batch(b"new", base_offset=1, epoch=1)
         assert await partition.replicate(1, bytes(data), batches)
@@ -113,7 +115,7 @@ def test_who_waits_for_replicas_hears_when_the_leader_is_none_any_more(tmp_path:
         waiting = asyncio.ensure_future(partition.committed(1, 1))
         await asyncio.sleep(0)
         assert not waiting.done()
-        partition.become_follower(2, 2, following(2))
+        partition.become_follower(2, 2, following(partition, 2))
         assert await waiting is ErrorCode.not_leader_or_follower
 
     asyncio.run(scenario())
@@ -122,7 +124,7 @@ def test_who_waits_for_replicas_hears_when_the_leader_is_none_any_more(tmp_path:
 def test_who_reads_from_a_follower_hears_of_what_is_committed_and_of_a_new_epoch(tmp_path: Path) -> None:
     async def scenario() -> None:
         partition = Fixture(tmp_path).partition
-        state = following(1)
+        state = following(partition, 1)
         partition.become_follower(2, 1, state)
         partition.check_replica(1)
         with pytest.raises(KafkaError):
@@ -132,8 +134,7 @@ def test_who_reads_from_a_follower_hears_of_what_is_committed_and_of_a_new_epoch
         data, batches = batch(b"new", epoch=1)
         await partition.replicate(1, bytes(data), batches)
         assert not woken
-        state.appended(partition.log, FetchAnswer(high_watermark=1))
-        partition.take_high_watermark()
+        state.on_append(partition.log, FetchResponse(high_watermark=1))
         assert woken == ["committed"]
         FetchWait([partition], 1, lambda: woken.append("epoch")).begin(10)
         state.follow(3, 2)
@@ -156,7 +157,7 @@ def test_what_a_former_epoch_appended_is_not_acknowledged_in_a_later_one(tmp_pat
         partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
         fixture.append()
         for become in (
-            lambda: partition.become_follower(2, 2, following(2)),
+            lambda: partition.become_follower(2, 2, following(partition, 2)),
             lambda: partition.become_leaderless(3),
             lambda: partition.become_leader(1, 4, with_followers(fixture, 4, isr=(1,))),
             lambda: partition.become_leader(1, 5),
@@ -182,7 +183,7 @@ def test_deleted_is_what_every_living_replica_has_deleted(tmp_path: Path) -> Non
         partition.follower_fetched(FollowerFetch(2, -1), 3, 1)
         assert await first == 1
         assert not all_of_it.done()
-        partition.become_follower(2, 2, following(2))
+        partition.become_follower(2, 2, following(partition, 2))
         with pytest.raises(KafkaError) as refused:
             await all_of_it
         assert refused.value.code is ErrorCode.not_leader_or_follower
@@ -200,13 +201,11 @@ def test_who_waits_for_replicas_hears_when_they_have_it(tmp_path: Path) -> None:
         fixture.append()
         first, both = (asyncio.ensure_future(partition.committed(end, 1)) for end in (1, 2))
         await asyncio.sleep(0)
-        assert replication.fetched(2, -1, 1, 0, now=1.0)
-        partition.take_high_watermark()
+        replication.on_fetch(2, -1, 1, 0, now=1.0)
         assert await first is ErrorCode.none
         assert not both.done()
         assert partition.high_watermark == 1
-        assert replication.fetched(2, -1, 2, 0, now=2.0)
-        partition.take_high_watermark()
+        replication.on_fetch(2, -1, 2, 0, now=2.0)
         assert await both is ErrorCode.none
 
     asyncio.run(scenario())
@@ -220,7 +219,7 @@ def test_what_was_cut_off_is_not_committed_for_whoever_leads_next(tmp_path: Path
         partition = fixture.partition
         for _ in range(3):
             fixture.append()
-        state = FollowerState(leader_id=2, leader_epoch=1, high_watermark=3, backoff_max_seconds=1.0)
+        state = following(partition, 1)
         partition.become_follower(2, 1, state)
         cut = asyncio.ensure_future(partition.cut(1, 1, fully=False))
         change = asyncio.ensure_future(

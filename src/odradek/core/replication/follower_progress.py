@@ -1,4 +1,4 @@
-"""How far one follower has come, as its leader knows it from its Fetches."""
+"""How far one follower has replicated, as its leader knows from the follower's Fetch requests."""
 
 from dataclasses import dataclass
 from math import inf
@@ -12,23 +12,23 @@ NEVER: Final = -inf
 class FollowerProgress:
     broker_id: int
     last_caught_up: float
-    """The latest known time at which it had everything that the leader had then."""
+    """The latest known time at which the follower had everything that the leader had then."""
     end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     broker_epoch: int | None = None
     """None: it has not fetched from this leader yet."""
     last_fetch: float = NEVER
     leader_end_at_last_fetch: int = UNKNOWN_OFFSET
-    awaits_admission: bool = False
-    """It could have joined the in-sync replicas, had not another change of them been under way."""
+    awaits_isr_expansion: bool = False
+    """It could have joined the ISR if no other ISR change had been pending."""
 
-    def fetched(
+    def on_fetch(
         self, broker_epoch: int, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now: float
     ) -> None:
         if fetch_offset >= leader_end_offset:
             self.last_caught_up = max(self.last_caught_up, now)
         elif fetch_offset >= self.leader_end_at_last_fetch:
-            # It has what the leader had when it asked last: under steady load nobody ever fetches from the very end.
+            # It has what the leader had at the previous fetch: under steady load no follower reaches the very end.
             self.last_caught_up = max(self.last_caught_up, self.last_fetch)
         self.leader_end_at_last_fetch = max(self.leader_end_at_last_fetch, leader_end_offset)
         self.last_fetch = now
