@@ -14,7 +14,7 @@ from tests.patience import withheld_seconds
 @pytest.mark.parametrize("path", ["/", "/brokers", "/brokers/1", "/quorum"])
 def test_a_healthy_cluster_is_told_in_one_sentence(anybody: Visitor, path: str, new_topic: Callable[..., str]) -> None:
     page = anybody.open(path)
-    anybody.expect(page.get_by_role("status"), "All is well: 3 brokers")
+    anybody.expect(page.get_by_role("status"), "Healthy: 3 brokers")
     anybody.check_accessible()
 
 
@@ -22,12 +22,12 @@ def test_anything_is_found_by_keyboard(anybody: Visitor, new_topic: Callable[...
     width = anybody.page.viewport_size["width"]
     topic = new_topic(f"findable-{width}")
     page = anybody.open("/")
-    anybody.expect(page.get_by_role("status"), "All is well")
+    anybody.expect(page.get_by_role("status"), "Healthy")
     page.keyboard.press("/")
-    field = page.get_by_role("combobox", name="Search for anything")
+    field = page.get_by_role("combobox", name="Search")
     field.wait_for()
     page.keyboard.type("no/such")
-    anybody.expect(page.get_by_role("dialog"), "Nothing is called that.")
+    anybody.expect(page.get_by_role("dialog"), "No matches.")
     field.fill("findable")
     anybody.expect(page.get_by_role("option"), topic)
     anybody.check_accessible()
@@ -42,12 +42,12 @@ def test_anything_is_found_by_keyboard(anybody: Visitor, new_topic: Callable[...
 def test_dark_stays_dark(at_desk: Visitor) -> None:
     page = at_desk.open("/brokers")
     was_dark = page.evaluate("() => document.body.classList.contains('body--dark')")
-    page.get_by_role("button", name="Light or dark").click()
+    page.get_by_role("button", name="Toggle theme").click()
     page.wait_for_function(f"() => document.body.classList.contains('body--dark') !== {str(was_dark).lower()}")
     at_desk.check_accessible()
     page.reload()
     page.wait_for_function(f"() => document.body.classList.contains('body--dark') !== {str(was_dark).lower()}")
-    page.get_by_role("button", name="Light or dark").click()
+    page.get_by_role("button", name="Toggle theme").click()
 
 
 def test_a_voter_is_removed_and_gets_its_vote_back(at_desk: Visitor, client: Client) -> None:
@@ -65,7 +65,7 @@ def test_a_voter_is_removed_and_gets_its_vote_back(at_desk: Visitor, client: Cli
     at_desk.fill("Its address", str(Address(voter.endpoints[0].host, voter.endpoints[0].port)))
     at_desk.check_accessible()
     at_desk.answer("Preview")
-    at_desk.expect(page.get_by_role("dialog"), "gets a vote: 3 voters then, of which 1 may fail")
+    at_desk.expect(page.get_by_role("dialog"), "joins the voter set: 3 voters, of which 1 may fail")
     at_desk.answer("Add voter")
     at_desk.expect(at_desk.cell(str(voter.id), "role"), "voter")
     assert voter.id in {one.id for one in QuorumAdmin(client).describe().voters}
@@ -85,7 +85,7 @@ def test_a_killed_broker_is_seen_and_the_reason_told(
 ) -> None:
     new_topic("watched", min_insync_replicas="3")
     page = at_desk.open("/brokers")
-    at_desk.expect(page.get_by_role("status"), "All is well")
+    at_desk.expect(page.get_by_role("status"), "Healthy")
     withheld_s = withheld_seconds()
     cluster.kill(killed)
     began_s = time.monotonic()
@@ -104,7 +104,7 @@ def test_a_killed_broker_is_seen_and_the_reason_told(
     at_desk.fill("Value", "not now")
     at_desk.answer("Preview")
     at_desk.answer("Produce message")
-    assert "watched-0 has 2 of the 3 replicas in sync that min.insync.replicas wants" in at_desk.told()
+    assert "watched-0 has 2 of the 3 in-sync replicas that min.insync.replicas requires" in at_desk.told()
     assert f"because broker {killed} is down since" in at_desk.told()
     # A page that was open meanwhile goes on; one that is opened now has nothing to hide either.
     page = at_desk.open(f"/brokers/{killed}")

@@ -13,7 +13,7 @@ def test_a_config_is_changed_and_taken_back_with_the_difference_shown(
     resource = Resource(ResourceType.TOPIC, topic)
     page = anybody.open(f"/configs?topic={topic}&search=retention.ms")
     anybody.expect(anybody.cell("retention.ms", "value"), "604800000")
-    assert anybody.cell("retention.ms", "help").inner_text() != "not told by this broker"
+    assert anybody.cell("retention.ms", "help").inner_text() != "no description from this broker"
     anybody.check_accessible()
     anybody.row("retention.ms").get_by_role("button").click()
     anybody.fill("New value", "a while")
@@ -37,7 +37,7 @@ def test_a_config_is_changed_and_taken_back_with_the_difference_shown(
     anybody.answer("Cancel")
     anybody.expect(anybody.cell("retention.ms", "value"), "2000000")
     anybody.row("retention.ms").get_by_role("button").click()
-    page.get_by_label("Take back what was set here").check()
+    page.get_by_label("Remove the value set at this level").check()
     anybody.answer("Preview")
     anybody.answer("Change config")
     anybody.expect(anybody.cell("retention.ms", "source"), "default")

@@ -25,13 +25,13 @@ def test_people_come_in_by_a_provider_of_another_site(browser: Any, axe: str, cl
         provider.claims = {"email": "eve@elsewhere.org"}
         page = visitor.page
         page.goto(visitor.address + "/brokers")
-        visitor.expect(page.get_by_role("alert"), "eve@elsewhere.org is not among those")
+        visitor.expect(page.get_by_role("alert"), "eve@elsewhere.org is not allowed by --oidc-allow")
         visitor.check_accessible()
         visitor.problems.clear()
         provider.claims = {}
         page.goto(visitor.address + "/brokers")
         page.wait_for_url("**/brokers")
-        visitor.expect(page.get_by_role("status"), "All is well")
+        visitor.expect(page.get_by_role("status"), "Healthy")
         page.wait_for_function("() => window.did_handshake")
         assert visitor.problems == []
         visitor.close()

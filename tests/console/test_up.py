@@ -44,7 +44,7 @@ def test_up_opens_the_console_where_a_broker_is_drained_and_forgotten(browser: A
 
 def take_out_a_broker(visitor: Visitor, pid: int) -> None:
     page = visitor.open("/")
-    visitor.expect(page.get_by_role("status"), "All is well: 2 brokers")
+    visitor.expect(page.get_by_role("status"), "Healthy: 2 brokers")
     # Brokers that `up` starts tell how busy they are.
     page.get_by_role("img", name="Throughput of the last").wait_for()
     visitor.check_accessible()
@@ -61,8 +61,8 @@ def take_out_a_broker(visitor: Visitor, pid: int) -> None:
     page.get_by_role("button", name="Drain Broker 2").click()
     visitor.answer("Preview")
     visitor.expect(page.get_by_role("dialog"), "Moves 2 partitions")
-    visitor.answer("Move partitions")
-    visitor.expect(page.locator(".o-told"), "2 partitions on the way.")
+    visitor.answer("Reassign partitions")
+    visitor.expect(page.locator(".o-told"), "2 partitions being reassigned.")
     visitor.expect(visitor.cell("2", "replicas"), "0")
     visitor.expect(visitor.cell("1", "leaders"), "4")
     os.kill(pid, signal.SIGTERM)
@@ -71,7 +71,7 @@ def take_out_a_broker(visitor: Visitor, pid: int) -> None:
     visitor.answer("Unregister broker")
     visitor.expect(page.locator(".o-told"), "Broker 2 is forgotten.")
     visitor.row("2").wait_for(state="detached")
-    visitor.expect(page.get_by_role("status"), "All is well: 1 broker")
+    visitor.expect(page.get_by_role("status"), "Healthy: 1 broker")
 
 
 def command_line_of(pid: str) -> str:

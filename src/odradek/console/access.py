@@ -63,7 +63,9 @@ class Access:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         address = scope["client"][0] if scope.get("client") else "?"
         if not self._is_own_name(headers):
-            await _refuse(scope, send, 403, "This console is not served under this name: open it by its own address.")
+            await _refuse(
+                scope, send, 403, "The console is not available under this host name. Open it by its own address."
+            )
             return
         who = address
         if self._settings.password is not None or self._oidc is not None:
@@ -145,13 +147,13 @@ class Access:
         form = await _read_form(receive)
         there = _path_within(_first(form, "next"))
         if self._waiting >= _WAITING_MAX:
-            await _answer(send, 429, _form(there, "Too many attempts at once: try again in a few seconds."))
+            await _answer(send, 429, _form(there, "Too many login attempts. Try again in a few seconds."))
             return
         name = inert(_first(form, "name").strip())[:64]
         if not name:
-            await _answer(send, 400, _form(there, "Say who you are: the audit log keeps the name."))
+            await _answer(send, 400, _form(there, "Enter your name. It is recorded in the audit log."))
         elif not await self._is_right(_first(form, "password")):
-            await _answer(send, 403, _form(there, "The password is wrong: it is the first line of --password-file."))
+            await _answer(send, 403, _form(there, "Wrong password."))
         else:
             await _answer(send, 303, b"", location=there, cookie=self._begin_session(name))
 
@@ -194,11 +196,11 @@ def _cookies(text: str, wanted: str) -> list[str]:
 
 
 def _onward(there: str) -> bytes:
-    return _bare_page("Logged in", f'<p>Logged in. <a href="{escape(there)}">Go on</a></p>', there)
+    return _bare_page("Logged in", f'<p>Logged in. <a href="{escape(there)}">Continue</a></p>', there)
 
 
 def _not_let_in(why: str) -> bytes:
-    return _bare_page("Not logged in", f'<p role="alert">{escape(why)}</p><p><a href="/login">Begin again</a></p>')
+    return _bare_page("Not logged in", f'<p role="alert">{escape(why)}</p><p><a href="/login">Log in again</a></p>')
 
 
 def _bare_page(title: str, body: str, goes_to: str | None = None) -> bytes:

@@ -51,12 +51,12 @@ class Console:
     async def carry_out(self, action: Action, who: str) -> Outcome:
         """Never raises for what may be expected: the outcome says it."""
         if self.settings.is_read_only:
-            return Outcome("Nothing was changed: the console was started with --read-only.", False)
+            return Outcome("Nothing was changed because the console runs with --read-only.", False)
         try:
             change = self.audit.begin(who, action)
         except Refused as error:
             return Outcome(str(error), False)
-        outcome = Outcome("The console failed in the middle of it: look whether it has happened.", False)
+        outcome = Outcome("The console failed during the change. Check whether the change took effect.", False)
         try:
             outcome = Outcome(await self.gateway.ask(action.carry_out), True)
         except EXPECTED as error:

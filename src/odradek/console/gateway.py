@@ -24,7 +24,7 @@ CLIENT_ID: Final = "odradek-console"
 
 class Busy(ClientError):
     def __init__(self, waiting: int) -> None:
-        super().__init__(f"{waiting} questions are waiting for the cluster already: try again in a moment")
+        super().__init__(f"{waiting} requests to the cluster are already waiting. Try again in a moment")
 
 
 class Gateway:

@@ -77,12 +77,12 @@ class Oidc:
         given = {name: values[0] for name, values in parse_qs(query).items()}
         attempt = self._attempts.pop(given.get("state", ""), None)
         if attempt is None or attempt.until_s < time.monotonic():
-            raise NotLetIn("This login was not begun here, or too long ago: begin again.")
+            raise NotLetIn("This login has expired or was not started here. Log in again.")
         if not secrets.compare_digest(attempt.binding.encode(), binding.encode()):
-            raise NotLetIn("This login was begun in another browser: begin again.")
+            raise NotLetIn("This login was started in another browser. Log in again.")
         if "code" not in given:
             why = given.get("error_description") or given.get("error") or "no reason"
-            raise NotLetIn(f"The provider did not let you in: {inert(why)}.")
+            raise NotLetIn(f"The identity provider denied the login: {inert(why)}.")
         claims = await self._claims(given["code"], attempt)
         return self._name_of(claims), attempt.there
 
@@ -100,7 +100,7 @@ class Oidc:
         found = await _ask(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
         needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
         if found.get("issuer") != issuer or any(not isinstance(found.get(name), str) for name in needed):
-            raise NotLetIn(f"{issuer} does not describe itself as the provider that --oidc-issuer names.")
+            raise NotLetIn(f"{issuer} does not identify itself as the issuer given with --oidc-issuer.")
         return found
 
     async def _claims(self, code: str, attempt: _Attempt) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class Oidc:
         try:
             return _checked(str(told.get("id_token", "")), keys, settings, attempt.nonce)
         except (JoseError, ValueError, KeyError, TypeError) as error:
-            raise NotLetIn(f"What the provider says of you cannot be trusted: {inert(str(error))}.") from None
+            raise NotLetIn(f"The identity provider's token is not valid: {inert(str(error))}.") from None
 
     def _name_of(self, claims: dict[str, Any]) -> str:
         subject = str(claims["sub"])
@@ -129,7 +129,7 @@ class Oidc:
         known = {subject} | ({mail.lower(), "@" + mail.lower().rpartition("@")[2]} if mail else set())
         if EVERYBODY in allowed or known & set(allowed):
             return name
-        raise NotLetIn(f"{name} is not among those that --oidc-allow names.")
+        raise NotLetIn(f"{name} is not allowed by --oidc-allow.")
 
 
 def _checked(token: str, keys: dict[str, Any], settings: OidcSettings, nonce: str) -> dict[str, Any]:
@@ -152,4 +152,4 @@ async def _ask(url: str, **more: Any) -> dict[str, Any]:
     try:
         return await asyncio.to_thread(ask_json, url, **more)
     except (NoAnswer, ValueError) as error:
-        raise NotLetIn(f"The provider cannot be asked: {inert(str(error))}. Try again in a moment.") from None
+        raise NotLetIn(f"Cannot reach the identity provider: {inert(str(error))}. Try again in a moment.") from None

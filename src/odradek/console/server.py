@@ -50,9 +50,9 @@ def serve(settings: Settings) -> None:
     pages.on_shutdown(console.close)
     say(f"console: {scheme}://{address}/ for the cluster at {', '.join(map(str, settings.bootstrap))}")
     if settings.is_read_only:
-        say("read-only: nothing can be changed from here")
+        say("read-only: the console makes no changes")
     else:
-        say(f"changes are written to {settings.audit_log}")
+        say(f"audit log: {settings.audit_log}")
     config = uvicorn.Config(
         Access(web, settings),
         log_level="warning",

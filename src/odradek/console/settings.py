@@ -58,9 +58,9 @@ def is_loopback(host: str) -> bool:
 def check_exposure(settings: Settings) -> None:
     """Raises UserError where others could reach the console and do with the cluster what they like."""
     if (settings.certificate is None) != (settings.private_key is None):
-        raise UserError("--tls-certificate and --tls-key belong together: give both")
+        raise UserError("--tls-certificate and --tls-key must be given together")
     if settings.password is not None and settings.oidc is not None:
-        raise UserError("--password-file and --oidc-issuer exclude each other: give one of them")
+        raise UserError("--password-file and --oidc-issuer cannot be combined: give one of them")
     if settings.oidc is not None:
         _check_oidc(settings.oidc)
     if is_loopback(settings.host):
@@ -75,8 +75,8 @@ def check_exposure(settings: Settings) -> None:
     ]
     if missing:
         raise UserError(
-            f"--host {settings.host} can be reached from other machines: give {' and '.join(missing)} too,"
-            " or leave --host out to serve this machine only"
+            f"--host {settings.host} is reachable from other computers: add {' and '.join(missing)},"
+            " or omit --host to listen on this computer only"
         )
 
 
@@ -84,13 +84,13 @@ def _check_oidc(oidc: OidcSettings) -> None:
     for option, url in (("--oidc-issuer", oidc.issuer), ("--public-url", oidc.public_url)):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f"{option} {url!r} is no address: write https://HOST")
+            raise UserError(f"{option} {url!r} is not a URL: write https://HOST")
         if parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise UserError(f"{option} {url!r} would send secrets in the open: write https://")
+            raise UserError(f"{option} {url!r} would send secrets unencrypted: use https://")
     if not oidc.allowed:
         raise UserError(
-            "--oidc-issuer lets in whom --oidc-allow names: an address (ann@example.org), a domain (@example.org),"
-            " or * for everybody whom the provider knows"
+            "--oidc-issuer requires --oidc-allow: an email address (ann@example.org), a domain (@example.org),"
+            " or * for every user of the provider"
         )
 
 
@@ -98,5 +98,5 @@ def read_password(file: Path, option: str = "--password-file") -> str:
     """The first line of the file."""
     lines = file.read_text().splitlines()
     if not lines or len(lines[0]) < 8:
-        raise UserError(f"{option} {str(file)!r}: its first line has to be a password of at least 8 characters")
+        raise UserError(f"{option} {str(file)!r}: the first line must be a password of at least 8 characters")
     return lines[0]

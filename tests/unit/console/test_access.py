@@ -70,7 +70,7 @@ def header(sent: list[dict[str, Any]], name: str) -> str:
 def test_other_machines_are_served_only_with_password_and_tls(more: dict[str, Any], named: str) -> None:
     with pytest.raises(UserError) as refused:
         check_exposure(settings(host="0.0.0.0", **more))
-    assert f"give {named} too" in str(refused.value)
+    assert f"add {named}, or omit --host" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -115,7 +115,7 @@ def test_a_password_is_asked_for_and_a_session_remembers_the_name() -> None:
     assert served.call("/socket", kind="websocket")[0]["type"] == "websocket.close"
     wrong = served.call("/login", method="POST", body=urlencode({"name": "Odd", "password": "no"}).encode())
     assert wrong[0]["status"] == 403
-    assert b"The password is wrong" in wrong[1]["body"]
+    assert b"Wrong password" in wrong[1]["body"]
     form = urlencode({"name": "Odd", "password": "secret12", "next": "/topics"}).encode()
     right = served.call("/login", method="POST", body=form)
     assert (right[0]["status"], header(right, "location")) == (303, "/topics")

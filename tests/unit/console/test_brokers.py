@@ -15,7 +15,7 @@ def test_every_broker_is_told_with_what_it_carries() -> None:
     rows = {row.key: row for row in broker_rows(SEEN)}
     assert list(rows) == ["1", "2", "3"]
     assert (rows["1"].text("leaders"), rows["1"].text("replicas"), rows["1"].text("disk")) == ("2", "2", "3.5 kB")
-    assert rows["3"].text("disk") == "not known"
+    assert rows["3"].text("disk") == "unknown"
     state = rows["3"].cells["state"]
     assert isinstance(state, Cell)
     assert state.tone is Tone.BAD
@@ -33,7 +33,7 @@ def test_a_broker_that_is_forgotten_is_shown_while_replicas_are_assigned_to_it()
 
 
 def test_skew_counts_those_that_are_online() -> None:
-    assert skew_sentence(SEEN) == "Between the most and the least burdened broker: 2 leaders, 1 replicas, 500 B."
+    assert skew_sentence(SEEN) == "Most minus least loaded broker: 2 leaders, 1 replicas, 500 B."
 
 
 def test_one_brokers_partitions_come_by_size_and_its_disk_with_its_room() -> None:

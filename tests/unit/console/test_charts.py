@@ -7,7 +7,7 @@ def test_lines_are_drawn_and_told() -> None:
     chart = throughput_chart([Sample(0, (0.0, 500.0)), Sample(5000, (2000.0, 500.0)), Sample(10_000, (1000.0, 0.0))])
     assert chart is not None
     assert chart.label == (
-        "Throughput of the last 10.0 s: Written now 1.0 kB/s, most 2.0 kB/s; Read now 0 B/s, most 500 B/s"
+        "Throughput of the last 10.0 s: Written now 1.0 kB/s, max 2.0 kB/s; Read now 0 B/s, max 500 B/s"
     )
     assert chart.most == "2.0 kB/s"
     assert [line.path for line in chart.lines] == ["M0 98.0 L500 2.0 L1000 50.0", "M0 74.0 L500 74.0 L1000 98.0"]

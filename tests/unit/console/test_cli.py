@@ -20,7 +20,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_other_machines_are_not_served_without_password_and_tls(capsys: pytest.CaptureFixture[str]) -> None:
     told = refusal(capsys, "--host", "0.0.0.0")
     assert told.startswith(
-        "error: --host 0.0.0.0 can be reached from other machines: give --password-file or --oidc-issuer and --tls-"
+        "error: --host 0.0.0.0 is reachable from other computers: add --password-file or --oidc-issuer and --tls-"
     )
 
 
@@ -31,7 +31,7 @@ def test_files_that_are_not_there_and_half_a_certificate_are_told(
     assert "there is no" in refusal(capsys, "--password-file", str(tmp_path / "none"))
     assert "--tls-key: there is no file" in refusal(capsys, "--tls-key", str(tmp_path / "none"))
     (tmp_path / "certificate").write_text("")
-    assert "belong together" in refusal(capsys, "--tls-certificate", str(tmp_path / "certificate"))
+    assert "must be given together" in refusal(capsys, "--tls-certificate", str(tmp_path / "certificate"))
     assert "--bootstrap" in refusal(capsys, "--bootstrap", "host:port")
 
 

@@ -64,7 +64,7 @@ def test_a_change_is_made_and_written_down(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("end", "told"),
     [
-        (KafkaError(ErrorCode.policy_violation, "no\x07"), "Refused with POLICY_VIOLATION: no\\x07."),
+        (KafkaError(ErrorCode.policy_violation, "no\x07"), "Rejected with POLICY_VIOLATION: no\\x07."),
         (Refused("Not like that."), "Not like that."),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_refusal_for_want_of_replicas_names_the_broker_that_is_missing(tmp_pat
     attempt = Attempt(TimedOut("sending records", 5.0, "NOT_ENOUGH_REPLICAS", ErrorCode.not_enough_replicas))
     attempt.topic = "orders"
     outcome = run(made.carry_out(attempt, "somebody"))
-    assert "orders-0 has 1 of the 2 replicas in sync" in outcome.sentence
+    assert "orders-0 has 1 of the 2 in-sync replicas" in outcome.sentence
     assert "because broker 2 is down" in outcome.sentence
 
 
@@ -92,7 +92,7 @@ def test_a_defect_is_no_outcome_but_leaves_its_trace_in_the_log(tmp_path: Path) 
         run(made.carry_out(Attempt(ZeroDivisionError()), "somebody"))
     (change,) = made.audit.last()
     assert not change.has_succeeded
-    assert "look whether it has happened" in str(change.outcome)
+    assert "Check whether the change took effect" in str(change.outcome)
 
 
 def test_read_only_is_not_only_a_matter_of_buttons(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_too_many_questions_are_refused_and_not_queued() -> None:
             await asyncio.gather(*waiting)
         return "asked"
 
-    assert "try again in a moment" in run(ask())
+    assert "Try again in a moment" in run(ask())
 
 
 def test_what_many_want_is_asked_for_once_and_a_failure_is_not_kept() -> None:

@@ -100,11 +100,11 @@ def test_a_message_is_sent_again_byte_for_byte(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(actions, "whole_record", lambda cluster, partition, offset: RECORDS[1])
     again = ResendMessage(source=FIRST, offset=1, topic="other")
-    with pytest.raises(Refused, match="Look at the preview first"):
+    with pytest.raises(Refused, match="Open the preview first"):
         again.carry_out(NOBODY)
     preview = again.preview(cast(Cluster, Known()))
-    assert preview.sentence == "Sends one message to topic other, any partition, as it has no key."
+    assert preview.sentence == "Produces one message to topic other, any partition, because it has no key."
     assert [row.text("content") for row in preview.rows] == ["null", "\\xff\\x00"]
     assert again.details() == {"from": "orders-0, offset 1", "partition": None, "key_bytes": None, "value_bytes": 2}
-    with pytest.raises(Refused, match="Name the topic"):
+    with pytest.raises(Refused, match="Enter the target topic"):
         ResendMessage(source=FIRST, offset=1, topic="").preview(NOBODY)

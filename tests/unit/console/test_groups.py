@@ -63,8 +63,8 @@ def test_lag_has_a_trend_and_an_end() -> None:
     assert [grows.text(name) for name in ("lag", "trend", "left", "reader")] == [
         "20",
         "grows",
-        "not as it goes",
-        "nobody",
+        "never at this rate",
+        "none",
     ]
     assert Rates(consumed=5.0, produced=1.0) == lags_of(described, first, last)[0].lag.rates
 
@@ -74,9 +74,9 @@ def test_a_group_is_told_in_a_sentence() -> None:
     described = group(MEMBER)
     lags = tuple(lags_of(described, None, look))
     told = heading_of(GroupDetail(group=described, look=look, lags=lags, rebalances=None))
-    assert told == ("classic group, Stable, 1 member, assignor range, coordinated by broker 2. It is 3 records behind.")
+    assert told == ("classic group, Stable, 1 member, assignor range, coordinated by broker 2. Lag 3 records.")
     (row,) = member_rows(described)
-    assert (row.text("client"), row.text("assigned"), row.text("target")) == ("c\\x07", "orders:0", "the same")
+    assert (row.text("client"), row.text("assigned"), row.text("target")) == ("c\\x07", "orders:0", "same")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_group_is_told_in_a_sentence() -> None:
         ("earliest", "", "at the beginning"),
         ("latest", "", "at the end"),
         ("offset", "17", "at offset 17"),
-        ("shift", "-10", "-10 records from where it was"),
+        ("shift", "-10", "-10 records from the committed offset"),
         ("time", "2026-01-31T12:00:00Z", "at 2026-01-31T12:00:00Z"),
     ],
 )

@@ -9,14 +9,14 @@ from tests.unit.console.sights import partition, sight, topic
 def test_a_cluster_with_every_replica_in_sync_is_well() -> None:
     health = health_of(sight(topic("orders", partition(0, (1, 2, 3)), partition(1, (2, 3, 1)))))
     assert health.tone is Tone.GOOD
-    assert health.sentence == "All is well: 3 brokers, 2 partitions, every replica in sync."
+    assert health.sentence == "Healthy: 3 brokers, 2 partitions, all replicas in sync."
 
 
 def test_a_missing_replica_is_a_warning_with_the_broker_that_is_missing() -> None:
     seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), down=(3,), min_isr={"orders": 2})
     health = health_of(seen)
     assert health.tone is Tone.WARNING
-    assert "1 partition misses a replica (orders-0) because broker 3 is down." in health.sentence
+    assert "1 partition is under-replicated (orders-0) because broker 3 is down." in health.sentence
 
 
 def test_below_min_isr_is_bad_even_though_reads_go_on() -> None:
@@ -32,7 +32,7 @@ def test_nobody_waits_for_more_replicas_than_there_are() -> None:
         topic("orders", partition(0, (1,))), topic("moved", partition(0, (1, 2), isr=(1,))), min_isr={"moved": 3}
     )
     health = health_of(seen)
-    assert "1 partition refuses acks=all, below min.insync.replicas (moved-0)" in health.sentence
+    assert "1 partition rejects writes with acks=all, being below min.insync.replicas (moved-0)" in health.sentence
     assert seen.needed_in_sync("moved", partition(0, (1,))) == 1
 
 
@@ -46,14 +46,14 @@ def test_a_partition_without_leader_comes_before_all_else() -> None:
 def test_a_broker_that_holds_nothing_may_be_down_without_harm() -> None:
     health = health_of(sight(topic("orders", partition(0, (1, 2))), down=(3,)))
     assert health.tone is Tone.WARNING
-    assert health.sentence == "All partitions serve, but broker 3 is down."
+    assert health.sentence == "All partitions are online, but broker 3 is down."
 
 
 def test_a_refusal_names_the_rule_the_value_and_the_broker() -> None:
     seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1,))), down=(2, 3), min_isr={"orders": 2})
     told = explain(KafkaError(ErrorCode.not_enough_replicas), seen, TopicPartition("orders", 0))
     assert "NOT_ENOUGH_REPLICAS" in told
-    assert "orders-0 has 1 of the 2 replicas in sync that min.insync.replicas wants" in told
+    assert "orders-0 has 1 of the 2 in-sync replicas that min.insync.replicas requires" in told
     assert "because broker 2 is down, broker 3 is down" in told
 
 

@@ -47,24 +47,24 @@ def status(state: str, failure: str | None = None) -> RunStatus:
 def test_a_job_is_told_from_its_first_run_to_its_failure(tmp_path: Path) -> None:
     ingest = job(tmp_path)
     state = JobState(tmp_path, "orders")
-    assert rows(ingest) == [("ingest orders", "never run", "", "", "", START)]
+    assert rows(ingest) == [("ingest orders", "never started", "", "", "", START)]
     with state.held():
         assert rows(ingest) == [("ingest orders", "starting", "", "", "", STOP)]
         status("running").keep(state.directory)
         assert rows(ingest) == [("ingest orders", "running", "1,234", "100", "2", STOP)]
-    assert rows(ingest)[0][1] == "ended unasked"
+    assert rows(ingest)[0][1] == "stopped unexpectedly"
     status("failed", "Spark\x07 said no").keep(state.directory)
     assert rows(ingest)[0][1::4] == ("failed", START)
     assert problem_sentences(look_at_jobs([ingest])) == "ingest orders: Spark\\x07 said no."
     (state.directory / "status.json").write_text("{}")
-    assert rows(ingest)[0][1] == "not readable"
-    assert rows(job(tmp_path, "ingest a/b {}"))[0][1] == "not readable"
+    assert rows(ingest)[0][1] == "unreadable"
+    assert rows(job(tmp_path, "ingest a/b {}"))[0][1] == "unreadable"
 
 
 def test_an_audit_and_a_load_are_jobs_too(tmp_path: Path) -> None:
     audit, load = job(tmp_path, "audit orders {}"), job(tmp_path, "load {} orders")
     with JobState(tmp_path, "orders").held():
-        assert rows(audit)[0][1] == "never run", "that is the job itself"
+        assert rows(audit)[0][1] == "never started", "that is the job itself"
     audits = JobState(tmp_path, "orders").audits
     audits.mkdir()
     with held(audits / "lock", ""):
@@ -98,7 +98,7 @@ def test_it_is_started_and_stopped_by_the_command_line(tmp_path: Path, monkeypat
     assert stop.carry_out(NOBODY) == f"Job stop {named}"
     audit = StopJob(job(tmp_path, "audit orders {}"))
     assert "--name orders --audit" in audit.carry_out(NOBODY)
-    assert "at once" in audit.preview(NOBODY).sentence
+    assert "immediately" in audit.preview(NOBODY).sentence
     command(monkeypatch, "import sys; sys.exit('error: process 7 still runs')")
     with pytest.raises(Refused, match="The job was not stopped: process 7 still runs"):
         stop.carry_out(NOBODY)

@@ -56,7 +56,7 @@ def test_who_is_behind_is_told_by_how_much_and_whether_it_may_lead() -> None:
     (row,) = map_page(seen, search="", only_ailing=False, page=1, near=near).items
     assert [row.text(f"broker-{broker}") for broker in (1, 2, 3, 4)] == [
         "leader",
-        "behind, lag 600, may lead (ELR)",
+        "behind, lag 600, eligible leader (ELR)",
         "down, last known ELR",
         "in sync",
     ]
@@ -70,7 +70,7 @@ def test_a_hot_partition_explains_itself() -> None:
     page = map_page(seen, search="", only_ailing=False, page=1, order=Order.HEAT)
     assert [row.key for row in page.items] == ["orders-0", "orders-1", "orders-2", "orders-3"]
     assert [row.text("written") for row in page.items[:3]] == [
-        "hot: 9.0 kB, 90% of all that is written; key <b>\\x07 is 80%, records without a key are 30% of it",
+        "hot: 9.0 kB, 90% of all bytes in; key <b>\\x07 is 80%, records without a key are 30% of it",
         "1.0 kB",
         "0 B",
     ]
@@ -86,33 +86,33 @@ def test_what_is_on_the_move_can_be_called_off_and_not_moved_again() -> None:
     move = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
     seen = sight(topic("orders", partition(0, (1, 2, 3), isr=(1, 2))), moves=(move,))
     (row,) = map_page(seen, search="", only_ailing=False, page=1).items
-    assert (row.text("state"), row.text("broker-3"), row.actions) == ("on the move", "coming", (CANCEL,))
+    assert (row.text("state"), row.text("broker-3"), row.actions) == ("reassigning", "adding", (CANCEL,))
 
 
 def test_progress_is_told_with_what_is_left() -> None:
     move = Reassignment(partition=FIRST, replicas=(1, 2, 3), adding=(3,), removing=(1,))
     meter = ProgressMeter()
-    assert progress_sentence(ProgressMeter().look([], 0.0)) == "Nothing is being moved."
+    assert progress_sentence(ProgressMeter().look([], 0.0)) == "No reassignments in progress."
     meter.look([MoveState(move=move, copied_bytes=0, total_bytes=10_000)], 1.0)
     seen = meter.look([MoveState(move=move, copied_bytes=4_000, total_bytes=10_000)], 3.0)
-    assert progress_sentence(seen) == ("0 of 1 partition arrived, 4.0 kB of 10.0 kB copied, 2.0 kB/s, 3.0 s left.")
+    assert progress_sentence(seen) == ("0 of 1 partition completed, 4.0 kB of 10.0 kB copied, 2.0 kB/s, 3.0 s left.")
     (row,) = progress_rows(seen.states)
     assert [row.text(name) for name in ("to", "adding", "removing", "percent")] == ["2, 3", "3", "1", "40 %"]
-    assert progress_sentence(meter.look([], 9.0)).startswith("Nothing is being moved any more: 1 partition arrived")
+    assert progress_sentence(meter.look([], 9.0)).startswith("No reassignments in progress: 1 partition completed")
 
 
 def test_a_move_is_told_with_its_cost() -> None:
     move = Move(partition=FIRST, before=(1, 2), after=(3, 2), size_bytes=6_000_000)
-    assert cost_sentence([move], None) == "Moves 1 partition: 6.0 MB to copy."
-    assert cost_sentence([move], 1_000_000) == "Moves 1 partition: 6.0 MB to copy, 6.0 s at 1.0 MB/s."
+    assert cost_sentence([move], None) == "Reassigns 1 partition: 6.0 MB to copy."
+    assert cost_sentence([move], 1_000_000) == "Reassigns 1 partition: 6.0 MB to copy, 6.0 s at 1.0 MB/s."
 
 
 def test_refusals_of_some_are_told_and_of_all_are_raised() -> None:
     refused = {FIRST: KafkaError(ErrorCode.invalid_replica_assignment, "no broker 9")}
-    told = _told(3, "on the way", refused)
-    assert told.startswith("2 partitions on the way. 1 of 3 partitions refused; orders-0: Refused with INVALID_")
+    told = _told(3, "being reassigned", refused)
+    assert told.startswith("2 partitions being reassigned. 1 of 3 partitions refused; orders-0: Rejected with INVALID_")
     try:
-        _told(1, "on the way", refused)
+        _told(1, "being reassigned", refused)
     except Refused as error:
         assert "no broker 9" in str(error)
     else:

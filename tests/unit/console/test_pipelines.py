@@ -49,7 +49,7 @@ def rows(file: Path) -> list[tuple[str, ...]]:
 
 def test_a_pipeline_is_told_from_its_first_run_to_its_failure(file: Path) -> None:
     state = file.parent / "state"
-    assert rows(file) == [("shop", "never run", "", "", "", START)]
+    assert rows(file) == [("shop", "never started", "", "", "", START)]
     with held(state / "lock", "held"):
         assert rows(file) == [("shop", "starting", "", "", "", STOP)]
         PipelineStatus(1, "running", 5, (QUERY, QUERY)).keep(state)
@@ -57,7 +57,7 @@ def test_a_pipeline_is_told_from_its_first_run_to_its_failure(file: Path) -> Non
             ("shop", "running", "<b>copy", "100", "2", STOP),
             ("shop", "running", "<b>copy", "100", "2"),
         ]
-    assert rows(file)[0][1] == "ended unasked"
+    assert rows(file)[0][1] == "stopped unexpectedly"
     PipelineStatus(1, "failed", 5, (QUERY,), "Spark\x07 said no").keep(state)
     assert rows(file)[0][1:2] + rows(file)[0][-1:] == ("failed", START)
     assert problem_sentences(look_at_pipelines([file])) == "shop: Spark\\x07 said no."
@@ -68,7 +68,7 @@ def test_what_is_wrong_with_one_is_said_of_it(file: Path) -> None:
     torn.write_text("name: [")
     (file.parent / "state" / "status.json").write_text("{")
     first, second = look_at_pipelines([file, torn])
-    assert (first.state, second.state) == ("not readable", "not readable")
+    assert (first.state, second.state) == ("unreadable", "unreadable")
     assert "its state cannot be read" in str(first.problem)
     assert "is no YAML" in str(second.problem)
     assert all(row.actions == () for row in pipeline_rows([first, second]))

@@ -42,12 +42,12 @@ def test_who_leads_who_follows_and_who_is_silent() -> None:
     assert rows == [
         ("1", "leader", "active", "0"),
         ("2", "voter", "follows", "5"),
-        ("3", "voter", "silent for 60 s", "60"),
-        ("4", "observer", "never heard of", "not known"),
+        ("3", "voter", "unresponsive for 60 s", "60"),
+        ("4", "observer", "never fetched", "unknown"),
     ]
     assert quorum_sentence(quorum) == (
-        "Node 1 leads in epoch 7; 3 voters, 1 of them silent: no voter more may fail."
-        " 90 records of metadata are committed."
+        "Node 1 leads in epoch 7; 3 voters, 1 unresponsive: no further voter may fail."
+        " 90 metadata records are committed."
     )
 
 
@@ -91,12 +91,12 @@ def quorum(monkeypatch: pytest.MonkeyPatch) -> Quorum:
 def test_a_voter_is_removed_by_the_directory_it_votes_with(quorum: Quorum) -> None:
     assert [row.actions for row in quorum_rows(quorum.status)] == [(REMOVE,), (REMOVE,), (ADD,)]
     preview = RemoveVoter(1).preview(NOBODY)
-    assert preview.sentence.startswith("Node 1 votes no more: 1 voter is left, of which 0 may fail.")
-    assert preview.warnings == ["It leads now: another one has to be elected first."]
+    assert preview.sentence.startswith("Removes node 1 from the voter set: 1 voter remains, of which 0 may fail.")
+    assert preview.warnings == ["It is the active controller: another controller must be elected first."]
     assert preview.typed == "1"
     RemoveVoter(2).carry_out(NOBODY)
     assert quorum.done == [(2, DIRECTORIES[2])]
-    with pytest.raises(Refused, match="Node 3 has no vote: the voters are 1, 2"):
+    with pytest.raises(Refused, match=r"Node 3 is not a voter\. Voters: 1, 2"):
         RemoveVoter(3).preview(NOBODY)
     quorum.status = replace(quorum.status, replicas=quorum.status.replicas[:1])
     with pytest.raises(Refused, match="the only voter"):
@@ -107,15 +107,15 @@ def test_an_observer_gets_a_vote_at_the_address_that_was_given(quorum: Quorum) -
     assert listener_of(quorum.status) == "INNER"
     add = AddVoter(node=3, listener="INNER", address="there:9099")
     preview = add.preview(NOBODY)
-    assert preview.sentence == "Node 3, at INNER://there:9099, gets a vote: 3 voters then, of which 1 may fail."
-    assert preview.warnings == ["It is 5 records behind: it has to catch up first."]
+    assert preview.sentence == "Node 3, at INNER://there:9099, joins the voter set: 3 voters, of which 1 may fail."
+    assert preview.warnings == ["It is 5 records behind and must catch up first."]
     add.carry_out(NOBODY)
     assert quorum.done == [(3, DIRECTORIES[3], (ControllerEndpoint("INNER", "there", 9099),))]
 
 
 @pytest.mark.parametrize(
     ("node", "address", "why"),
-    [(2, "h:1", "has a vote already"), (7, "h:1", "has not heard of node 7"), (3, "h:port", "HOST:PORT")],
+    [(2, "h:1", "is already a voter"), (7, "h:1", "does not know node 7"), (3, "h:port", "HOST:PORT")],
 )
 def test_who_cannot_vote_is_refused(quorum: Quorum, node: int, address: str, why: str) -> None:
     with pytest.raises(Refused, match=why):
@@ -127,5 +127,5 @@ def test_voters_that_are_configured_cannot_be_changed_here(quorum: Quorum) -> No
     quorum.status = replace(quorum.status, replicas=fixed)
     assert all(row.actions == () for row in quorum_rows(quorum.status))
     for action in (RemoveVoter(2), AddVoter(node=3, listener="INNER", address="h:1")):
-        with pytest.raises(Refused, match=r"fixed by controller\.quorum\.voters"):
+        with pytest.raises(Refused, match=r"is static .controller\.quorum\.voters"):
             action.preview(NOBODY)

@@ -45,8 +45,8 @@ def test_a_topic_is_told_with_its_sizes_and_state() -> None:
         "230 B",
     ]
     assert payments.text("state") == "in sync"
-    assert (orders.text("lag"), payments.text("lag")) == ("1,234", "nobody reads")
-    assert lags_sentence(LAGS) == "Lag is of the first 2,000 of 2,001 groups."
+    assert (orders.text("lag"), payments.text("lag")) == ("1,234", "no consumer groups")
+    assert lags_sentence(LAGS) == "Lag includes the first 2,000 of 2,001 groups."
     assert payments.actions == (DELETE,)
 
 
@@ -95,4 +95,4 @@ def test_only_what_was_set_for_the_topic_is_shown() -> None:
         )
 
     (row,) = config_rows([config("a", False), config("b", True)])
-    assert (row.key, row.text("value"), row.text("default")) == ("b", "<b>\\x00", "not told")
+    assert (row.key, row.text("value"), row.text("default")) == ("b", "<b>\\x00", "unknown")

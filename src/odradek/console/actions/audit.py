@@ -57,8 +57,8 @@ class AuditLog:
         except OSError as error:
             reason = error.strerror or str(error)
             raise Refused(
-                f"Nothing was changed: the audit log {str(self.path)!r} cannot be written ({reason}). "
-                "Make room for it, or start the console with another --audit-log."
+                f"Nothing was changed because the audit log {str(self.path)!r} cannot be written: {reason}. "
+                "Free disk space, or start the console with another --audit-log."
             ) from None
         return change
 

@@ -25,12 +25,12 @@ class UnregisterBroker:
         layout = cluster.retry("listing topics", lambda: cluster.layout(None))
         held = sum(self.broker in one.replicas for topic in layout.topics.values() for one in topic.partitions)
         warnings = (
-            [f"{counted(held, 'replica stays', 'replicas stay')} assigned to it, and missing, until moved elsewhere."]
+            [f"{counted(held, 'replica remains', 'replicas remain')} assigned to it and offline until reassigned."]
             if held
             else []
         )
         return Preview(
-            sentence=f"The cluster forgets broker {self.broker}. It registers again if it is started again.",
+            sentence=f"Removes the registration of broker {self.broker}. It registers again if it is restarted.",
             warnings=warnings,
             typed=str(self.broker),
         )
@@ -38,13 +38,15 @@ class UnregisterBroker:
     def carry_out(self, cluster: Cluster) -> str:
         self._fenced(cluster)
         unregister_broker(cluster, self.broker)
-        return f"Broker {self.broker} is forgotten."
+        return f"Broker {self.broker} is unregistered."
 
     def _fenced(self, cluster: Cluster) -> Member:
         known = brokers(cluster).nodes
         member = known.get(self.broker)
         if member is None:
-            raise Refused(f"There is no broker {self.broker}: the brokers are {', '.join(map(str, sorted(known)))}.")
+            raise Refused(
+                f"Broker {self.broker} does not exist. Registered brokers: {', '.join(map(str, sorted(known)))}."
+            )
         if not member.is_fenced:
-            raise Refused(f"Broker {self.broker} is online: stop it first, or it registers again at once.")
+            raise Refused(f"Broker {self.broker} is online. Stop it first: a running broker registers again at once.")
         return member

@@ -37,14 +37,18 @@ class AlterConfig:
         """The cluster itself judges it."""
         now = self._unchanged(cluster)
         if self.value is None and not now.is_own:
-            raise Refused(f"{self.config} is not set for {title_of(self.resource)}: there is nothing to take back.")
+            raise Refused(f"{self.config} is not set for {title_of(self.resource)}, so there is nothing to remove.")
         self._alter(cluster, validate_only=True)
-        then = "what it is without" if self.value is None else shown_value(self.value, now.is_sensitive)
+        then = (
+            "the default, unless it is set at another level"
+            if self.value is None
+            else shown_value(self.value, now.is_sensitive)
+        )
         if self.value is None and now.default is not None and not now.is_sensitive:
-            then = f"what it is without: {inert(now.default)}, unless it is set elsewhere"
+            then = f"the default, {inert(now.default)}, unless it is set at another level"
         is_same = self.value == now.value and now.is_own
         return Preview(
-            sentence=f"Nothing would change: {self.config} is that already."
+            sentence=f"Nothing changes: {self.config} already has this value."
             if is_same
             else f"Changes {self.config} of {title_of(self.resource)}.",
             columns=_COLUMNS,
@@ -53,7 +57,7 @@ class AlterConfig:
                     self.config,
                     {"what": inert(self.config), "now": shown_value(now.value, now.is_sensitive), "then": then},
                 ),
-                Row("from", {"what": "comes from", "now": source_of(now), "then": _source_then(self)}),
+                Row("from", {"what": "Source", "now": source_of(now), "then": _source_then(self)}),
             ],
             is_empty=is_same,
         )
@@ -61,7 +65,7 @@ class AlterConfig:
     def carry_out(self, cluster: Cluster) -> str:
         self._unchanged(cluster)
         self._alter(cluster, validate_only=False)
-        done = "taken back" if self.value is None else f"set to {shown_value(self.value, self.seen.is_sensitive)}"
+        done = "removed" if self.value is None else f"set to {shown_value(self.value, self.seen.is_sensitive)}"
         return f"{self.config} of {title_of(self.resource)} is {done}" + self._how_far(cluster)
 
     def _how_far(self, cluster: Cluster) -> str:
@@ -72,7 +76,7 @@ class AlterConfig:
         try:
             wait_until_told(cluster, self.resource, self.config, self._is_another)
         except (KafkaError, ClientError):
-            return "; not all brokers have heard of it yet."
+            return "; not all brokers have applied it yet."
         return "."
 
     def _is_another(self, now: DescribedConfig) -> bool:
@@ -84,12 +88,12 @@ class AlterConfig:
             if now.name == self.config:
                 if self._is_another(now):
                     raise Refused(
-                        f"Nothing was changed: somebody else has changed {self.config} meanwhile, from"
+                        f"Nothing was changed because {self.config} was changed in the meantime, from"
                         f" {shown_value(self.seen.value, now.is_sensitive)!r} to"
-                        f" {shown_value(now.value, now.is_sensitive)!r}. Look at it again."
+                        f" {shown_value(now.value, now.is_sensitive)!r}. Review the current value and try again."
                     )
                 return now
-        raise Refused(f"{title_of(self.resource)} has no config {self.config} any more.")
+        raise Refused(f"{title_of(self.resource)} no longer has a config {self.config}.")
 
     def _alter(self, cluster: Cluster, *, validate_only: bool) -> None:
         Admin(cluster).alter_configs(
@@ -101,4 +105,4 @@ class AlterConfig:
 
 
 def _source_then(action: AlterConfig) -> str:
-    return "wherever else it is set" if action.value is None else title_of(action.resource)
+    return "the next level at which it is set" if action.value is None else title_of(action.resource)

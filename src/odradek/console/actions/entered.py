@@ -9,9 +9,9 @@ from odradek.text.times import parse_time_ms
 def whole_number(text: str, what: str, *, least: int = 0, most: int = 2**31 - 1) -> int:
     given = text.strip().replace(",", "").replace("_", "")
     if not given.isascii() or not given.removeprefix("-").isdigit() or len(given) > 20:
-        raise Refused(f"{what} has to be a whole number, and {inert(text.strip())!r} is none.")
+        raise Refused(f"{what} must be a whole number, not {inert(text.strip())!r}.")
     if not least <= int(given) <= most:
-        raise Refused(f"{what} has to lie between {least:,} and {most:,}: {int(given):,} does not.")
+        raise Refused(f"{what} must be between {least:,} and {most:,}, not {int(given):,}.")
     return int(given)
 
 
@@ -26,7 +26,7 @@ def pairs(text: str, what: str) -> dict[str, str]:
         if line.strip():
             name, equals, value = line.partition("=")
             if not equals or not name.strip():
-                raise Refused(f"{what} {inert(line.strip())!r} is not of the form name=value.")
+                raise Refused(f"{what} {inert(line.strip())!r} does not have the form name=value.")
             found[name.strip()] = value.strip()
     return found
 

@@ -23,11 +23,11 @@ from odradek.console.actions.entered import point_in_time, whole_number
 from odradek.console.readings.table import Column, Row, counted, inert
 
 WISHES = {
-    "earliest": "At the beginning",
-    "latest": "At the end",
-    "offset": "At an offset",
-    "shift": "Some records on, or back (-10)",
-    "time": "At a time",
+    "earliest": "Earliest",
+    "latest": "Latest",
+    "offset": "Specific offset",
+    "shift": "Shift by a number of records (-10 moves back)",
+    "time": "Point in time",
 }
 
 _COLUMNS = (
@@ -60,16 +60,16 @@ class ResetOffsets:
         return {"to": self.described, "offsets": {str(one): offset for one, offset in sorted(offsets.items())}}
 
     def preview(self, cluster: Cluster) -> Preview:
-        _refuse_members(cluster, self.group, "Offsets can be reset only while it has no members")
+        _refuse_members(cluster, self.group, "Offsets can be reset only while the group has no members")
         committed = Groups(cluster).offsets([self.group])[self.group]
         partitions = self._partitions(cluster, committed)
         try:
             self._plan = self.wish(Admin(cluster), partitions, committed)
         except CannotReset as error:
-            raise Refused(f"{error}: choose another way, or topics that it has read.") from None
+            raise Refused(f"{error}. Choose another target, or topics with committed offsets.") from None
         rows = [_row(one, committed.get(one), offset) for one, offset in sorted(self._plan.offsets.items())]
         return Preview(
-            sentence=f"Group {inert(self.group)} goes on {self.described} in {counted(len(rows), 'partition')}.",
+            sentence=f"Group {inert(self.group)} resumes {self.described} in {counted(len(rows), 'partition')}.",
             columns=_COLUMNS,
             rows=rows,
             warnings=[inert(remark) for remark in self._plan.remarks],
@@ -77,21 +77,21 @@ class ResetOffsets:
 
     def carry_out(self, cluster: Cluster) -> str:
         if self._plan is None:
-            raise Refused("Look at the preview first: what it shows is what is done.")
+            raise Refused("Open the preview first: the console applies exactly what the preview shows.")
         Groups(cluster).commit(self.group, self._plan.offsets)
         count = counted(len(self._plan.offsets), "partition")
-        return f"Group {inert(self.group)} goes on {self.described} in {count}."
+        return f"Group {inert(self.group)} resumes {self.described} in {count}."
 
     def _partitions(self, cluster: Cluster, committed: Offsets) -> list[TopicPartition]:
         names = tuple(self.topics) or tuple(sorted({one.topic for one in committed}))
         layout = cluster.retry("looking for topics", lambda: cluster.layout(names))
         for name in self.topics:
             if name not in layout.topics:
-                raise Refused(f"There is no topic {inert(name)!r}: look at the list of topics.")
+                raise Refused(f"Topic {inert(name)!r} does not exist. See the list of topics.")
         there = {TopicPartition(name, one.id) for name, topic in layout.topics.items() for one in topic.partitions}
         found = there if self.topics else there & committed.keys()
         if not found:
-            raise Refused("The group has committed nothing of a topic that is still there: name the topics.")
+            raise Refused("The group has no committed offsets for an existing topic. Enter the topics.")
         return sorted(found)
 
 
@@ -106,7 +106,7 @@ def reset_of(group: str, where: str, at: str, topics: str) -> ResetOffsets:
             wish, described = to_offset(offset), f"at offset {offset:,}"
         case "shift":
             count = whole_number(at, "The number of records", least=-(2**62), most=2**62)
-            wish, described = shift_by(count), f"{count:+,} records from where it was"
+            wish, described = shift_by(count), f"{count:+,} records from the committed offset"
         case "time":
             wish, described = to_time(point_in_time(at, "The time")), f"at {inert(at.strip())}"
         case _:
@@ -128,11 +128,12 @@ class DeleteGroup:
         return {}
 
     def preview(self, cluster: Cluster) -> Preview:
-        _refuse_members(cluster, self.group, "It can be deleted only while it has no members")
+        _refuse_members(cluster, self.group, "A group can be deleted only while it has no members")
         committed = Groups(cluster).offsets([self.group])[self.group]
         return Preview(
-            sentence=f"Deletes group {inert(self.group)} with what it has committed of"
-            f" {counted(len(committed), 'partition')}: its members would begin anew. This cannot be undone.",
+            sentence=f"Deletes group {inert(self.group)} and its committed offsets of"
+            f" {counted(len(committed), 'partition')}: its consumers start from auto.offset.reset."
+            " This cannot be undone.",
             typed=inert(self.group),
         )
 
@@ -146,7 +147,7 @@ def _refuse_members(cluster: Cluster, group: str, why: str) -> None:
     answer = Groups(cluster).describe([group])[group]
     if isinstance(answer, KafkaError):
         if answer.code is ErrorCode.group_id_not_found:
-            raise Refused(f"There is no group {inert(group)!r} any more: look at the list of groups.")
+            raise Refused(f"Group {inert(group)!r} no longer exists. See the list of groups.")
         raise answer
     if answer.is_active:
         clients = ", ".join(sorted({inert(member.client_id) for member in answer.members})[:5])

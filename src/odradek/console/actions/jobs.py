@@ -36,10 +36,10 @@ class StartJob(_OfJob):
         job = self.job
         # Its options may hold secrets.
         named = f"odradek job {job.kind}` for topic {inert(job.topic)} and {inert(str(job.table))}"
-        again = "from the beginning" if job.kind == AUDIT else "on from where it was"
+        again = "from the beginning" if job.kind == AUDIT else "continuing after its last batch"
         return Preview(
-            sentence=f"Runs `{named} on this machine, {again}.",
-            warnings=[f"It goes on when the console ends. What it says is written to {inert(str(log))}."],
+            sentence=f"Runs `{named} on this computer, {again}.",
+            warnings=[f"It keeps running when the console stops. Its output is written to {inert(str(log))}."],
         )
 
     def carry_out(self, cluster: Cluster) -> str:
@@ -54,7 +54,7 @@ class StartJob(_OfJob):
             raise Refused(f"{inert(str(error))}.") from None
         needed = directory.parent if self.job.kind == AUDIT else self.job.table
         if self.job.kind != INGEST and not needed.is_dir():
-            raise Refused(f"There is no {inert(str(needed))}: see the command that --job names.")
+            raise Refused(f"{inert(str(needed))} does not exist. Check the command given with --job.")
         return directory
 
 
@@ -64,8 +64,12 @@ class StopJob(_OfJob):
 
     def preview(self, cluster: Cluster) -> Preview:
         if self.job.kind == AUDIT:
-            return Preview(sentence=f"Ends {inert(str(self.job))} at once. Started again, it begins anew.")
-        return Preview(sentence=f"Lets {inert(str(self.job))} end after its batch. Started again, it goes on.")
+            return Preview(
+                sentence=f"Stops {inert(str(self.job))} immediately. The next start begins from the beginning."
+            )
+        return Preview(
+            sentence=f"Stops {inert(str(self.job))} after its current batch. The next start continues from there."
+        )
 
     def carry_out(self, cluster: Cluster) -> str:
         arguments = ["job", "stop", str(self.job.table), "--name", self.job.name]

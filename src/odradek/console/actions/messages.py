@@ -30,7 +30,7 @@ def bytes_of(text: str, form: Form, what: str) -> bytes | None:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        raise Refused(f"{what} is not hex: write two digits of 0-9 a-f for each byte.") from None
+        raise Refused(f"{what} is not valid hex. Enter two digits (0-9, a-f) per byte.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +62,12 @@ class ProduceMessage:
         if self.chosen_partition is not None:
             where = f"partition {self.chosen_partition}"
         elif self.key is not None:
-            where = f"partition {partition_of_key(self.key, count)}, where its key belongs"
+            where = f"partition {partition_of_key(self.key, count)}, selected by its key"
         else:
-            where = "any partition, as it has no key"
+            where = "any partition, because it has no key"
         parts = [("Key", self.key), ("Value", self.value), *((f"Header {name}", value) for name, value in self.headers)]
         return Preview(
-            sentence=f"Sends one message to topic {inert(self.topic)}, {where}.",
+            sentence=f"Produces one message to topic {inert(self.topic)}, {where}.",
             columns=(Column("part", "Part"), Column("bytes", "Bytes", is_number=True), Column("content", "Content")),
             rows=[
                 Row(
@@ -80,7 +80,7 @@ class ProduceMessage:
                 )
                 for name, data in parts
             ],
-            warnings=["A value of null deletes the key where the topic is compacted."] if self.value is None else [],
+            warnings=["In a compacted topic, a null value (tombstone) deletes the key."] if self.value is None else [],
         )
 
     def carry_out(self, cluster: Cluster) -> str:
@@ -112,7 +112,7 @@ class ResendMessage:
 
     def preview(self, cluster: Cluster) -> Preview:
         if not self.topic:
-            raise Refused("Name the topic that shall get it.")
+            raise Refused("Enter the target topic.")
         record = whole_record(cluster, self.source, self.offset)
         self._message = ProduceMessage(
             topic=self.topic,
@@ -125,5 +125,5 @@ class ResendMessage:
 
     def carry_out(self, cluster: Cluster) -> str:
         if self._message is None:
-            raise Refused("Look at the preview first: what it shows is what is done.")
+            raise Refused("Open the preview first: the console applies exactly what the preview shows.")
         return self._message.carry_out(cluster)

@@ -26,7 +26,7 @@ class MovePartitions:
     purpose: Purpose | None = None
     throttle: int | None = None
     """Bytes per second."""
-    name: str = "Move partitions"
+    name: str = "Reassign partitions"
     _moves: Sequence[Move] = field(default=(), init=False)
 
     @property
@@ -47,10 +47,12 @@ class MovePartitions:
         self._moves = self._planned(found)
         for move in self._moves:
             if move.partition in ongoing:
-                raise Refused(f"{inert(str(move.partition))} is being moved already: wait, or cancel that first.")
+                raise Refused(f"{inert(str(move.partition))} is already being reassigned. Wait, or cancel it first.")
         if not self._moves:
-            return Preview(sentence="There is nothing to move: all is where it shall be.", is_empty=True)
-        warnings = [] if self.throttle is None else ["The throttle stays until it is taken off on the page of moves."]
+            return Preview(sentence="Nothing to reassign: every replica is already where it belongs.", is_empty=True)
+        warnings = (
+            [] if self.throttle is None else ["The throttle remains set until you remove it on the Reassignments page."]
+        )
         return Preview(
             sentence=f"{cost_sentence(self._moves, self.throttle)}{_evenness(self._moves, found)}",
             columns=MOVE_COLUMNS,
@@ -60,11 +62,11 @@ class MovePartitions:
 
     def carry_out(self, cluster: Cluster) -> str:
         if not self._moves:
-            raise Refused("Look at the preview first: what it shows is what is done.")
+            raise Refused("Open the preview first: the console applies exactly what the preview shows.")
         if self.throttle is not None:
             ReplicationThrottles(cluster).limit(self._moves, self.throttle)
         refused = Reassignments(cluster).begin({move.partition: move.after for move in self._moves})
-        return _told(len(self._moves), "on the way", refused)
+        return _told(len(self._moves), "being reassigned", refused)
 
     def _planned(self, found: Survey) -> list[Move]:
         if self.wanted is not None:
@@ -73,11 +75,11 @@ class MovePartitions:
         for broker in sorted(purpose.drain | purpose.fill):
             if broker not in found.members:
                 known = ", ".join(map(str, sorted(found.members)))
-                raise Refused(f"There is no broker {broker}: the brokers are {known}.")
+                raise Refused(f"Broker {broker} does not exist. Registered brokers: {known}.")
         try:
             return plan_moves(found.placed(), found.racks, found.online, purpose)
         except CannotPlan as error:
-            raise Refused(f"{inert(str(error))}: add brokers, or drain fewer.") from None
+            raise Refused(f"{inert(str(error))}. Add brokers, or drain fewer.") from None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,11 +100,11 @@ class ChangeReplicas(MovePartitions):
 
     def _planned(self, found: Survey) -> list[Move]:
         if self.topic not in found.topics:
-            raise Refused(f"There is no topic {inert(self.topic)!r} any more.")
+            raise Refused(f"Topic {inert(self.topic)!r} no longer exists.")
         try:
             return plan_replica_count(found.placed(), found.racks, found.online, self.topic, self.count)
         except CannotPlan as error:
-            raise Refused(f"{inert(str(error))}: give a number from 1 to {len(found.online)}.") from None
+            raise Refused(f"{inert(str(error))}. Enter a number from 1 to {len(found.online)}.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,10 @@ class ElectLeaders:
             for name, one in sorted(asked.items())
         ]
         return Preview(
-            sentence=counted(len(rows), "partition gets its first replica", "partitions get their first replicas")
-            + " as leader; nothing is copied."
+            sentence=counted(len(rows), "partition gets its preferred leader", "partitions get their preferred leaders")
+            + "; no data is copied."
             if rows
-            else "Every partition is led by its first replica already.",
+            else "Every partition is already led by its preferred leader.",
             columns=(
                 Column("partition", "Partition"),
                 Column("now", "Leader", is_number=True),
@@ -152,18 +154,18 @@ class ElectLeaders:
 
     def carry_out(self, cluster: Cluster) -> str:
         elected, refused = Reassignments(cluster).elect_preferred(self.partitions)
-        return _told(len(elected) + len(refused), "led by the first replica now", refused)
+        return _told(len(elected) + len(refused), "now led by the preferred leader", refused)
 
 
 @dataclass(frozen=True, slots=True)
 class CancelMoves:
     partitions: tuple[TopicPartition, ...] | None
     """None: all that are under way."""
-    name: str = "Cancel moves"
+    name: str = "Cancel reassignments"
 
     @property
     def target(self) -> str:
-        return "all moves" if self.partitions is None else ", ".join(map(str, self.partitions))
+        return "all reassignments" if self.partitions is None else ", ".join(map(str, self.partitions))
 
     def details(self) -> dict[str, object]:
         return {}
@@ -171,9 +173,9 @@ class CancelMoves:
     def preview(self, cluster: Cluster) -> Preview:
         names = self._under_way(cluster)
         return Preview(
-            sentence=f"{counted(len(names), 'partition goes', 'partitions go')} back to the replicas from before."
+            sentence=f"{counted(len(names), 'partition returns', 'partitions return')} to the previous replicas."
             if names
-            else "Nothing is being moved any more.",
+            else "No reassignments in progress.",
             columns=(Column("partition", "Partition"),) if names else (),
             rows=[Row(str(name), {"partition": inert(str(name))}) for name in names],
             is_empty=not names,
@@ -181,7 +183,7 @@ class CancelMoves:
 
     def carry_out(self, cluster: Cluster) -> str:
         names = self._under_way(cluster)
-        return _told(len(names), "called off", Reassignments(cluster).cancel(names))
+        return _told(len(names), "cancelled", Reassignments(cluster).cancel(names))
 
     def _under_way(self, cluster: Cluster) -> list[TopicPartition]:
         names = [move.partition for move in Reassignments(cluster).ongoing()]
@@ -190,7 +192,7 @@ class CancelMoves:
 
 @dataclass(frozen=True, slots=True)
 class ClearThrottles:
-    name: str = "Take off throttles"
+    name: str = "Remove throttles"
     target: str = "all topics and brokers"
 
     def details(self) -> dict[str, object]:
@@ -198,12 +200,14 @@ class ClearThrottles:
 
     def preview(self, cluster: Cluster) -> Preview:
         moving = Reassignments(cluster).ongoing()
-        warnings = [f"{counted(len(moving), 'partition')} on the move go on at full speed."] if moving else []
-        return Preview(sentence="Takes all replication throttles off topics and brokers.", warnings=warnings)
+        warnings = (
+            [f"{counted(len(moving), 'partition')} being reassigned will continue without a limit."] if moving else []
+        )
+        return Preview(sentence="Removes all replication throttles from topics and brokers.", warnings=warnings)
 
     def carry_out(self, cluster: Cluster) -> str:
         count = ReplicationThrottles(cluster).clear()
-        return f"{count:,} topics and brokers had throttles: they are taken off." if count else "There were none."
+        return f"Removed the throttles of {count:,} topics and brokers." if count else "No throttles were set."
 
 
 def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey) -> list[Move]:
@@ -211,13 +215,13 @@ def _moves_to(wanted: Mapping[TopicPartition, tuple[int, ...]], found: Survey) -
     for partition, replicas in wanted.items():
         layout = found.partitions.get(partition)
         if layout is None:
-            raise Refused(f"There is no partition {inert(str(partition))} any more.")
+            raise Refused(f"Partition {inert(str(partition))} no longer exists.")
         if not replicas or len(set(replicas)) != len(replicas):
-            raise Refused("Name the brokers that shall hold it, each of them once, the preferred leader first.")
+            raise Refused("Enter the brokers for its replicas, each once, starting with the preferred leader.")
         for broker in replicas:
             if broker not in found.online:
                 online = ", ".join(map(str, sorted(found.online)))
-                raise Refused(f"Broker {broker} is not online: those online are {online}.")
+                raise Refused(f"Broker {broker} is not online. Online brokers: {online}.")
         if layout.replicas != replicas:
             size_bytes = found.size_of(partition, layout)
             moves.append(Move(partition=partition, before=layout.replicas, after=replicas, size_bytes=size_bytes))
@@ -248,7 +252,7 @@ def _purpose_in_words(purpose: Purpose) -> str:
     if purpose.fill:
         parts.append(f"fill brokers {', '.join(map(str, sorted(purpose.fill)))}")
     if purpose.even:
-        parts.append("even out all brokers")
+        parts.append("rebalance all brokers")
     return ", ".join(parts)
 
 

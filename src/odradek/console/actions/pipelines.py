@@ -30,8 +30,9 @@ class StartPipeline(_OfPipeline):
     def preview(self, cluster: Cluster) -> Preview:
         log = _state(self.file) / RUN_LOG
         return Preview(
-            sentence=f"Runs `odradek pipeline run {inert(str(self.file))}` on this machine, on from where it was.",
-            warnings=[f"It goes on when the console ends. What it says is written to {inert(str(log))}."],
+            sentence=f"Runs `odradek pipeline run {inert(str(self.file))}` on this computer,"
+            " continuing after its last batch.",
+            warnings=[f"It keeps running when the console stops. Its output is written to {inert(str(log))}."],
         )
 
     def carry_out(self, cluster: Cluster) -> str:
@@ -44,7 +45,8 @@ class StopPipeline(_OfPipeline):
 
     def preview(self, cluster: Cluster) -> Preview:
         return Preview(
-            sentence=f"Lets pipeline {inert(str(self.file))} end after its batch. Started again, it goes on."
+            sentence=f"Stops pipeline {inert(str(self.file))} after its current batch."
+            " The next start continues from there."
         )
 
     def carry_out(self, cluster: Cluster) -> str:

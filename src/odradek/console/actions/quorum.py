@@ -12,7 +12,7 @@ from odradek.console.readings.quorum import is_silent
 from odradek.console.readings.table import counted, inert
 
 _FIXED: Final = (
-    "The voters of this cluster are fixed by controller.quorum.voters: they change only with the configuration of"
+    "The voter set of this cluster is static (controller.quorum.voters). It changes only with the configuration of"
     " every node."
 )
 
@@ -34,16 +34,19 @@ class RemoveVoter:
         directory_of(quorum, self.node)
         left = [one for one in quorum.voters if one.id != self.node]
         if not left:
-            raise Refused(f"Node {self.node} is the only voter: without it nobody could decide anything.")
+            raise Refused(f"Node {self.node} is the only voter. Without it the cluster has no active controller.")
         heard = sum(not is_silent(quorum, one) for one in left)
         warnings = []
         if heard <= len(left) // 2:
-            warnings.append(f"Only {heard} of the {len(left)} voters that are left are heard of: they decide nothing.")
+            warnings.append(
+                f"Only {heard} of the {len(left)} remaining voters are responsive, which is not a majority."
+            )
         if self.node == quorum.leader_id:
-            warnings.append("It leads now: another one has to be elected first.")
+            warnings.append("It is the active controller: another controller must be elected first.")
         return Preview(
-            sentence=f"Node {self.node} votes no more: {counted(len(left), 'voter is', 'voters are')} left, of which"
-            f" {(len(left) - 1) // 2} may fail. It goes on as an observer until it is stopped.",
+            sentence=f"Removes node {self.node} from the voter set:"
+            f" {counted(len(left), 'voter remains', 'voters remain')}, of which {(len(left) - 1) // 2} may fail."
+            " The node keeps running as an observer until it is stopped.",
             warnings=warnings,
             typed=str(self.node),
         )
@@ -51,7 +54,7 @@ class RemoveVoter:
     def carry_out(self, cluster: Cluster) -> str:
         admin = QuorumAdmin(cluster)
         admin.remove_voter(self.node, directory_of(admin.describe(), self.node))
-        return f"Node {self.node} votes no more."
+        return f"Node {self.node} was removed from the voter set."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +77,10 @@ class AddVoter:
         observer = self._observer(quorum)
         endpoint = self._endpoint()
         behind = quorum.lag(observer)
-        warnings = [] if not behind else [f"It is {counted(behind, 'record')} behind: it has to catch up first."]
+        warnings = [] if not behind else [f"It is {counted(behind, 'record')} behind and must catch up first."]
         return Preview(
-            sentence=f"Node {self.node}, at {inert(str(endpoint))}, gets a vote:"
-            f" {len(quorum.voters) + 1} voters then, of which {len(quorum.voters) // 2} may fail.",
+            sentence=f"Node {self.node}, at {inert(str(endpoint))}, joins the voter set:"
+            f" {len(quorum.voters) + 1} voters, of which {len(quorum.voters) // 2} may fail.",
             warnings=warnings,
         )
 
@@ -86,25 +89,27 @@ class AddVoter:
         directory = self._observer(admin.describe()).directory_id
         assert directory is not None
         admin.add_voter(self.node, directory, [self._endpoint()], cluster_id=None)
-        return f"Node {self.node} votes now."
+        return f"Node {self.node} was added to the voter set."
 
     def _observer(self, quorum: QuorumStatus) -> QuorumReplica:
         if any(one.directory_id is None for one in quorum.voters):
             raise Refused(_FIXED)
         if any(one.id == self.node for one in quorum.voters):
-            raise Refused(f"Node {self.node} has a vote already.")
+            raise Refused(f"Node {self.node} is already a voter.")
         for one in quorum.observers:
             if one.id == self.node and one.directory_id is not None:
                 return one
-        raise Refused(f"The active controller has not heard of node {self.node}: start it, and wait until it follows.")
+        raise Refused(
+            f"The active controller does not know node {self.node}. Start the node and wait for its first fetch."
+        )
 
     def _endpoint(self) -> ControllerEndpoint:
         if not self.listener.strip():
-            raise Refused("Name the listener for controllers: CONTROLLER, if controller.listener.names says so.")
+            raise Refused("Enter the controller listener, for example CONTROLLER (see controller.listener.names).")
         try:
             host, port = parse_address(self.address.strip())
         except ValueError as error:
-            raise Refused(f"The address has to be HOST:PORT, as of the controllers' listener: {error}.") from None
+            raise Refused(f"The address must be the HOST:PORT of the controller listener: {error}.") from None
         return ControllerEndpoint(self.listener.strip(), host, port)
 
 
@@ -112,7 +117,7 @@ def directory_of(quorum: QuorumStatus, node: int) -> UUID:
     """Of a voter. Raises Refused."""
     voters = {voter.id: voter for voter in quorum.voters}
     if node not in voters:
-        raise Refused(f"Node {node} has no vote: the voters are {', '.join(map(str, sorted(voters)))}.")
+        raise Refused(f"Node {node} is not a voter. Voters: {', '.join(map(str, sorted(voters)))}.")
     found = voters[node].directory_id
     if found is None:
         raise Refused(_FIXED)

@@ -37,7 +37,7 @@ def start(what: str, arguments: Sequence[str], directory: Path, environment: Map
     if process.returncode:
         said = last_line(log.read_text(errors="replace"))
         raise Refused(f"The {what} did not start: {inert(said) or f'see {log}'}.")
-    return f"The {what} is starting: Spark takes a while."
+    return f"The {what} is starting. Spark takes a while to start."
 
 
 def stop(what: str, arguments: Sequence[str]) -> str:
@@ -45,7 +45,7 @@ def stop(what: str, arguments: Sequence[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=STOP_S + 30, check=False)
     except subprocess.TimeoutExpired:
-        raise Refused(f"The {what} has not ended yet: it may be in a long batch.") from None
+        raise Refused(f"The {what} has not stopped yet. It may be in a long batch.") from None
     said = inert(last_line(done.stderr))
     if done.returncode:
         raise Refused(f"The {what} was not stopped: {said}.")

@@ -44,26 +44,26 @@ class CreateTopic(_OfTopic):
     def preview(self, cluster: Cluster) -> Preview:
         """The cluster itself judges it."""
         self._create(cluster, validate_only=True)
-        partitions = "as many partitions as num.partitions says"
+        partitions = "num.partitions partitions"
         if self.partitions is not None:
             partitions = counted(self.partitions, "partition")
-        replicas = "as many replicas as default.replication.factor says"
+        replicas = "default.replication.factor replicas"
         if self.replication_factor is not None:
             replicas = counted(self.replication_factor, "replica")
         rows = [Row(name, {"name": inert(name), "value": inert(value)}) for name, value in self.configs.items()]
         return Preview(
-            sentence=f"Creates topic {self.topic} with {partitions}, {replicas} of each.",
+            sentence=f"Creates topic {self.topic} with {partitions} and {replicas} per partition.",
             columns=(Column("name", "Config"), Column("value", "Value")) if rows else (),
             rows=rows,
         )
 
     def carry_out(self, cluster: Cluster) -> str:
         self._create(cluster, validate_only=False)
-        return f"Topic {self.topic} is created."
+        return f"Topic {self.topic} created."
 
     def _create(self, cluster: Cluster, *, validate_only: bool) -> None:
         if not self.topic:
-            raise Refused("A topic needs a name: up to 249 of the characters a-z A-Z 0-9 . _ - will do.")
+            raise Refused("Enter a topic name: at most 249 characters of a-z A-Z 0-9 . _ -")
         Admin(cluster).create_topic(
             self.topic,
             partitions=-1 if self.partitions is None else self.partitions,
@@ -103,9 +103,9 @@ class CloneTopic:
 
     def carry_out(self, cluster: Cluster) -> str:
         if self._creation is None:
-            raise Refused("Look at the preview first: what it shows is what is done.")
+            raise Refused("Open the preview first: the console applies exactly what the preview shows.")
         self._creation.carry_out(cluster)
-        return f"Topic {self.topic} is created like {inert(self.source)}, without its records."
+        return f"Topic {self.topic} is created with the settings of {inert(self.source)}, without its records."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +134,20 @@ class PurgeTopic(_OfTopic):
         return Preview(
             sentence=f"Deletes all records of topic {inert(self.topic)}, {_held(cluster, layout)}; the topic stays."
             " This cannot be undone.",
-            warnings=["Groups that have not read them yet go on at the end."],
+            warnings=["Groups that have not consumed these records continue at the log end."],
             typed=self.topic,
         )
 
     def carry_out(self, cluster: Cluster) -> str:
         layout = _layout(cluster, self.topic)
         delete_records(cluster, {TopicPartition(self.topic, one.id): ALL for one in layout.partitions})
-        return f"Topic {inert(self.topic)} is empty now."
+        return f"All records of topic {inert(self.topic)} are deleted."
 
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions(_OfTopic):
     count: int
-    """How many there shall be."""
+    """New number of partitions."""
     name: str = "Add partitions"
 
     def details(self) -> dict[str, object]:
@@ -157,24 +157,22 @@ class AddPartitions(_OfTopic):
         there = len(_layout(cluster, self.topic).partitions)
         if self.count <= there:
             raise Refused(
-                f"Topic {inert(self.topic)} has {counted(there, 'partition')} already, and none can be taken away:"
-                " give a larger number."
+                f"Topic {inert(self.topic)} has {counted(there, 'partition')} already, and partitions cannot be"
+                " removed: enter a larger number."
             )
         if self.count > PARTITIONS_MAX:
             raise Refused(
-                f"{self.count:,} partitions are more than one change may write: stay below {PARTITIONS_MAX:,}."
+                f"{self.count:,} partitions exceed the limit of one request: enter fewer than {PARTITIONS_MAX:,}."
             )
         return Preview(
-            sentence=f"Topic {inert(self.topic)} gets {counted(self.count - there, 'partition')} more:"
-            f" {self.count:,} instead of {there:,}. They can never be taken away again.",
-            warnings=[
-                "Keys may go to other partitions than before: records of one key are in order only from then on."
-            ],
+            sentence=f"Adds {counted(self.count - there, 'partition')} to topic {inert(self.topic)}:"
+            f" {self.count:,} instead of {there:,}. Partitions cannot be removed later.",
+            warnings=["Keys may map to other partitions than before: order per key holds only for new records."],
         )
 
     def carry_out(self, cluster: Cluster) -> str:
         Admin(cluster).create_partitions(self.topic, self.count)
-        return f"Topic {inert(self.topic)} has {self.count:,} partitions now."
+        return f"Topic {inert(self.topic)} now has {self.count:,} partitions."
 
 
 def _layout(cluster: Cluster, topic: str) -> TopicLayout:

@@ -91,7 +91,7 @@ Evaluate = Callable[[Subject], Any]
 def parse(text: str) -> Callable[[Subject], bool]:
     """Whether a record is meant. Raises NoExpression."""
     if len(text) > LENGTH_MAX:
-        raise NoExpression(f"An expression has at most {LENGTH_MAX:,} characters.")
+        raise NoExpression(f"An expression may have at most {LENGTH_MAX:,} characters.")
     evaluate = _Parser(text).whole()
     return lambda subject: _is_true(evaluate(subject))
 
@@ -113,7 +113,7 @@ class _Parser:
     def whole(self) -> Evaluate:
         evaluate = self._either()
         if self._peek() is not None:
-            raise self._mistake("nothing more was expected")
+            raise self._mistake("unexpected input")
         return evaluate
 
     def _either(self) -> Evaluate:
@@ -167,7 +167,7 @@ class _Parser:
             case "name" if token.text in _FIELDS:
                 return self._path(token.text)
         self._next -= 1
-        raise self._mistake(f"one of {', '.join(_FIELDS)}, a number or a text in quotes was expected")
+        raise self._mistake(f"expected one of {', '.join(_FIELDS)}, a number or a quoted string")
 
     def _path(self, field: str) -> Evaluate:
         steps: list[str | int] = []
@@ -182,7 +182,7 @@ class _Parser:
                     steps.append(int(token.text))
                 else:
                     self._next -= 1
-                    raise self._mistake("a number or a text in quotes was expected")
+                    raise self._mistake("expected a number or a quoted string")
                 self._expect("]")
             else:
                 return lambda subject: _within(subject.field(field), steps)
@@ -193,7 +193,7 @@ class _Parser:
     def _take(self, kind: str | None = None) -> _Token:
         token = self._peek()
         if token is None or (kind is not None and token.kind != kind):
-            raise self._mistake("something more was expected" if token is None else "a name was expected")
+            raise self._mistake("unexpected end of expression" if token is None else "expected a name")
         self._next += 1
         return token
 
@@ -206,7 +206,7 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if not self._took("sign", sign):
-            raise self._mistake(f"{sign} was expected")
+            raise self._mistake(f"expected {sign}")
 
     def _mistake(self, why: str) -> NoExpression:
         token = self._peek()
@@ -219,7 +219,7 @@ def _tokens(text: str) -> list[_Token]:
         match = _TOKEN.match(text, at)
         if match is None:
             start = at + len(text[at:]) - len(text[at:].lstrip())
-            raise _mistake(text, start, "this is not understood")
+            raise _mistake(text, start, "unexpected character")
         assert match.lastgroup is not None
         found.append(_Token(match.lastgroup, match.group(match.lastgroup), match.start(match.lastgroup)))
         at = match.end()

@@ -144,7 +144,7 @@ def whole_record(cluster: Cluster, partition: TopicPartition, offset: int) -> Re
     for item in consumer.poll(wait_ms=WAIT_MS):
         if item.record.offset == offset:
             return item.record
-    raise Refused(f"{partition} has no record at offset {offset:,} any more: it was deleted or compacted away.")
+    raise Refused(f"{partition} no longer has a record at offset {offset:,}: it was deleted or compacted.")
 
 
 def partitions_of(cluster: Cluster, wanted: Wanted) -> list[TopicPartition]:
@@ -154,7 +154,7 @@ def partitions_of(cluster: Cluster, wanted: Wanted) -> list[TopicPartition]:
         # Those without a leader keep nobody from reading the others.
         led = [TopicPartition(wanted.topic, one.id) for one in layout.partitions if one.leader >= 0]
         if not led:
-            raise Refused(f"No partition of {wanted.topic} has a leader: look at the brokers.")
+            raise Refused(f"No partition of {wanted.topic} has a leader. Check the brokers.")
         return led
     if not 0 <= wanted.partition < count:
         raise UnknownPartition(wanted.topic, wanted.partition, count)

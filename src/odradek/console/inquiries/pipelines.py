@@ -85,10 +85,10 @@ def of_run(
     """`status`: what was last kept of a run in this directory, if anything."""
     refusal = None if is_running else _refusal(directory / RUN_LOG, status.at_ms if status else 0)
     if status is None:
-        state = "starting" if is_running else "never run"
+        state = "starting" if is_running else "never started"
         return PipelineSeen(name=name, state=state, is_running=is_running, at_ms=None, queries=(), problem=refusal)
-    # Whoever was killed has not said so.
-    state = status.state if is_running or status.state != "running" else "ended unasked"
+    # A killed process leaves the state `running` behind.
+    state = status.state if is_running or status.state != "running" else "stopped unexpectedly"
     return PipelineSeen(
         name=name,
         state="running" if is_running else state,
@@ -111,7 +111,7 @@ def _refusal(log: Path, since_ms: int) -> str | None:
 
 
 def unreadable(name: str, why: str) -> PipelineSeen:
-    return PipelineSeen(name=name, state="not readable", is_running=False, at_ms=None, queries=(), problem=why)
+    return PipelineSeen(name=name, state="unreadable", is_running=False, at_ms=None, queries=(), problem=why)
 
 
 def last_line(text: str) -> str:

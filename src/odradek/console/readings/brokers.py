@@ -56,7 +56,7 @@ def skew_sentence(sight: Sight) -> str:
         return ""
     stored = [sum(sight.sizes.get(broker, {}).values()) for broker in online]
     return (
-        f"Between the most and the least burdened broker: {spread([leaders.get(one, 0) for one in online])} leaders, "
+        f"Most minus least loaded broker: {spread([leaders.get(one, 0) for one in online])} leaders, "
         f"{spread([replicas.get(one, 0) for one in online])} replicas, {format_bytes(spread(stored))}."
     )
 
@@ -89,7 +89,7 @@ def hosted_rows(sight: Sight, broker: int) -> list[Row]:
             {
                 "partition": Cell(inert(str(name)), link_to("topics", name.topic)),
                 "role": role_of(broker, layout),
-                "size": format_bytes(sizes[name]) if name in sizes else "not known",
+                "size": format_bytes(sizes[name]) if name in sizes else "unknown",
                 "bytes_in": format_bytes(rates[name].bytes_in) if name in rates else "0 B",
             },
         )
@@ -112,7 +112,7 @@ def state_of(sight: Sight, broker: int) -> Cell:
         since = sight.down_since_ms.get(broker)
         return Cell("fenced" + (f" since {clock_time(since)}" if since else ""), tone=Tone.BAD)
     if broker in sight.lost_since_ms:
-        return Cell(f"does not answer since {clock_time(sight.lost_since_ms[broker])}", tone=Tone.BAD)
+        return Cell(f"unresponsive since {clock_time(sight.lost_since_ms[broker])}", tone=Tone.BAD)
     return Cell("online", tone=Tone.GOOD)
 
 
@@ -132,9 +132,9 @@ def _row(sight: Sight, broker: int, leaders: int, replicas: int) -> Row:
             "rack": inert(member.rack) if member and member.rack else "none",
             "leaders": f"{leaders:,}",
             "replicas": f"{replicas:,}",
-            "disk": "not known" if sizes is None else format_bytes(sum(sizes.values())),
-            "bytes_in": "not known" if total is None else format_bytes(total.bytes_in),
-            "bytes_out": "not known" if total is None else format_bytes(total.bytes_out),
+            "disk": "unknown" if sizes is None else format_bytes(sum(sizes.values())),
+            "bytes_in": "unknown" if total is None else format_bytes(total.bytes_in),
+            "bytes_out": "unknown" if total is None else format_bytes(total.bytes_out),
         },
         (*((DRAIN,) if replicas else ()), *((UNREGISTER,) if may_go else ())),
     )
@@ -157,7 +157,7 @@ def _carried(sight: Sight) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _bytes(amount: int | None) -> str:
-    return "not told" if amount is None else format_bytes(amount)
+    return "unknown" if amount is None else format_bytes(amount)
 
 
 def heading_of(sight: Sight, broker: int) -> str:

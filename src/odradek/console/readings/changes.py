@@ -8,11 +8,11 @@ from odradek.console.readings.table import Cell, Column, Row, Tone, inert
 from odradek.text.times import format_time
 
 COLUMNS = (
-    Column("at", "When"),
-    Column("who", "Who"),
-    Column("action", "What"),
-    Column("target", "To what"),
-    Column("details", "How"),
+    Column("at", "Time"),
+    Column("who", "User"),
+    Column("action", "Action"),
+    Column("target", "Resource"),
+    Column("details", "Details"),
     Column("outcome", "Outcome"),
 )
 
@@ -36,5 +36,5 @@ def change_rows(changes: Sequence[Change]) -> list[Row]:
 
 def _outcome(change: Change) -> Cell:
     if change.outcome is None:
-        return Cell("not over, or the console ended meanwhile", tone=Tone.WARNING)
+        return Cell("in progress, or the console stopped before it completed", tone=Tone.WARNING)
     return Cell(inert(change.outcome), tone=Tone.GOOD if change.has_succeeded else Tone.BAD)

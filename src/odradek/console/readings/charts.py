@@ -45,7 +45,7 @@ def throughput_chart(samples: Sequence[Sample]) -> Chart | None:
 
 
 def lag_chart(samples: Sequence[Sample]) -> Chart | None:
-    return chart_of("Lag", ("Records behind",), samples, lambda count: f"{int(count):,}")
+    return chart_of("Lag", ("Lag",), samples, lambda count: f"{int(count):,}")
 
 
 def chart_of(
@@ -62,7 +62,7 @@ def chart_of(
     )
     span = format_span(kept[-1].at_ms - kept[0].at_ms)
     told = "; ".join(
-        f"{line.name} now {line.now}, most {shown(max(sample.values[index] for sample in kept))}"
+        f"{line.name} now {line.now}, max {shown(max(sample.values[index] for sample in kept))}"
         for index, line in enumerate(lines)
     )
     return Chart(

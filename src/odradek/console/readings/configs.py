@@ -1,4 +1,4 @@
-"""Configs: what each is, where that comes from, what it would be otherwise, and what it is for."""
+"""Configs: what each is, where that Source, what it would be otherwise, and what it is for."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ EDIT = "Edit"
 COLUMNS = (
     Column("name", "Config"),
     Column("value", "Value"),
-    Column("source", "From"),
+    Column("source", "Source"),
     Column("default", "Default"),
-    Column("help", "What it is for"),
+    Column("help", "Description"),
 )
 
 _SOURCES = {
@@ -82,7 +82,7 @@ def _row(one: DescribedConfig) -> Row:
             "value": shown_value(one.value, one.is_sensitive),
             "source": Cell(source_of(one), tone=None if one.source == "DEFAULT_CONFIG" else Tone.GOOD),
             "default": "hidden" if one.is_sensitive else shown_value(one.default, False),
-            "help": inert(one.documentation) or "not told by this broker",
+            "help": inert(one.documentation) or "no description from this broker",
         },
         () if one.is_read_only else (EDIT,),
     )

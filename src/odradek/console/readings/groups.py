@@ -25,8 +25,8 @@ MEMBER_COLUMNS = (
     Column("client", "Client"),
     Column("host", "Host"),
     Column("instance", "Instance"),
-    Column("assigned", "Reads"),
-    Column("target", "Will read"),
+    Column("assigned", "Assignment"),
+    Column("target", "Target assignment"),
     Column("member", "Member"),
 )
 
@@ -36,8 +36,8 @@ LAG_COLUMNS = (
     Column("end", "End offset", is_number=True),
     Column("lag", "Lag", is_number=True),
     Column("trend", "It"),
-    Column("left", "Caught up in", is_number=True),
-    Column("reader", "Read by"),
+    Column("left", "Time to catch up", is_number=True),
+    Column("reader", "Consumer"),
 )
 
 REBALANCE_COLUMNS = (Column("began", "Began"), Column("took", "Took", is_number=True), Column("cause", "Cause"))
@@ -55,7 +55,7 @@ def group_rows(listings: Sequence[GroupListing], summaries: Mapping[str, GroupSu
             one.id,
             {
                 "group": Cell(inert(one.id) or "(no name)", link_to("groups", "one", id=one.id)),
-                "type": inert(one.type or one.protocol_type or "not told"),
+                "type": inert(one.type or one.protocol_type or "unknown"),
                 "state": state_cell(one.state),
                 "members": f"{summaries[one.id].members:,}" if one.id in summaries else "…",
                 "lag": lag_text(summaries[one.id].lag) if one.id in summaries else "…",
@@ -69,11 +69,11 @@ def group_rows(listings: Sequence[GroupListing], summaries: Mapping[str, GroupSu
 
 def state_cell(state: str) -> Cell:
     tones = {"Stable": Tone.GOOD, EMPTY: None, "Dead": None}
-    return Cell(inert(state or "not told"), tone=tones.get(state, Tone.WARNING) if state else None)
+    return Cell(inert(state or "unknown"), tone=tones.get(state, Tone.WARNING) if state else None)
 
 
 def lag_text(lag: Lag) -> str:
-    return "not known" if lag.records is None else f"{lag.records:,}"
+    return "unknown" if lag.records is None else f"{lag.records:,}"
 
 
 def heading_of(detail: GroupDetail) -> str:
@@ -94,10 +94,10 @@ def member_rows(group: GroupDescription) -> list[Row]:
                 "client": inert(member.client_id),
                 "host": inert(member.host),
                 "instance": inert(member.instance_id) if member.instance_id else "none",
-                "assigned": "not readable" if member.assigned is None else inert(name_partitions(member.assigned)),
+                "assigned": "unreadable" if member.assigned is None else inert(name_partitions(member.assigned)),
                 "target": inert(name_partitions(member.target))
                 if member.target is not None and member.target != member.assigned
-                else "the same",
+                else "same",
                 "member": inert(member.id),
             },
         )
@@ -112,13 +112,13 @@ def lag_rows(lags: Sequence[PartitionLag]) -> list[Row]:
             {
                 "partition": Cell(inert(str(one.partition)), link_to("topics", one.partition.topic)),
                 "committed": "nothing" if one.committed is None else f"{one.committed:,}",
-                "end": "not known" if one.end is None else f"{one.end:,}",
+                "end": "unknown" if one.end is None else f"{one.end:,}",
                 "lag": lag_text(one.lag),
                 "trend": Cell(str(one.lag.trend), tone=Tone.WARNING if one.lag.trend is Trend.GROWS else None)
                 if one.lag.trend
                 else "…",
                 "left": _left(one.lag),
-                "reader": inert(one.member.client_id) if one.member else "nobody",
+                "reader": inert(one.member.client_id) if one.member else "none",
             },
         )
         for one in lags
@@ -131,7 +131,7 @@ def rebalance_rows(rebalances: Sequence[Rebalance]) -> list[Row]:
             f"{number}:{one.began_ms}",
             {
                 "began": format_time(one.began_ms),
-                "took": "not over yet" if one.ended_ms is None else format_span(one.ended_ms - one.began_ms),
+                "took": "in progress" if one.ended_ms is None else format_span(one.ended_ms - one.began_ms),
                 "cause": inert(one.cause),
             },
         )
@@ -141,11 +141,11 @@ def rebalance_rows(rebalances: Sequence[Rebalance]) -> list[Row]:
 
 def _left(lag: Lag) -> str:
     if lag.trend is None or lag.seconds_left is None:
-        return "…" if lag.rates is None else "not as it goes"
+        return "…" if lag.rates is None else "never at this rate"
     return "now" if lag.seconds_left == 0 else format_span(int(lag.seconds_left * 1000))
 
 
 def _lag_sentence(lag: Lag) -> str:
     if lag.records is None:
-        return "It has committed nothing."
-    return f"It is {counted(lag.records, 'record')} behind." if lag.records else "It has read everything."
+        return "No committed offsets."
+    return f"Lag {counted(lag.records, 'record')}." if lag.records else "Lag 0."

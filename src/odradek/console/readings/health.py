@@ -41,41 +41,45 @@ def health_of(sight: Sight) -> Health:
     ailing = ailing_of(sight)
     reason = _reason(sight, ailing.under_replicated)
     if sight.quorum is not None and sight.quorum.leader_id < 0:
-        return Health(tone=Tone.BAD, sentence="There is no active controller: nothing can be changed.")
+        return Health(tone=Tone.BAD, sentence="No active controller: metadata cannot be changed.")
     if ailing.offline:
         what = f"{counted(len(ailing.offline), 'partition')} cannot be read or written ({listed(ailing.offline, 3)})"
         return Health(tone=Tone.BAD, sentence=f"{what}{reason}.")
     if ailing.under_min_isr:
         names = listed(ailing.under_min_isr, 3)
-        refusing = counted(len(ailing.under_min_isr), "partition refuses", "partitions refuse")
-        what = f"{refusing} acks=all, below min.insync.replicas ({names})"
+        refusing = counted(len(ailing.under_min_isr), "partition rejects", "partitions reject")
+        what = f"{refusing} writes with acks=all, being below min.insync.replicas ({names})"
         return Health(tone=Tone.BAD, sentence=f"{what}{reason}.")
     if ailing.under_replicated:
         names = listed(ailing.under_replicated, 3)
-        missing = counted(len(ailing.under_replicated), "partition misses", "partitions miss")
-        return Health(tone=Tone.WARNING, sentence=f"All partitions serve, but {missing} a replica ({names}){reason}.")
+        missing = counted(len(ailing.under_replicated), "partition is", "partitions are")
+        return Health(
+            tone=Tone.WARNING, sentence=f"All partitions are online, but {missing} under-replicated ({names}){reason}."
+        )
     if sight.down:
-        return Health(tone=Tone.WARNING, sentence=f"All partitions serve, but {who_is_down(sight, sight.down)}.")
+        return Health(tone=Tone.WARNING, sentence=f"All partitions are online, but {who_is_down(sight, sight.down)}.")
     if sight.lost:
         since = clock_time(sight.lost_since_ms[sight.lost[0]])
-        verb = "does" if len(sight.lost) == 1 else "do"
+        verb, them = ("has", "it") if len(sight.lost) == 1 else ("have", "them")
         names = f"{'broker' if len(sight.lost) == 1 else 'brokers'} {listed(sight.lost)}"
-        told = f"{names} {verb} not answer since {since}, and the cluster has not noticed yet"
+        told = f"{names} {verb} been unresponsive since {since}; the controller has not fenced {them} yet"
         return Health(tone=Tone.WARNING, sentence=f"{told[:1].upper()}{told[1:]}.")
-    moving = f" {counted(len(sight.moves), 'partition')} on the move." if sight.moves else ""
+    moving = f" {counted(len(sight.moves), 'partition')} being reassigned." if sight.moves else ""
     brokers = counted(len(sight.reachable), "broker")
     partitions = counted(len(sight.partitions), "partition")
-    return Health(tone=Tone.GOOD, sentence=f"All is well: {brokers}, {partitions}, every replica in sync.{moving}")
+    return Health(tone=Tone.GOOD, sentence=f"Healthy: {brokers}, {partitions}, all replicas in sync.{moving}")
 
 
 def who_is_down(sight: Sight, brokers: Sequence[int]) -> str:
-    """`broker 3 is down since 12:03`."""
-    told = []
-    for broker in brokers:
-        since = sight.down_since_ms.get(broker)
-        state = "down" if broker in sight.members else "not there any more"
-        told.append(f"broker {broker} is {state}" + (f" since {clock_time(since)}" if since else ""))
-    return listed(told, 3)
+    """`broker 3 has been down since 12:03`."""
+    return listed([_down(sight, broker) for broker in brokers], 3)
+
+
+def _down(sight: Sight, broker: int) -> str:
+    if broker not in sight.members:
+        return f"broker {broker} is no longer registered"
+    since = sight.down_since_ms.get(broker)
+    return f"broker {broker} has been down since {clock_time(since)}" if since else f"broker {broker} is down"
 
 
 def clock_time(at_ms: int) -> str:
@@ -101,5 +105,5 @@ def _reason(sight: Sight, partitions: Sequence[TopicPartition]) -> str:
         return f" because {who_is_down(sight, missing)}"
     moving = {move.partition for move in sight.moves}
     if partitions and moving.issuperset(partitions):
-        return " because they are being moved"
+        return " because they are being reassigned"
     return " because replicas are catching up" if partitions else ""

@@ -43,8 +43,8 @@ def heat_of(sight: Sight) -> Heat:
 
 
 def reason_of(sight: Sight, heat: Heat, partition: TopicPartition) -> str:
-    """`45 % of all that is written; key 'x' is 80 % of it`."""
-    told = f"{heat.share(partition):.0%} of all that is written"
+    """`45 % of all bytes in; key 'x' is 80 % of it`."""
+    told = f"{heat.share(partition):.0%} of all bytes in"
     keys = sight.traffic.hot_keys.get(partition, ())
     heavy = [one for one in keys if one.share >= _KEY_SHARE]
     return f"{told}; {', '.join(map(_key, heavy[:2]))} of it" if heavy else told

@@ -52,19 +52,19 @@ def key_of(message: Message) -> str:
 
 
 def found_sentence(found: Found, wanted: Wanted) -> str:
-    scanned = f"{counted(found.scanned, 'message')} looked through"
+    scanned = f"{counted(found.scanned, 'message')} scanned"
     if found.messages:
         begun = f"{counted(len(found.messages), 'message')} shown"
     elif wanted.expression:
-        begun = "Nothing is like that"
+        begun = "No matching messages"
     elif wanted.search:
-        begun = f"Nothing holds {inert(wanted.search)!r}"
+        begun = f"No message contains {inert(wanted.search)!r}"
     else:
-        begun = "There is nothing here"
+        begun = "No messages"
     line = f"{begun}, {scanned}" if wanted.is_choosy else begun
     if found.was_cut_short:
-        return f"{line}; there is more to look through: press Next."
-    return f"{line}; this is the end." if found.is_at_end and len(found.messages) < PAGE_MESSAGES else f"{line}."
+        return f"{line}; more messages follow: press Next."
+    return f"{line}; end of the log." if found.is_at_end and len(found.messages) < PAGE_MESSAGES else f"{line}."
 
 
 def in_a_cell(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode] = _NO_DECODERS) -> str:
@@ -98,7 +98,7 @@ def in_full(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode] 
         case View.JSON:
             try:
                 if not excerpt.is_whole:
-                    raise ValueError("only a part of it is here")
+                    raise ValueError("only part of the value was loaded")
                 parsed = json.loads(excerpt.data)
                 return _safe_lines(json.dumps(parsed, indent=2, ensure_ascii=False))
             except (ValueError, RecursionError) as error:
@@ -117,7 +117,7 @@ def in_full(excerpt: Excerpt | None, view: View, decoders: Mapping[int, Decode] 
 def _decoded(excerpt: Excerpt, decoders: Mapping[int, Decode]) -> object:
     """Raises Undecodable."""
     if not excerpt.is_whole:
-        raise Undecodable("only a part of it is here")
+        raise Undecodable("only part of the value was loaded")
     return decode_framed(excerpt.data, decoders)
 
 

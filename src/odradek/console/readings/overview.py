@@ -6,7 +6,7 @@ from odradek.console.readings.sight import Sight
 from odradek.console.readings.table import Cell, Column, Row, Tone, counted, inert, link_to, listed
 from odradek.text.amounts import format_bytes
 
-COLUMNS = (Column("what", "What"), Column("value", "Now"), Column("detail", "More"))
+COLUMNS = (Column("what", "Metric"), Column("value", "Value"), Column("detail", "Details"))
 
 
 def overview_rows(sight: Sight) -> list[Row]:
@@ -28,11 +28,11 @@ def overview_rows(sight: Sight) -> list[Row]:
             *_ailing(ailing.under_replicated),
             is_bad=bool(ailing.under_replicated),
         ),
-        _row("moves", "Partitions on the move", f"{len(sight.moves):,}", "", link_to("moves")),
-        _row("stored", "Stored, with replicas", format_bytes(sum(stored)), _unknown_disks(sight)),
-        _row("bytes-in", "Written by clients", *_rate(sight, rates.bytes_in)),
-        _row("bytes-out", "Read by clients", *_rate(sight, rates.bytes_out)),
-        _row("cluster-id", "Cluster id", inert(sight.cluster_id)),
+        _row("moves", "Partitions being reassigned", f"{len(sight.moves):,}", "", link_to("reassignments")),
+        _row("stored", "Stored, including replicas", format_bytes(sum(stored)), _unknown_disks(sight)),
+        _row("bytes-in", "Bytes in", *_rate(sight, rates.bytes_in)),
+        _row("bytes-out", "Bytes out", *_rate(sight, rates.bytes_out)),
+        _row("cluster-id", "Cluster ID", inert(sight.cluster_id)),
     ]
     rows += [
         _row(f"feature-{name}", inert(name), str(level), "finalized feature")
@@ -48,7 +48,7 @@ def _row(key: str, what: str, value: str, detail: str = "", link: str | None = N
 
 def _controller(sight: Sight) -> tuple[str, str]:
     if sight.quorum is None:
-        return "not told", "this cluster does not answer for its quorum"
+        return "unknown", "this cluster does not describe its quorum"
     voters = sorted(voter.id for voter in sight.quorum.voters)
     leader = "none" if sight.quorum.leader_id < 0 else f"node {sight.quorum.leader_id}"
     return leader, f"epoch {sight.quorum.leader_epoch}, {counted(len(voters), 'voter')}: {listed(voters)}"
@@ -56,7 +56,7 @@ def _controller(sight: Sight) -> tuple[str, str]:
 
 def _internal(sight: Sight) -> str:
     internal = sum(topic.is_internal for topic in sight.topics.values())
-    return f"{internal} of them the cluster's own" if internal else ""
+    return f"{internal} internal" if internal else ""
 
 
 def _ailing(partitions: tuple[object, ...]) -> tuple[str, str]:
@@ -65,7 +65,7 @@ def _ailing(partitions: tuple[object, ...]) -> tuple[str, str]:
 
 def _unknown_disks(sight: Sight) -> str:
     unknown = sorted(sight.reachable - sight.disks.keys())
-    return f"without brokers {listed(unknown)}, which did not answer" if unknown else ""
+    return f"excluding brokers {listed(unknown)}, which did not respond" if unknown else ""
 
 
 def _rate(sight: Sight, bytes_per_s: float) -> tuple[str, str]:
@@ -74,5 +74,5 @@ def _rate(sight: Sight, bytes_per_s: float) -> tuple[str, str]:
         return f"{format_bytes(bytes_per_s)}/s", ""
     broker, reason = min(sight.traffic.silent.items())
     if not sight.traffic.rates:
-        return "not known", f"broker {broker}: {reason}"
-    return f"{format_bytes(bytes_per_s)}/s", f"without brokers {listed(sorted(sight.traffic.silent))}: {reason}"
+        return "unknown", f"broker {broker}: {reason}"
+    return f"{format_bytes(bytes_per_s)}/s", f"excluding brokers {listed(sorted(sight.traffic.silent))}: {reason}"

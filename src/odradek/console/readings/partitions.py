@@ -18,7 +18,7 @@ from odradek.text.times import format_span
 
 ELECT = "Elect leader"
 REASSIGN = "Reassign"
-CANCEL = "Cancel move"
+CANCEL = "Cancel reassignment"
 
 MOVE_COLUMNS = (
     Column("partition", "Partition"),
@@ -129,22 +129,22 @@ def progress_rows(states: Sequence[MoveState]) -> list[Row]:
 
 def progress_sentence(seen: Progress) -> str:
     if not seen.seen_count:
-        return "Nothing is being moved."
+        return "No reassignments in progress."
     if not seen.states:
-        return f"Nothing is being moved any more: {counted(seen.seen_count, 'partition')} arrived, or called off."
+        return f"No reassignments in progress: {counted(seen.seen_count, 'partition')} completed or cancelled."
     line = (
-        f"{seen.arrived_count:,} of {counted(seen.seen_count, 'partition')} arrived,"
+        f"{seen.arrived_count:,} of {counted(seen.seen_count, 'partition')} completed,"
         f" {format_bytes(seen.copied_bytes)} of {format_bytes(seen.total_bytes)} copied"
     )
     if seen.bytes_per_s is not None:
         line += f", {format_bytes(seen.bytes_per_s)}/s"
     left_s = seen.seconds_left
-    return f"{line}, {format_span(int(left_s * 1000))} left." if left_s is not None else f"{line}, no end in sight."
+    return f"{line}, {format_span(int(left_s * 1000))} left." if left_s is not None else f"{line}, not progressing."
 
 
 def cost_sentence(moves: Sequence[Move], throttle: int | None) -> str:
     copied = sum(move.bytes_to_copy for move in moves)
-    line = f"Moves {counted(len(moves), 'partition')}: {format_bytes(copied)} to copy"
+    line = f"Reassigns {counted(len(moves), 'partition')}: {format_bytes(copied)} to copy"
     if throttle is not None:
         line += f", {format_span(copied * 1000 // throttle)} at {format_bytes(throttle)}/s"
     return line + "."
@@ -161,7 +161,7 @@ def _row(
 ) -> Row:
     cells: dict[str, Cell | str] = {
         "partition": Cell(inert(str(name)), link_to("topics", name.topic)),
-        "state": Cell("on the move", tone=Tone.WARNING) if moving else _state(sight, name, layout),
+        "state": Cell("reassigning", tone=Tone.WARNING) if moving else _state(sight, name, layout),
     }
     for column in columns:
         broker = int(column.name.removeprefix("broker-"))
@@ -182,7 +182,7 @@ def _state(sight: Sight, name: TopicPartition, layout: PartitionLayout) -> Cell:
 
 def _written(sight: Sight, heat: Heat, name: TopicPartition) -> Cell | str:
     if not sight.traffic.rates:
-        return "not known"
+        return "unknown"
     told = format_bytes(heat.written.get(name, 0.0))
     return Cell(f"hot: {told}, {reason_of(sight, heat, name)}", tone=Tone.WARNING) if heat.is_hot(name) else told
 
@@ -204,12 +204,12 @@ def _replica(
     if layout.leader == broker:
         return Cell(f"leader{told}", tone=Tone.GOOD)
     if moving is not None and broker in moving.adding:
-        return Cell(f"coming{told}", tone=Tone.WARNING)
+        return Cell(f"adding{told}", tone=Tone.WARNING)
     if broker in layout.isr:
         return f"in sync{told}"
     eligible = near.eligible.get(name)
     if eligible is not None and broker in eligible.leaders:
-        told += ", may lead (ELR)"
+        told += ", eligible leader (ELR)"
     elif eligible is not None and broker in eligible.last_known:
         told += ", last known ELR"
     return Cell(f"{'down' if broker in sight.down else 'behind'}{told}", tone=Tone.BAD)

@@ -16,17 +16,17 @@ COLUMNS = (
     Column("records", "Records", is_number=True),
     Column("rate", "Records/s", is_number=True),
     Column("lag", "Lag", is_number=True),
-    Column("left", "Caught up in", is_number=True),
+    Column("left", "Time to catch up", is_number=True),
     Column("letters", "Dead letters", is_number=True),
-    Column("seen", "As of"),
+    Column("seen", "Updated"),
 )
 
 _TONES = {
     "running": Tone.GOOD,
     "done": Tone.GOOD,
     "failed": Tone.BAD,
-    "ended unasked": Tone.BAD,
-    "not readable": Tone.BAD,
+    "stopped unexpectedly": Tone.BAD,
+    "unreadable": Tone.BAD,
 }
 
 
@@ -36,7 +36,7 @@ def pipeline_rows(pipelines: Sequence[PipelineSeen]) -> list[Row]:
     for number, one in enumerate(pipelines):
         queries: Sequence[QuerySeen | None] = one.queries or (None,)
         for place, query in enumerate(queries):
-            actions = ((STOP if one.is_running else START),) if place == 0 and one.state != "not readable" else ()
+            actions = ((STOP if one.is_running else START),) if place == 0 and one.state != "unreadable" else ()
             rows.append(Row(f"{number}:{query.name if query else ''}", _cells(one, query), actions))
     return rows
 

@@ -12,7 +12,7 @@ COLUMNS = (
     Column("node", "Node", is_number=True),
     Column("role", "Role"),
     Column("state", "State"),
-    Column("lag", "Records behind", is_number=True),
+    Column("lag", "Lag", is_number=True),
     Column("end", "Log end", is_number=True),
     Column("directory", "Directory"),
     Column("endpoints", "Endpoints"),
@@ -21,12 +21,12 @@ COLUMNS = (
 
 def quorum_sentence(quorum: QuorumStatus) -> str:
     voters, silent = quorum.voters, [one for one in quorum.voters if is_silent(quorum, one)]
-    leader = f"Node {quorum.leader_id} leads" if quorum.leader_id >= 0 else "Nobody leads"
+    leader = f"Node {quorum.leader_id} leads" if quorum.leader_id >= 0 else "No leader"
     bearable = (len(voters) - 1) // 2 - len(silent)
-    spare = f"{counted(bearable, 'more voter')} may fail" if bearable > 0 else "no voter more may fail"
+    spare = f"{counted(bearable, 'more voter')} may fail" if bearable > 0 else "no further voter may fail"
     return (
-        f"{leader} in epoch {quorum.leader_epoch:,}; {counted(len(voters), 'voter')}, {len(silent)} of them silent:"
-        f" {spare}. {quorum.high_watermark:,} records of metadata are committed."
+        f"{leader} in epoch {quorum.leader_epoch:,}; {counted(len(voters), 'voter')}, {len(silent)} unresponsive:"
+        f" {spare}. {quorum.high_watermark:,} metadata records are committed."
     )
 
 
@@ -38,10 +38,10 @@ def quorum_rows(quorum: QuorumStatus) -> list[Row]:
                 "node": str(one.id),
                 "role": _role(quorum, one),
                 "state": _state(quorum, one),
-                "lag": "not known" if quorum.lag(one) is None else f"{quorum.lag(one):,}",
-                "end": "not known" if one.log_end_offset < 0 else f"{one.log_end_offset:,}",
-                "directory": uuid_to_text(one.directory_id) if one.directory_id else "not told",
-                "endpoints": inert(", ".join(map(str, one.endpoints))) or "not told",
+                "lag": "unknown" if quorum.lag(one) is None else f"{quorum.lag(one):,}",
+                "end": "unknown" if one.log_end_offset < 0 else f"{one.log_end_offset:,}",
+                "directory": uuid_to_text(one.directory_id) if one.directory_id else "unknown",
+                "endpoints": inert(", ".join(map(str, one.endpoints))) or "unknown",
             },
             _actions(quorum, one),
         )
@@ -77,5 +77,5 @@ def _state(quorum: QuorumStatus, one: QuorumReplica) -> Cell:
     if not is_silent(quorum, one):
         return Cell("follows" if one.id != quorum.leader_id else "active", tone=Tone.GOOD)
     if one.last_fetch_ms < 0:
-        return Cell("never heard of", tone=Tone.BAD)
-    return Cell(f"silent for {format_span(leaders_time_ms(quorum) - one.last_fetch_ms)}", tone=Tone.BAD)
+        return Cell("never fetched", tone=Tone.BAD)
+    return Cell(f"unresponsive for {format_span(leaders_time_ms(quorum) - one.last_fetch_ms)}", tone=Tone.BAD)

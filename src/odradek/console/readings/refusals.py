@@ -21,33 +21,33 @@ from odradek.console.readings.table import inert
 
 _ADVICE: Final = {
     ErrorCode.topic_already_exists: "Choose another name.",
-    ErrorCode.unknown_topic_or_partition: "It may have been deleted meanwhile: look at the list of topics.",
-    ErrorCode.invalid_topic_exception: "A name has at most 249 of the characters a-z A-Z 0-9 . _ - in it.",
-    ErrorCode.invalid_partitions: "Partitions can only be added: give a larger number than there is.",
-    ErrorCode.invalid_replication_factor: "Give no more replicas than there are brokers online.",
-    ErrorCode.invalid_replica_assignment: "Name only brokers that are registered, each of them once.",
+    ErrorCode.unknown_topic_or_partition: "It may have been deleted. See the list of topics.",
+    ErrorCode.invalid_topic_exception: "A name has at most 249 characters of a-z A-Z 0-9 . _ -",
+    ErrorCode.invalid_partitions: "Partitions can only be added. Enter a number larger than the current one.",
+    ErrorCode.invalid_replication_factor: "Enter at most as many replicas as there are online brokers.",
+    ErrorCode.invalid_replica_assignment: "Enter only registered brokers, each once.",
     ErrorCode.invalid_config: "Change the value and try again.",
-    ErrorCode.invalid_request: "Change what was entered and try again.",
-    ErrorCode.policy_violation: "The cluster's policy forbids it: ask who runs it.",
-    ErrorCode.topic_authorization_failed: "Ask who runs the cluster for access to the topic.",
-    ErrorCode.group_authorization_failed: "Ask who runs the cluster for access to the group.",
-    ErrorCode.cluster_authorization_failed: "Ask who runs the cluster for access.",
-    ErrorCode.message_too_large: "Send less in one record, or raise the topic's max.message.bytes.",
+    ErrorCode.invalid_request: "Correct the input and try again.",
+    ErrorCode.policy_violation: "A policy of the cluster forbids this. Ask the cluster's administrator.",
+    ErrorCode.topic_authorization_failed: "Ask the cluster's administrator for access to the topic.",
+    ErrorCode.group_authorization_failed: "Ask the cluster's administrator for access to the group.",
+    ErrorCode.cluster_authorization_failed: "Ask the cluster's administrator for access.",
+    ErrorCode.message_too_large: "Send a smaller record, or increase the topic's max.message.bytes.",
     ErrorCode.offset_out_of_range: "Choose an offset that is still in the log.",
-    ErrorCode.kafka_storage_error: "A disk failed or is full: look into the broker's log.",
-    ErrorCode.broker_not_available: "Look at the list of brokers for those that serve.",
+    ErrorCode.kafka_storage_error: "A disk failed or is full. Check the broker's log.",
+    ErrorCode.broker_not_available: "See the list of brokers for the ones that are online.",
     ErrorCode.topic_deletion_disabled: "Set delete.topic.enable=true on the brokers.",
-    ErrorCode.invalid_record: "A compacted topic wants a key on every record.",
+    ErrorCode.invalid_record: "A compacted topic requires a key on every record.",
     ErrorCode.non_empty_group: "Stop the group's members first.",
     ErrorCode.unknown_member_id: "The group has members now: stop them first.",
     ErrorCode.group_subscribed_to_topic: "Stop the members that read the topic first.",
-    ErrorCode.group_id_not_found: "It may be gone by now: look at the list of groups.",
-    ErrorCode.no_reassignment_in_progress: "It has arrived already.",
-    ErrorCode.preferred_leader_not_available: "The first replica has to be online and in sync to lead.",
+    ErrorCode.group_id_not_found: "It may have been deleted. See the list of groups.",
+    ErrorCode.no_reassignment_in_progress: "The reassignment is already complete.",
+    ErrorCode.preferred_leader_not_available: "The preferred leader must be online and in sync.",
     ErrorCode.eligible_leaders_not_available: "Start the brokers that hold an in-sync replica.",
-    ErrorCode.unsupported_version: "A broker is too old for this: look at the versions.",
-    ErrorCode.reassignment_in_progress: "Wait until the move has ended, or cancel it.",
-    ErrorCode.throttling_quota_exceeded: "The cluster limits how fast it is changed: wait, and try again.",
+    ErrorCode.unsupported_version: "A broker does not support this. Check the broker versions.",
+    ErrorCode.reassignment_in_progress: "Wait until the reassignment is complete, or cancel it.",
+    ErrorCode.throttling_quota_exceeded: "The cluster limits the rate of changes. Wait and try again.",
 }
 
 
@@ -55,15 +55,15 @@ def explain(error: Exception, sight: Sight | None = None, partition: TopicPartit
     """`sight` and `partition`, where they are known, let it name replicas and brokers."""
     match error:
         case UnknownTopic():
-            return f"There is no topic {inert(error.topic)!r}: it may have been deleted meanwhile."
+            return f"Topic {inert(error.topic)!r} does not exist. It may have been deleted."
         case Unreachable():
-            return _sentence(f"{error}: see that the cluster runs, and that --bootstrap names its brokers")
+            return _sentence(f"{error}. Check that the cluster is running and that --bootstrap lists its brokers")
         case TimedOut():
-            return _sentence(f"{error}") + (_replicas(sight, partition) or " Look at the brokers, and try again.")
+            return _sentence(f"{error}") + (_replicas(sight, partition) or " Check the brokers and try again.")
         case NotSupportedByBroker():
-            return _sentence(f"{error}: it is too old for this, or a controller's port")
+            return _sentence(f"{error}: the broker is too old, or this is a controller's port")
         case NotAuthenticated():
-            return _sentence(f"{error}: see the file of --command-config that the console was started with")
+            return _sentence(f"{error}. Check the --command-config file that the console was started with")
         case ClientError():
             return _sentence(str(error))
         case KafkaError():
@@ -73,7 +73,7 @@ def explain(error: Exception, sight: Sight | None = None, partition: TopicPartit
 
 def _refusal(error: KafkaError, sight: Sight | None, partition: TopicPartition | None) -> str:
     said = " ".join((error.message or error.code.name.replace("_", " ")).split()).rstrip(".")
-    told = f"Refused with {error.code.name.upper()}: {inert(said)}."
+    told = f"Rejected with {error.code.name.upper()}: {inert(said)}."
     if error.code in (ErrorCode.not_enough_replicas, ErrorCode.not_enough_replicas_after_append):
         return told + (_replicas(sight, partition) or " Start the missing brokers, or lower min.insync.replicas.")
     advice = _ADVICE.get(error.code)
@@ -81,7 +81,7 @@ def _refusal(error: KafkaError, sight: Sight | None, partition: TopicPartition |
 
 
 def _replicas(sight: Sight | None, partition: TopicPartition | None) -> str | None:
-    """`orders-0 has 1 replica in sync of the 2 that min.insync.replicas wants, because broker 3 is down`."""
+    """`orders-0 has 1 of the 2 in-sync replicas that min.insync.replicas requires, because broker 3 is down`."""
     if sight is None or partition is None or partition not in sight.partitions:
         return None
     layout = sight.partitions[partition]
@@ -93,8 +93,8 @@ def _replicas(sight: Sight | None, partition: TopicPartition | None) -> str | No
     if len(layout.isr) >= wanted:
         return None
     return (
-        f" {inert(str(partition))} has {len(layout.isr)} of the {wanted} replicas in sync that min.insync.replicas"
-        f" wants{because}. Start the missing brokers, or lower min.insync.replicas of the topic."
+        f" {inert(str(partition))} has {len(layout.isr)} of the {wanted} in-sync replicas that"
+        f" min.insync.replicas requires{because}. Start the missing brokers, or lower min.insync.replicas of the topic."
     )
 
 

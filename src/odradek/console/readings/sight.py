@@ -94,5 +94,5 @@ class Sight:
         return sorted(set(self.lost_since_ms) - set(self.down))
 
     def needed_in_sync(self, topic: str, layout: PartitionLayout) -> int:
-        """How many replicas have to be in sync for acks=all: never more than there are."""
+        """New replication factor have to be in sync for acks=all: never more than there are."""
         return min(self.min_isr.get(topic, 1), len(layout.replicas))

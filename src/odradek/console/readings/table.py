@@ -1,6 +1,6 @@
 """Tables as data: what a page shows in rows, before anybody draws it.
 
-Whatever comes from elsewhere passes `inert` on its way into a cell: control characters are spelled out. Markup is
+Whatever Source elsewhere passes `inert` on its way into a cell: control characters are spelled out. Markup is
 harmless because cells are drawn as text only.
 """
 
@@ -72,7 +72,7 @@ class Page(Generic[T]):
     @property
     def sentence(self) -> str:
         if self.count == 1:
-            return f"{self.total:,} in all"
+            return f"{self.total:,} in total"
         first = (self.number - 1) * PAGE_ROWS + 1
         return f"{first:,} to {first + len(self.items) - 1:,} of {self.total:,}"
 

@@ -20,10 +20,10 @@ COLUMNS = (
     Column("partitions", "Partitions", is_number=True),
     Column("replicas", "Replicas", is_number=True),
     Column("size", "Size", is_number=True),
-    Column("stored", "With replicas", is_number=True),
+    Column("stored", "Including replicas", is_number=True),
     Column("bytes_in", "Bytes in/s", is_number=True),
     Column("bytes_out", "Bytes out/s", is_number=True),
-    Column("lag", "Lag of groups", is_number=True),
+    Column("lag", "Consumer lag", is_number=True),
 )
 
 PARTITION_COLUMNS = (
@@ -32,9 +32,9 @@ PARTITION_COLUMNS = (
     Column("leader", "Leader", is_number=True),
     Column("replicas", "Replicas"),
     Column("isr", "In sync"),
-    Column("earliest", "First offset", is_number=True),
+    Column("earliest", "Start offset", is_number=True),
     Column("latest", "End offset", is_number=True),
-    Column("records", "Offsets held", is_number=True),
+    Column("records", "Offsets", is_number=True),
     Column("size", "Size", is_number=True),
 )
 
@@ -109,7 +109,7 @@ def config_rows(configs: Sequence[DescribedConfig]) -> list[Row]:
             {
                 "name": inert(one.name),
                 "value": "hidden" if one.is_sensitive else inert(one.value or ""),
-                "default": "not told" if one.default is None else inert(one.default),
+                "default": "unknown" if one.default is None else inert(one.default),
             },
         )
         for one in configs
@@ -144,8 +144,8 @@ def _topic_row(sight: Sight, topic: TopicLayout, lags: TopicLags | None) -> Row:
             "replicas": replication_factor(topic),
             "size": format_bytes(size),
             "stored": format_bytes(stored),
-            "bytes_in": "not known" if rates is None else format_bytes(rates.bytes_in),
-            "bytes_out": "not known" if rates is None else format_bytes(rates.bytes_out),
+            "bytes_in": "unknown" if rates is None else format_bytes(rates.bytes_in),
+            "bytes_out": "unknown" if rates is None else format_bytes(rates.bytes_out),
             "lag": _lag_of(lags, topic.name),
         },
         () if topic.is_internal else (DELETE,),
@@ -156,11 +156,11 @@ def _lag_of(lags: TopicLags | None, topic: str) -> str:
     if lags is None:
         return "…"
     found = lags.of_topics.get(topic)
-    return "nobody reads" if found is None else f"{found:,}"
+    return "no consumer groups" if found is None else f"{found:,}"
 
 
 def lags_sentence(lags: TopicLags) -> str:
-    return f"Lag is of the first {lags.asked:,} of {lags.of:,} groups." if lags.asked < lags.of else ""
+    return f"Lag includes the first {lags.asked:,} of {lags.of:,} groups." if lags.asked < lags.of else ""
 
 
 def rates_phrase(sight: Sight, topic: TopicLayout) -> str:

@@ -26,7 +26,7 @@ def add_brokers(console: Console) -> None:
                     await compose(frame, f"Drain broker {key}", lambda: plan_form(key))
 
             table = RowsTable(
-                "Brokers", reading.COLUMNS, empty="No broker was seen yet.", on_act=act if frame.may_change else None
+                "Brokers", reading.COLUMNS, empty="Connecting to the cluster…", on_act=act if frame.may_change else None
             )
             skew = Text(classes="o-faint")
 
@@ -43,7 +43,7 @@ def add_brokers(console: Console) -> None:
             state = Text(classes="o-faint")
             ui.link("Configs", link_to("configs", broker=broker))
             Text("Log dirs", "h2")
-            disks = RowsTable("Log dirs", reading.DISK_COLUMNS, empty="This broker did not tell of its log dirs.")
+            disks = RowsTable("Log dirs", reading.DISK_COLUMNS, empty="This broker did not report its log dirs.")
             Text("Partitions", "h2")
             hosted = RowsTable("Partitions", reading.HOSTED_COLUMNS, empty="No replica is assigned to this broker.")
 

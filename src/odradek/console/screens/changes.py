@@ -15,12 +15,12 @@ EVERY_S = 2.0
 
 
 def add_changes(console: Console) -> None:
-    @ui.page("/changes")
+    @ui.page("/audit-log")
     def changes(request: Request) -> None:
-        with framed(console, request, "Changes") as frame:
+        with framed(console, request, "Audit log") as frame:
             number = frame.number("page", 1)
-            Text(f"From the audit log, {console.audit.path}; the newest first.", classes="o-faint")
-            table = RowsTable("Changes", COLUMNS, empty="Nothing was changed through this console yet.")
+            Text(f"File: {console.audit.path}. Newest entries first.", classes="o-faint")
+            table = RowsTable("Audit log", COLUMNS, empty="No changes yet.")
 
             async def load() -> None:
                 try:

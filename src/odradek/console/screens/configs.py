@@ -35,18 +35,18 @@ class _Configs:
         self._page = frame.number("page", 1)
         self._configs: list[DescribedConfig] = []
         with ui.element("div").classes("o-bar"):
-            self._of = choice("Of", self._places(frame.console.watch.sight), self._place(), on_change=self._go)
-            text_field("Search configs", self._search, on_change=self._on_search, hint="in names and help")
-            check("Only what is not at its default", self._only_changed, self._on_changed)
+            self._of = choice("Configs of", self._places(frame.console.watch.sight), self._place(), on_change=self._go)
+            text_field("Search configs", self._search, on_change=self._on_search, hint="name or description")
+            check("Only non-default values", self._only_changed, self._on_changed)
         self._table = RowsTable(
             f"Configs of {reading.title_of(self._resource)}",
             reading.COLUMNS,
-            empty="No config is like that.",
+            empty="No matching configs.",
             on_act=self._act if frame.may_change else None,
         )
         self._pager = Pager(self._turn)
         if self._topic is None:
-            Text("Where brokers differ", "h2")
+            Text("Differences between brokers", "h2")
             self._place_for_differences = ui.element("div")
             with self._place_for_differences:
                 button("Compare brokers", self._compare)
@@ -108,7 +108,7 @@ class _Configs:
         def form() -> Callable[[], AlterConfig]:
             Text(f"{inert(seen.name)} of {reading.title_of(self._resource)}")
             Text(inert(seen.documentation), classes="o-faint")
-            back = check("Take back what was set here", False) if seen.is_own else None
+            back = check("Remove the value set at this level", False) if seen.is_own else None
             given = "" if seen.is_sensitive else seen.value or ""
             value = text_field("New value", given, lines=1 if len(given) < 80 else 4)
             return lambda: AlterConfig(
@@ -129,7 +129,9 @@ class _Configs:
         self._place_for_differences.clear()
         with self._place_for_differences:
             table = RowsTable(
-                "Where brokers differ", reading.difference_columns(brokers), empty="All brokers have the same configs."
+                "Differences between brokers",
+                reading.difference_columns(brokers),
+                empty="All brokers have the same configs.",
             )
             table.show(reading.difference_rows(found, brokers))
             button("Compare brokers", self._compare)

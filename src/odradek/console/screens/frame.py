@@ -25,11 +25,11 @@ PLACES: Final = (
     ("Quorum", "/quorum"),
     ("Topics", "/topics"),
     ("Partitions", "/partitions"),
-    ("Moves", "/moves"),
+    ("Reassignments", "/reassignments"),
     ("Groups", "/groups"),
     ("Configs", "/configs"),
     ("Pipelines", "/pipelines"),
-    ("Changes", "/changes"),
+    ("Audit log", "/audit-log"),
 )
 _TOGGLE_THEME: Final = """
 const dark = !Quasar.Dark.isActive; Quasar.Dark.set(dark);
@@ -116,14 +116,14 @@ class Frame:
     def put_health(self) -> None:
         with ui.element("div").classes("o-health") as line:
             line.props["role"] = "status"
-            self._health = Text("Looking at the cluster …", "span", "o-tone")
+            self._health = Text("Connecting to the cluster…", "span", "o-tone")
         self._tell_health(self.console.watch.touch())
 
     def _tell_health(self, sight: Sight | None) -> None:
         failure = self.console.watch.failure
         if failure is not None:
-            since = f" What is shown was seen at {clock_time(sight.at_ms)}." if sight else ""
-            self._say(f"The cluster does not answer. {failure}{since}", Tone.BAD)
+            since = f" The data shown is from {clock_time(sight.at_ms)}." if sight else ""
+            self._say(f"The cluster is not responding. {failure}{since}", Tone.BAD)
         elif sight is not None and sight is not self._seen:
             health = health_of(sight)
             self._say(health.sentence, health.tone)
@@ -152,7 +152,7 @@ def framed(console: Console, request: Request, title: str) -> Iterator[Frame]:
         if console.settings.is_read_only:
             ui.label("Read-only")
         search = Search(console, PLACES)
-        toggle = Text("Light or dark", "button").element
+        toggle = Text("Toggle theme", "button").element
         toggle.props["type"] = "button"
         toggle.on("click", js_handler=f"() => {{ {_TOGGLE_THEME} }}")
     top = ui.element("div")

@@ -35,20 +35,22 @@ class _Group:
         self._page = frame.number("page", 1)
         self._looks: list[Look] = []
         self._detail: GroupDetail | None = None
-        self._heading = Text("Asking the coordinator …", classes="o-faint")
+        self._heading = Text("Loading…", classes="o-faint")
         if frame.may_change:
             with ui.element("div").classes("o-bar"):
                 button("Reset offsets", self._reset)
                 button("Delete", self._delete, kind="o-danger")
         Text("Members", "h2")
-        self._members = RowsTable("Members", reading.MEMBER_COLUMNS, empty="It has no members.")
+        self._members = RowsTable("Members", reading.MEMBER_COLUMNS, empty="No members.")
         Text("Lag", "h2")
         self._chart = ChartView("Lag over time")
-        self._lags = RowsTable("Lag", reading.LAG_COLUMNS, empty="It has committed nothing, and reads nothing.")
+        self._lags = RowsTable("Lag", reading.LAG_COLUMNS, empty="No committed offsets and no assigned partitions.")
         self._pager = Pager(self._turn)
-        Text("Last rebalances", "h2")
+        Text("Recent rebalances", "h2")
         self._rebalances = RowsTable(
-            "Last rebalances", reading.REBALANCE_COLUMNS, empty="None is known: coordinators tell only over HTTP."
+            "Recent rebalances",
+            reading.REBALANCE_COLUMNS,
+            empty="None known. Brokers report rebalances only over HTTP (http.address).",
         )
         ui.timer(EVERY_S, self._load)
 
@@ -59,7 +61,7 @@ class _Group:
         question = ask(lambda cluster: look_at_group(cluster, self._group, before))
         detail = await self._frame.ask(question, is_repeated=True)
         if detail is None:
-            self._heading.say("It cannot be asked for at the moment.")
+            self._heading.say("Currently unavailable.")
             return
         self._looks = [*self._looks, detail.look][-_LOOKS_KEPT:]
         self._detail = detail
@@ -88,9 +90,9 @@ class _Group:
         await self._load()
 
     def _reset_form(self) -> Callable[[], ResetOffsets]:
-        where = choice("Where it shall go on", WISHES, "earliest")
+        where = choice("New position", WISHES, "earliest")
         at = text_field("Offset, number of records, or time", hint="17, -10 or 2026-01-31T12:00:00Z")
-        topics = text_field("Topics", hint="all that it has read; or names, separated by commas")
+        topics = text_field("Topics", hint="all topics with committed offsets; or names, separated by commas")
         return lambda: reset_of(self._group, where.value, at.value, topics.value)
 
     async def _delete(self) -> None:

@@ -30,9 +30,9 @@ class _Groups:
         self._listings: list[GroupListing] = frame.console.groups.lately or []
         self._summaries: dict[str, GroupSummary] = {}
         with ui.element("div").classes("o-bar"):
-            text_field("Search groups", self._search, on_change=self._on_search, hint="part of a name")
+            text_field("Search groups", self._search, on_change=self._on_search, hint="part of the name")
         self._table = RowsTable(
-            "Groups", COLUMNS, empty="No group is like that.", on_act=self._act if frame.may_change else None
+            "Groups", COLUMNS, empty="No matching groups.", on_act=self._act if frame.may_change else None
         )
         self._pager = Pager(self._turn)
         self._draw()

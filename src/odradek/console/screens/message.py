@@ -44,9 +44,9 @@ async def show_message(frame: Frame, message: Message, view: View, decoders: Map
 
 
 def _resend_form(message: Message) -> Callable[[], Action]:
-    Text("The same key, value and headers, byte for byte, as a new message.")
-    topic = text_field("To the topic", message.partition.topic)
-    partition = text_field("Partition of the message", hint="where its key belongs")
+    Text("Produces a new message with exactly the same key, value and headers.")
+    topic = text_field("Target topic", message.partition.topic)
+    partition = text_field("Partition of the message", hint="selected by its key")
     return lambda: ResendMessage(
         source=message.partition,
         offset=message.offset,
@@ -65,12 +65,12 @@ def _block(title: str, content: str) -> None:
 
 def message_form(topic: str) -> DialogForm:
     def draw() -> Callable[[], Action]:
-        key = text_field("Key", hint="none, if it is left empty")
-        key_form = choice("Key is written as", {Form.TEXT: "Text", Form.HEX: "Hex"}, Form.TEXT)
-        value_form = choice("Value is written as", {Form.TEXT: "Text", Form.HEX: "Hex", Form.NULL: "Null"}, Form.TEXT)
+        key = text_field("Key", hint="leave empty for no key")
+        key_form = choice("Key format", {Form.TEXT: "Text", Form.HEX: "Hex"}, Form.TEXT)
+        value_form = choice("Value format", {Form.TEXT: "Text", Form.HEX: "Hex", Form.NULL: "Null"}, Form.TEXT)
         value = text_field("Value", lines=6)
-        headers = text_field("Headers", hint="name=value, one a line", lines=2)
-        partition = text_field("Partition of the message", hint="where its key belongs")
+        headers = text_field("Headers", hint="name=value, one per line", lines=2)
+        partition = text_field("Partition of the message", hint="selected by its key")
 
         def read() -> Action:
             return ProduceMessage(

@@ -24,10 +24,10 @@ from odradek.console.screens.widgets import RowsTable, Text, button, check, choi
 from odradek.pipelines.schemas.decoding import Decode
 
 _STARTS = {
-    Start.NEWEST: "The newest",
-    Start.BEGINNING: "The beginning",
-    Start.OFFSET: "An offset",
-    Start.TIME: "A time",
+    Start.NEWEST: "Latest",
+    Start.BEGINNING: "Earliest",
+    Start.OFFSET: "Offset",
+    Start.TIME: "Time",
 }
 _VIEWS = {View.TEXT: "Text", View.JSON: "JSON", View.HEX: "Hex"}
 _BY_SCHEMA = {View.SCHEMA: "By schema (Avro, Protobuf, JSON)"}
@@ -54,7 +54,7 @@ class _Messages:
         self._views = _VIEWS | (_BY_SCHEMA if frame.console.schemas is not None else {})
         self._decoders: Mapping[int, Decode] = {}
         self._put_controls()
-        self._table = RowsTable("Messages", reading.COLUMNS, empty="Nothing is shown yet.", on_act=self._act)
+        self._table = RowsTable("Messages", reading.COLUMNS, empty="No messages loaded.", on_act=self._act)
         self._sentence = Text(classes="o-faint")
         with ui.element("div").classes("o-bar"):
             self._next = button("Next", self._go_on)
@@ -66,7 +66,7 @@ class _Messages:
         query = self._frame.query
         given = query.get("start", "")
         view = query.get("view", "")
-        ui.link("Back to the topic", link_to("topics", self._topic))
+        ui.link("Back to topic", link_to("topics", self._topic))
         with ui.element("div").classes("o-bar"):
             self._start = choice(
                 "Start at",
@@ -75,18 +75,18 @@ class _Messages:
             )
             self._at = text_field("Offset or time", query.get("at", ""), hint="17 or 2026-01-31T12:00:00Z")
             self._partition = text_field("Partition", query.get("partition", ""), hint="all")
-            self._text = text_field("With this text", query.get("search", ""), hint="in key, value or headers")
+            self._text = text_field("Containing text", query.get("search", ""), hint="key, value or headers")
             self._where = text_field(
                 "Where", query.get("where", ""), hint="value.amount > 10 and headers.from == 'shop'"
             )
             self._view = choice(
-                "Shown as",
+                "Display as",
                 {str(one): word for one, word in self._views.items()},
                 view if view in self._views else View.TEXT,
                 on_change=lambda _: self._draw(),
             )
             button("Read", self._search)
-            check("Follow what comes", False, self._toggle_tail)
+            check("Live tail", False, self._toggle_tail)
             if self._frame.may_change:
                 button("Produce message", self._produce)
         with ui.element("div").classes("o-bar"):
@@ -98,7 +98,7 @@ class _Messages:
         start = Start(self._start.value)
         at = 0
         if start is Start.OFFSET:
-            at = whole_number(self._at.value, "An offset", most=2**63 - 1)
+            at = whole_number(self._at.value, "Offset", most=2**63 - 1)
         elif start is Start.TIME:
             at = point_in_time(self._at.value, "The time")
         partition = optional_number(self._partition.value, "A partition", least=0)
@@ -113,7 +113,7 @@ class _Messages:
         try:
             asking.matcher_of(wanted)
         except NoExpression as error:
-            raise Refused(f"What is wanted is not understood. {error}") from None
+            raise Refused(f"Invalid query. {error}") from None
         return wanted
 
     async def _search(self) -> None:
@@ -129,7 +129,7 @@ class _Messages:
             self._frame.tell(str(error), Tone.BAD)
             return
         self._remember()
-        self._sentence.say("Reading …")
+        self._sentence.say("Loading…")
         ask = self._frame.console.gateway.ask
         found = await self._frame.ask(ask(lambda cluster: asking.find_messages(cluster, wanted, resume)))
         if found is None:
@@ -181,7 +181,7 @@ class _Messages:
             await self._draw()
             enable(self._next, False)
             self._timer.active = self._tail is not None
-            self._sentence.say("Waiting for messages …" if self._tail is not None else "")
+            self._sentence.say("Waiting for messages…" if self._tail is not None else "")
 
     async def _follow(self) -> None:
         positions = self._tail
@@ -201,8 +201,8 @@ class _Messages:
         self._left_out += left_out + max(0, len(self._shown) + len(messages) - asking.TAIL_MAX)
         if messages:
             self._shown.extendleft(messages)
-            more = f", {self._left_out:,} others not shown" if self._left_out else ""
-            self._sentence.say(f"The newest {len(self._shown):,} of what came{more}.")
+            more = f", {self._left_out:,} more not shown" if self._left_out else ""
+            self._sentence.say(f"The {len(self._shown):,} newest messages{more}.")
             await self._draw()
 
     async def _act(self, key: str, action: str) -> None:
@@ -217,13 +217,13 @@ class _Messages:
         except Refused as error:
             self._frame.tell(str(error), Tone.BAD)
             return
-        self._sentence.say("Exporting …")
+        self._sentence.say("Exporting…")
         ask = self._frame.console.gateway.ask
         found = await self._frame.ask(ask(lambda cluster: export_messages(cluster, wanted, form)))
         if found is None:
             self._sentence.say("")
             return
-        more = "; there is more than one file may hold: begin another one further on" if found.was_cut_short else ""
+        more = "; the file reached its size limit: export the rest from a later offset" if found.was_cut_short else ""
         self._sentence.say(f"{counted(found.count, 'message')} exported{more}.")
         ui.download.content(found.data, f"{self._topic}.{form}")
 

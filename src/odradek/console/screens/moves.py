@@ -20,9 +20,9 @@ EVERY_S = 1.0
 
 
 def add_moves(console: Console) -> None:
-    @ui.page("/moves")
+    @ui.page("/reassignments")
     def moves(request: Request) -> None:
-        with framed(console, request, "Moves") as frame:
+        with framed(console, request, "Reassignments") as frame:
             _Moves(frame)
 
 
@@ -31,13 +31,15 @@ class _Moves:
         self._frame = frame
         self._meter = ProgressMeter()
         self._page = frame.number("page", 1)
-        self._sentence = Text("Asking for moves …")
+        self._sentence = Text("Loading reassignments…")
         self._sentence.element.props["role"] = "status"
         ui.link("Partitions", "/partitions")
         if frame.may_change:
             with ui.element("div").classes("o-bar"):
-                self._cancel = button("Cancel all moves", lambda: propose(frame, CancelMoves(None)), kind="o-danger")
-                button("Take off throttles", lambda: propose(frame, ClearThrottles()))
+                self._cancel = button(
+                    "Cancel all reassignments", lambda: propose(frame, CancelMoves(None)), kind="o-danger"
+                )
+                button("Remove throttles", lambda: propose(frame, ClearThrottles()))
             enable(self._cancel, False)
         self._table = RowsTable("Moves", PROGRESS_COLUMNS, empty="", on_act=self._act if frame.may_change else None)
         self._pager = Pager(self._turn)

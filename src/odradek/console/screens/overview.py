@@ -15,7 +15,7 @@ def add_overview(console: Console) -> None:
     @ui.page("/")
     def overview(request: Request) -> None:
         with framed(console, request, "Overview") as frame:
-            table = RowsTable("Figures of the cluster", COLUMNS, empty="Nothing was seen of the cluster yet.")
+            table = RowsTable("Cluster metrics", COLUMNS, empty="Connecting to the cluster…")
             Text("Throughput", "h2")
             chart = ChartView("Throughput over time")
 

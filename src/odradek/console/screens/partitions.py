@@ -21,7 +21,7 @@ from odradek.console.screens.frame import Frame, framed
 from odradek.console.screens.widgets import Pager, RowsTable, Text, button, check, choice, text_field
 
 REPLICAS_EVERY_S = 2.0
-_ORDERS = {reading.Order.NAME: "Name", reading.Order.HEAT: "Bytes written, the hottest first"}
+_ORDERS = {reading.Order.NAME: "Name", reading.Order.HEAT: "Bytes in"}
 
 
 def add_partitions(console: Console) -> None:
@@ -41,19 +41,17 @@ class _Map:
         self._order = reading.Order(given) if given in _ORDERS else reading.Order.NAME
         self._near = reading.UNKNOWN
         with ui.element("div").classes("o-bar"):
-            text_field("Search topics", self._search, on_change=self._on_search, hint="part of a name")
-            choice(
-                "Sorted by", {str(one): word for one, word in _ORDERS.items()}, self._order, on_change=self._on_order
-            )
-            check("Only where something is missing", self._only_ailing, self._on_ailing)
-            ui.link("Moves", "/moves")
+            text_field("Search topics", self._search, on_change=self._on_search, hint="part of the name")
+            choice("Sort by", {str(one): word for one, word in _ORDERS.items()}, self._order, on_change=self._on_order)
+            check("Only partitions with missing replicas", self._only_ailing, self._on_ailing)
+            ui.link("Reassignments", "/reassignments")
             if frame.may_change:
                 button("Elect preferred leaders", lambda: propose(frame, ElectLeaders(None)))
-                button("Plan moves", self._plan)
+                button("Plan reassignment", self._plan)
         self._table = RowsTable(
             "Partitions by brokers",
             (),
-            empty="No partition is like that.",
+            empty="No matching partitions.",
             on_act=self._act if frame.may_change else None,
         )
         self._pager = Pager(self._turn)
@@ -131,7 +129,7 @@ class _Map:
     def _reassign_form(self, partition: TopicPartition) -> Callable[[], MovePartitions]:
         sight = self._frame.console.watch.sight
         layout = sight.partitions.get(partition) if sight else None
-        Text(f"{inert(str(partition))}: the brokers that shall hold it, the preferred leader first.")
+        Text(f"{inert(str(partition))}: brokers for its replicas, starting with the preferred leader.")
         replicas = text_field("Brokers", ", ".join(map(str, layout.replicas)) if layout else "", hint="1, 2, 3")
         throttle = text_field("Throttle in bytes per second", hint="none")
         return lambda: MovePartitions(
@@ -140,13 +138,13 @@ class _Map:
         )
 
     async def _plan(self) -> None:
-        await compose(self._frame, "Plan moves", lambda: plan_form(""))
+        await compose(self._frame, "Plan reassignment", lambda: plan_form(""))
 
 
 def plan_form(drain: str) -> Callable[[], MovePartitions]:
     drained = text_field("Drain these brokers", drain, hint="2, 5")
-    filled = text_field("Fill these brokers", hint="new ones")
-    even = check("Even out replicas, bytes and leaders of all", False)
+    filled = text_field("Fill these brokers", hint="new brokers")
+    even = check("Rebalance replicas, bytes and leaders over all brokers", False)
     throttle = text_field("Throttle in bytes per second", hint="none")
 
     def read() -> MovePartitions:
@@ -156,9 +154,9 @@ def plan_form(drain: str) -> Callable[[], MovePartitions]:
             even=bool(even.entered),
         )
         if purpose == Purpose():
-            raise Refused("Say what the plan is for: name brokers to drain or to fill, or even out all.")
+            raise Refused("Enter brokers to drain or to fill, or select rebalancing.")
         if both := purpose.drain & purpose.fill:
-            raise Refused(f"Broker {min(both)} cannot be drained and filled at once: leave it out of one.")
+            raise Refused(f"Broker {min(both)} cannot be both drained and filled. Remove it from one of the lists.")
         return MovePartitions(purpose=purpose, throttle=optional_number(throttle.value, "The throttle", most=2**62))
 
     return read

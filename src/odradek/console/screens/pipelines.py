@@ -36,16 +36,14 @@ def add_pipelines(console: Console) -> None:
     def pipelines(request: Request) -> None:
         with framed(console, request, "Pipelines") as frame:
             if not files and not jobs:
-                Text("None was named: start the console with --pipeline FILE or --job COMMAND, as often as needed.")
+                Text("No pipelines or jobs. Start the console with --pipeline FILE or --job COMMAND (repeatable).")
                 return
 
             async def act(key: str, action: str) -> None:
                 await propose(frame, action_of(int(key.partition(":")[0]), action == START))
                 await load()
 
-            table = RowsTable(
-                "Pipelines", COLUMNS, empty="Reading their states …", on_act=act if frame.may_change else None
-            )
+            table = RowsTable("Pipelines", COLUMNS, empty="Loading…", on_act=act if frame.may_change else None)
             problems = Text(classes="o-bad")
 
             async def load() -> None:

@@ -23,15 +23,15 @@ def add_quorum(console: Console) -> None:
                 if action == ADD:
                     sight = console.watch.sight
                     listener = listener_of(sight.quorum) if sight and sight.quorum else ""
-                    await compose(frame, f"Add node {key} to the voters", lambda: _addition_form(int(key), listener))
+                    await compose(frame, f"Add node {key} to the voter set", lambda: _addition_form(int(key), listener))
                 else:
                     await propose(frame, RemoveVoter(int(key)))
 
             sentence = Text(classes="o-faint")
             table = RowsTable(
-                "Replicas of the metadata",
+                "Replicas of the metadata log",
                 COLUMNS,
-                empty="This cluster does not tell of its quorum.",
+                empty="This cluster does not describe its quorum.",
                 on_act=act if frame.may_change else None,
             )
 
@@ -43,7 +43,7 @@ def add_quorum(console: Console) -> None:
 
 
 def _addition_form(node: int, listener: str) -> Callable[[], AddVoter]:
-    Text("Only a node with process.roles=controller can vote. Where it listens for controllers it does not tell.")
-    address = text_field("Its address for controllers", hint="host:9093")
-    name = text_field("Its listener for controllers", listener)
+    Text("Only a node with process.roles=controller can be a voter. Observers do not report their controller listener.")
+    address = text_field("Address of its controller listener", hint="host:9093")
+    name = text_field("Name of its controller listener", listener)
     return lambda: AddVoter(node=node, listener=name.value, address=address.value)

@@ -5,8 +5,8 @@ export default {
   template: `
     <div class="o-searcher">
       <button type="button" aria-keyshortcuts="/" aria-haspopup="dialog" @click="open">Search <kbd aria-hidden="true">/</kbd></button>
-      <dialog ref="dialog" class="o-search" aria-label="Search for anything" @click.self="close" @close="words = ''">
-        <label class="o-field"><span>Search for anything: pages, brokers, topics, groups, configs</span>
+      <dialog ref="dialog" class="o-search" aria-label="Search" @click.self="close" @close="words = ''">
+        <label class="o-field"><span>Search pages, brokers, topics, groups and configs</span>
           <input ref="field" type="text" role="combobox" aria-controls="o-hits" aria-autocomplete="list"
                  :aria-expanded="shown.length > 0 ? 'true' : 'false'"
                  :aria-activedescendant="shown.length ? 'o-hit-' + chosen : null" v-model="words" spellcheck="false"
@@ -19,7 +19,7 @@ export default {
             <span class="o-faint">{{ hit.kind }}</span> {{ hit.text }}
           </li>
         </ul>
-        <p v-if="words.trim() && asked === words && !shown.length" class="o-empty" role="status">Nothing is called that.</p>
+        <p v-if="words.trim() && asked === words && !shown.length" class="o-empty" role="status">No matches.</p>
       </dialog>
     </div>`,
   data() {

@@ -51,14 +51,16 @@ class _Topic:
         self._rates = new_series()
         self._chart = ChartView("Throughput over time")
         Text("Partitions", "h2")
-        self._partitions = RowsTable("Partitions", reading.PARTITION_COLUMNS, empty="There is no such topic.")
+        self._partitions = RowsTable("Partitions", reading.PARTITION_COLUMNS, empty="Topic not found.")
         self._pager = Pager(self._turn)
         Text("Configs of this topic", "h2")
         self._configs = RowsTable(
-            "Configs of this topic", reading.CONFIG_COLUMNS, empty="Nothing was set: all is as the cluster has it."
+            "Configs of this topic",
+            reading.CONFIG_COLUMNS,
+            empty="No configs set for this topic; the cluster's defaults apply.",
         )
-        Text("Groups that read it", "h2")
-        self._groups = RowsTable("Groups that read it", reading.GROUP_COLUMNS, empty="No group has committed offsets.")
+        Text("Consumer groups", "h2")
+        self._groups = RowsTable("Consumer groups", reading.GROUP_COLUMNS, empty="No group has committed offsets.")
         self._asked = Text(classes="o-faint")
         frame.on_look(self._draw)
         ui.timer(0, self._load, once=True)
@@ -69,7 +71,7 @@ class _Topic:
             return
         layout = sight.topics.get(self._topic)
         if layout is None:
-            self._state.say("There is no topic of this name.")
+            self._state.say("Topic not found.")
             self._partitions.show([])
             return
         size, stored = sight.sizes_of_topics.get(self._topic, (0, 0))
@@ -103,7 +105,9 @@ class _Topic:
         readers = await self._frame.ask(ask(lambda cluster: readers_of(cluster, self._topic)))
         if readers is not None:
             self._groups.show(reading.reader_rows(readers))
-            left = f"Only {readers.asked:,} of {readers.of:,} groups were asked." if readers.asked < readers.of else ""
+            left = (
+                f"Only {readers.asked:,} of {readers.of:,} groups were checked." if readers.asked < readers.of else ""
+            )
             self._asked.say(left)
 
     async def _load_offsets(self) -> None:
@@ -122,7 +126,7 @@ class _Topic:
         there = len(layout.partitions) if layout else 0
 
         def form() -> Callable[[], AddPartitions]:
-            field = text_field(f"How many there shall be (there are {there:,})", str(there + 1))
+            field = text_field(f"New number of partitions (now {there:,})", str(there + 1))
             return lambda: AddPartitions(self._topic, whole_number(field.value, "The number of partitions", least=1))
 
         await compose(self._frame, "Add partitions", form)
@@ -133,7 +137,7 @@ class _Topic:
         there = reading.replication_factor(layout) if layout else ""
 
         def form() -> Callable[[], ChangeReplicas]:
-            count = text_field("How many replicas of each partition there shall be", there)
+            count = text_field("New replication factor", there)
             throttle = text_field("Throttle in bytes per second", hint="none")
             return lambda: ChangeReplicas(
                 topic=self._topic,

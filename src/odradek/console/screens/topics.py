@@ -43,15 +43,13 @@ class _Topics:
         self._order = Order(given) if given in _ORDERS else Order.NAME
         self._page = frame.number("page", 1)
         with ui.element("div").classes("o-bar"):
-            text_field("Search topics", self._search, on_change=self._on_search, hint="part of a name")
-            choice(
-                "Sorted by", {str(one): word for one, word in _ORDERS.items()}, self._order, on_change=self._on_order
-            )
-            check("The cluster's own too", self._with_internal, self._on_internal)
+            text_field("Search topics", self._search, on_change=self._on_search, hint="part of the name")
+            choice("Sort by", {str(one): word for one, word in _ORDERS.items()}, self._order, on_change=self._on_order)
+            check("Show internal topics", self._with_internal, self._on_internal)
             if frame.may_change:
                 button("Create topic", self._create)
         self._table = RowsTable(
-            "Topics", COLUMNS, empty="No topic is like that.", on_act=self._act if frame.may_change else None
+            "Topics", COLUMNS, empty="No matching topics.", on_act=self._act if frame.may_change else None
         )
         self._pager = Pager(self._turn)
         self._remark = Text(classes="o-faint")
@@ -115,8 +113,8 @@ class _Topics:
 
 def _creation_form() -> Callable[[], CreateTopic]:
     name = text_field("Name")
-    partitions = text_field("Partitions", hint="the cluster's num.partitions")
-    replicas = text_field("Replicas", hint="the cluster's default.replication.factor")
+    partitions = text_field("Partitions", hint="default: num.partitions")
+    replicas = text_field("Replicas", hint="default: default.replication.factor")
     configs = text_field("Configs", hint="cleanup.policy=compact", lines=3)
     return lambda: creation_of(name.value, partitions.value, replicas.value, configs.value)
 

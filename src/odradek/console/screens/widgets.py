@@ -20,7 +20,7 @@ class RowsTable(Element, component="rows.js"):
     """`on_act` hears the row's key and the word on the button."""
 
     def __init__(
-        self, label: str, columns: Sequence[Column], *, empty: str = "There is none.", on_act: OnAct | None = None
+        self, label: str, columns: Sequence[Column], *, empty: str = "None.", on_act: OnAct | None = None
     ) -> None:
         super().__init__()
         self.props["columns"] = [asdict(column) for column in columns]
