@@ -96,7 +96,7 @@ def test_a_killed_broker_is_seen_and_the_reason_told(
     at_desk.expect(at_desk.cell(str(killed), "state"), "fenced since")
     measured(f"console: the cluster has fenced it after {time.monotonic() - began_s:.1f} s")
     at_desk.expect(page.get_by_role("status"), "below min.insync.replicas")
-    at_desk.expect(page.get_by_role("status"), f"because broker {killed} is down since")
+    at_desk.expect(page.get_by_role("status"), f"because broker {killed} has been down since")
     at_desk.check_accessible()
     at_desk.picture("broker-down")
     at_desk.open("/topics/watched/messages")
@@ -105,7 +105,7 @@ def test_a_killed_broker_is_seen_and_the_reason_told(
     at_desk.answer("Preview")
     at_desk.answer("Produce message")
     assert "watched-0 has 2 of the 3 in-sync replicas that min.insync.replicas requires" in at_desk.told()
-    assert f"because broker {killed} is down since" in at_desk.told()
+    assert f"because broker {killed} has been down since" in at_desk.told()
     # A page that was open meanwhile goes on; one that is opened now has nothing to hide either.
     page = at_desk.open(f"/brokers/{killed}")
     at_desk.expect(page.locator("main"), "fenced since")
