@@ -2,15 +2,23 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.ports import ForwardingPort, Random
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.config.topic_config import TopicConfig
-from odradek.core.groups.commands import DescribedConsumerGroup, DescribedGroup, ListedGroup
+from odradek.core.groups.commands import (
+    DeleteGroups,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    GroupCommand,
+    ListedGroup,
+)
 from odradek.core.replication.throttle import ReplicationThrottle
+from odradek.core.transactions.commands import Command as TransactionCommand
 from odradek.core.transactions.commands import DescribedTransaction, ListedTransaction
 from odradek.records.control import EndTransactionMarker
 from odradek.server.context import NodePort
@@ -21,18 +29,16 @@ from odradek.storage.partition.refused_in_passing import RefusedBeforehand
 
 
 class GroupsPort(Protocol):
-    """The group coordinators of this broker. What they are asked is in `base/group_commands`.
-
-    `ask` gives the answer that belongs to the command, or a `PendingAnswer` of it: most heartbeats need not wait.
-    """
+    """The group coordinators of this broker. Their commands and responses are in `core/groups/commands`."""
 
     def partition_of(self, group_id: str) -> int:
         """Of `__consumer_offsets`, whose leader coordinates the group."""
 
-    def ask(self, group_id: str, command: Any) -> Any: ...
+    def submit(self, command: GroupCommand) -> DeferredResponse:
+        """The coordinator's response, which may be complete at once: most heartbeats need not wait."""
 
-    def ask_at(self, partition: int, command: Any) -> Any:
-        """For commands that concern several groups of one partition."""
+    def submit_to(self, partition: int, command: DeleteGroups) -> DeferredResponse:
+        """For a command to several groups of one partition."""
 
     def describe(self, group_ids: Sequence[str], version: int) -> Sequence[DescribedGroup]: ...
 
@@ -54,10 +60,9 @@ class GroupsPort(Protocol):
 
 
 class TransactionsPort(Protocol):
-    """The transaction coordinators of this broker, and of others as far as partitions have to ask them.
+    """The transaction coordinators of this broker, and those of other brokers for partitions that verify transactions.
 
-    What they are asked is in `base/transaction_commands`. `ask` gives the answer that belongs to the command, or a
-    `PendingAnswer` of it.
+    Their commands and responses are in `core/transactions/commands`.
     """
 
     def transaction_version(self) -> int:
@@ -66,7 +71,7 @@ class TransactionsPort(Protocol):
     def partition_of(self, transactional_id: str) -> int:
         """Of `__transaction_state`, whose leader coordinates the transaction."""
 
-    def ask(self, transactional_id: str, command: Any) -> Any: ...
+    def submit(self, command: TransactionCommand) -> DeferredResponse: ...
 
     async def stock_up(self) -> None:
         """Returns when a coordinator that needs a new producer id will find one. Raises KafkaError."""

@@ -13,13 +13,12 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from typing import Any, Final, Protocol
 
+from odradek.base.deferred import DeferredResponse
 from odradek.instruments.requests import RequestMeter
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.error_codes import error_codes
 from odradek.wire.framing import FrameReader
 from odradek.wire.headers import RequestHeader, read_request_header, skip_tagged_fields
@@ -31,8 +30,8 @@ logger = logging.getLogger(__name__)
 WAITING_FRAMES_MAX: Final = 16
 # And how many bytes of them, the begin of an unfinished one included.
 WAITING_BYTES_MAX: Final = 1 << 20
-# Requests that were done and wait for their answers.
-OWED_MAX: Final = 16
+# Requests that were executed, and whose responses are pending.
+PENDING_RESPONSES_MAX: Final = 16
 HANDLED_IN_A_ROW_MAX: Final = 16
 # A client that has hung up may have sent requests that want no answer: they are handled, within this time.
 LAST_REQUESTS_SECONDS_MAX: Final = 10.0
@@ -72,28 +71,25 @@ class UnsupportedRequest(Exception):
     """An API or version that this listener does not serve."""
 
 
-_NOT_YET: Final = object()
 # Of a request that is measured: when it came, when its handler began, and when that had done what it could at once.
 _Times = tuple[float, float, float]
 
 
-class _Owed:
-    """An answer that is not known yet, or may not leave before others."""
+class _PendingResponse:
+    """A response that is not complete, or that must not be written before the earlier ones."""
 
-    __slots__ = ("answer", "context", "correlation_id", "response", "times")
+    __slots__ = ("context", "correlation_id", "deferred", "times")
 
     def __init__(
         self,
         context: RequestContext,
         correlation_id: int,
-        answer: LateAnswer | None,
-        response: Any,
+        deferred: DeferredResponse,
         times: "_Times | None" = None,
     ) -> None:
         self.context: Final = context
         self.correlation_id: Final = correlation_id
-        self.answer: Final = answer
-        self.response = response
+        self.deferred: Final = deferred
         self.times: Final = times
 
 
@@ -140,11 +136,13 @@ class ClientConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         # What it is to await.
         self._awaited: Any = None
-        self._late: LateAnswer | None = None
-        self._owed: Final[deque[_Owed]] = deque()
-        # The number of the API that all of them ask for.
-        self._owed_to: bytes | bytearray = b""
-        self._payment_is_due = False
+        # The response that the next request waits for.
+        self._blocking: _PendingResponse | None = None
+        # Responses that the next request to the same API does not wait for, in the order of their requests.
+        self._pending: Final[deque[_PendingResponse]] = deque()
+        # The key of that API, as bytes.
+        self._pending_api: bytes | bytearray = b""
+        self._send_is_scheduled = False
         self._is_in = False
         self._handling = False
         # A client gives its id, with its length, in every request, and it is always the same.
@@ -202,12 +200,11 @@ class ClientConnection(asyncio.Protocol):
             if iscoroutine(self._awaited) and getcoroutinestate(self._awaited) == CORO_CREATED:
                 # Its task had no turn yet, and will have none: Python would complain.
                 self._awaited.close()
-        if self._late is not None:
-            self._late.abandon()
-        for owed in self._owed:
-            if owed.answer is not None:
-                owed.answer.abandon()
-        self._owed.clear()
+        if self._blocking is not None:
+            self._blocking.deferred.cancel()
+        for pending in self._pending:
+            pending.deferred.cancel()
+        self._pending.clear()
         if self._last_call is not None:
             self._last_call.cancel()
         self._limits.release(self)
@@ -227,7 +224,7 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.last_active = now = self._monotonic()
         frames = self._reader.receive(data)
-        if len(frames) == 1 and not self._is_busy and not (self._owed and self._must_wait(frames[0])):
+        if len(frames) == 1 and not self._is_busy and not (self._pending and self._must_wait(frames[0])):
             self._handle(frames[0], now)
         elif frames:
             self._waiting.extend(frames)
@@ -245,7 +242,7 @@ class ClientConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Keeps the connection while there is something to be handled: whoever wants no answer need not wait for it."""
         self._client_has_left = True
-        if not self._is_busy and not self._owed:
+        if not self._is_busy and not self._pending:
             return False
         self._end_after_the_last("the client has hung up")
         return self._transport is not None
@@ -276,8 +273,8 @@ class ClientConnection(asyncio.Protocol):
         return self._handling or self._write_blocked or bool(self._waiting) or not self._is_in
 
     def _must_wait(self, frame: bytearray) -> bool:
-        """While answers are owed: for them, unless it asks for the same."""
-        return len(self._owed) >= OWED_MAX or not frame.startswith(self._owed_to)
+        """Whether this request waits for the pending responses: it does unless it is for the same API."""
+        return len(self._pending) >= PENDING_RESPONSES_MAX or not frame.startswith(self._pending_api)
 
     @property
     def _is_full(self) -> bool:
@@ -306,7 +303,7 @@ class ClientConnection(asyncio.Protocol):
         self._held_back = held_back
         try:
             while waiting and not self._handling and not self._write_blocked and self._transport is not None:
-                if self._owed and self._must_wait(waiting[0]):
+                if self._pending and self._must_wait(waiting[0]):
                     break
                 if handled == HANDLED_IN_A_ROW_MAX:
                     self._take_turns()
@@ -322,7 +319,7 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is None:
             return
         if self._ending is not None:
-            if not self._is_busy and not self._owed:
+            if not self._is_busy and not self._pending:
                 self._hang_up(self._ending)
         elif self._reading_paused and not self._is_full:
             self._resume_reading()
@@ -387,15 +384,15 @@ class ClientConnection(asyncio.Protocol):
                 context.meter.requests.measured(arrived, started, now, now)
             return
         times = None if started is None else (arrived, started, self._monotonic())
-        if isinstance(answer, LateAnswer) and answer.lets_next_pass:
-            owed = _Owed(context, self._correlation_id, answer, _NOT_YET, times)
-            self._owed_to = frame[:2]
-            self._owed.append(owed)
-            answer.then(partial(self._pay, owed), self._break_off)
-        elif isinstance(answer, LateAnswer):
-            self._handling = True
-            self._late = answer
-            answer.then(partial(self._answer_late, context, times), self._break_off)
+        if isinstance(answer, DeferredResponse):
+            pending = _PendingResponse(context, self._correlation_id, answer, times)
+            if answer.allows_next_request:
+                self._pending_api = frame[:2]
+                self._pending.append(pending)
+            else:
+                self._handling = True
+                self._blocking = pending
+            answer.on_complete(self._on_complete)
         elif isawaitable(answer):
             self._handling = True
             self._awaited = answer
@@ -434,20 +431,34 @@ class ClientConnection(asyncio.Protocol):
         self._contexts[header.api_key, header.api_version] = context
         return context
 
-    def _answer_late(self, context: RequestContext, times: _Times | None, response: Any) -> None:
-        self._late = None
+    def _on_complete(self, deferred: DeferredResponse) -> None:
+        """Called from within an append or a commit: no failure of this connection may reach it."""
+        if deferred.error is not None:
+            self._blocking = None
+            logger.error("deferred response failed", exc_info=deferred.error)
+            self._hang_up("an internal error")
+        elif not deferred.allows_next_request:
+            self._send_blocking()
+        elif deferred is self._pending[0].deferred and not self._send_is_scheduled:
+            # Responses that complete together are written together.
+            self._send_is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._send_completed)
+
+    def _send_blocking(self) -> None:
+        pending, self._blocking = self._blocking, None
+        assert pending is not None
         self._handling = False
-        self._answer(response, context)
+        try:
+            self._answer(pending.deferred.result, pending.context)
+        except Exception:
+            logger.exception("response of api %d cannot be written", pending.context.api_key)
+            self._hang_up("an internal error")
+            return
         self.last_active = now = self._monotonic()
-        _measure(context, times, now)
-        # Whoever gave the answer, a producer's append for one, does not handle the next request of this client.
+        _measure(pending.context, pending.times, now)
+        # Not now: the append that completed the response must not handle this client's next request.
         if self._waiting or self._reading_paused or self._ending is not None:
             self._take_turns()
-
-    def _break_off(self, error: Exception) -> None:
-        self._late = None
-        logger.error("a request that waited failed", exc_info=error)
-        self._hang_up("an internal error")
 
     async def _finish(self, answer: Any, context: RequestContext, times: _Times | None) -> None:
         try:
@@ -468,25 +479,19 @@ class ClientConnection(asyncio.Protocol):
         _measure(context, times, now)
         self._work_off()
 
-    def _pay(self, owed: _Owed, response: Any) -> None:
-        """What several are told at once leaves together."""
-        owed.response = response
-        if owed is self._owed[0] and not self._payment_is_due:
-            self._payment_is_due = True
-            asyncio.get_running_loop().call_soon(self._pay_what_is_due)
-
-    def _pay_what_is_due(self) -> None:
-        self._payment_is_due = False
-        due: list[bytes] = []
+    def _send_completed(self) -> None:
+        """Writes the pending responses that are complete, up to the first that is not."""
+        self._send_is_scheduled = False
+        parts: list[bytes] = []
         now = self._monotonic()
-        while self._owed and self._owed[0].response is not _NOT_YET:
-            owed = self._owed.popleft()
-            parts = _body(owed.response, owed.context)
-            due += (_head(owed.context, owed.correlation_id, sum(map(len, parts))), *parts)
-            _measure(owed.context, owed.times, now)
-        if due:
+        while self._pending and self._pending[0].deferred.is_done and self._pending[0].deferred.error is None:
+            pending = self._pending.popleft()
+            body = _body(pending.deferred.result, pending.context)
+            parts += (_head(pending.context, pending.correlation_id, sum(map(len, body))), *body)
+            _measure(pending.context, pending.times, now)
+        if parts:
             self.last_active = now
-            self._send(due, 0)
+            self._send(parts, 0)
         self._work_off()
 
     def _answer(self, response: Any, context: RequestContext) -> None:
@@ -494,8 +499,9 @@ class ClientConnection(asyncio.Protocol):
             return
         if response is CLOSE_CONNECTION:
             self._hang_up("a request without acknowledgement failed")
-        elif self._owed:
-            self._owed.append(_Owed(context, self._correlation_id, None, response))
+        elif self._pending:
+            completed = DeferredResponse.completed(response)
+            self._pending.append(_PendingResponse(context, self._correlation_id, completed))
         else:
             parts = _body(response, context)
             size = sum(map(len, parts))

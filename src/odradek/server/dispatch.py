@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Any, Final
 
+from odradek.base.deferred import DeferredResponse
 from odradek.instruments.request_log import REQUEST_LOG
 from odradek.instruments.requests import RequestMeter, RequestMeters
 from odradek.server.connection import UnsupportedRequest
 from odradek.server.context import RequestContext, ServingPort
-from odradek.server.late_answer import LateAnswer, given
 from odradek.wire.apis import ApiKey, ServedApi, load_handler
 from odradek.wire.error_codes import error_codes
 from odradek.wire.headers import RequestHeader, response_header
@@ -65,7 +65,7 @@ class ApiDispatcher:
             return self._read_and_handle(handle, data, body, context)
         request, _ = context.schema.read_request(data, body)
         answer = handle(request, context, self._port)
-        if answer.__class__ is bytes or answer.__class__ is list or isinstance(answer, LateAnswer):
+        if answer.__class__ is bytes or answer.__class__ is list or isinstance(answer, DeferredResponse):
             return answer
         if isawaitable(answer):
             return self._await_and_write(answer, context)
@@ -87,8 +87,8 @@ class ApiDispatcher:
         """For a request that may name thousands of things: reading it would hold up the loop."""
         request, _ = await self._port.executor.run(lambda: context.schema.read_request(data, body))
         answer = handle(request, context, self._port)
-        if isinstance(answer, LateAnswer):
-            answer = await given(answer)
+        if isinstance(answer, DeferredResponse):
+            answer = await answer.wait()
         elif isawaitable(answer):
             answer = await answer
         return await self._write(answer, context) if is_large(answer) else answer

@@ -15,12 +15,12 @@ from inspect import isawaitable
 from typing import Any, Final
 from uuid import UUID
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.ids import uuid_to_text
 from odradek.config.definitions import BROKER_CONFIGS, TOPIC_CONFIGS
 from odradek.config.values import ConfigType
 from odradek.instruments.request_log import LOGGER, RequestLog
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 
 logger: Final = logging.getLogger(LOGGER)
 
@@ -42,8 +42,9 @@ def logged(handle: Handle, log: RequestLog) -> Handle:
         entry = _Entry(context, shown)
         answer = handle(request, context, port)
         entry.handled()
-        if isinstance(answer, LateAnswer):
-            return _Watched(answer, entry)
+        if isinstance(answer, DeferredResponse):
+            answer.convert(entry.write_through)
+            return answer
         if isawaitable(answer):
             return _awaited(answer, entry)
         entry.write(answer)
@@ -83,26 +84,10 @@ class _Entry:
         }
         logger.log(max(logger.level, logging.DEBUG), "Completed request:%s", json.dumps(entry))
 
-
-class _Watched(LateAnswer):
-    """Somebody else's late answer, which is written down when it is given."""
-
-    def __init__(self, answer: LateAnswer, entry: _Entry) -> None:
-        super().__init__()
-        self._answer: Final = answer
-        self._entry: Final = entry
-        self.lets_next_pass = answer.lets_next_pass
-
-    def begin(self) -> None:
-        self._answer.then(self._given, self.break_off)
-
-    def abandon(self) -> None:
-        super().abandon()
-        self._answer.abandon()
-
-    def _given(self, response: Any) -> None:
-        self._entry.write(response)
-        self.give(response)
+    def write_through(self, response: Any) -> Any:
+        """Logs a deferred response when it completes, and returns it."""
+        self.write(response)
+        return response
 
 
 async def _awaited(answer: Any, entry: _Entry) -> Any:

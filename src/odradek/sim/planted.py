@@ -6,9 +6,9 @@ controller: see `planted_brokers`, those of coordinators: see `planted_groups`.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from typing import Any, Final
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.decision import Decision
 from odradek.core.controller.producer_ids import ProducerIds
@@ -64,10 +64,10 @@ def _sync_later(sound: Any) -> Any:
 
 
 def _committed_at_once(sound: Any) -> Any:
-    def when_committed(self: Partition, end_offset: int, leader_epoch: int, told: Callable[[ErrorCode], None]) -> None:
-        told(ErrorCode.none)
+    def defer_until_committed(self: Partition, end_offset: int, leader_epoch: int) -> DeferredResponse:
+        return DeferredResponse.completed(ErrorCode.none)
 
-    return when_committed
+    return defer_until_committed
 
 
 def _publish_at_once(sound: Any) -> Any:
@@ -172,7 +172,7 @@ BUGS: Final = {
             owner=Partition,
             attribute="durable",
             breaks=_sync_later,
-            also=((Partition, "when_committed", _committed_at_once),),
+            also=((Partition, "defer_until_committed", _committed_at_once),),
         ),
         PlantedBug(
             name="high-watermark-before-the-sync",

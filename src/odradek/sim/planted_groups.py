@@ -1,8 +1,8 @@
 """Bugs of coordinators: when they answer, what they load, and whom they believe."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.broker.coordinators import host
 from odradek.broker.coordinators.host import PartitionHost
@@ -15,10 +15,10 @@ _FORGOTTEN_RECORDS: Final = 3
 
 
 def _answer_at_once(sound: Any) -> Any:
-    def when_committed(self: PartitionHost[Any, Any, Any], told: Callable[[ErrorCode], None], code: ErrorCode) -> None:
-        told(code)
+    def defer_until_committed(self: PartitionHost[Any, Any, Any], code: ErrorCode) -> DeferredResponse:
+        return DeferredResponse.completed(code)
 
-    return when_committed
+    return defer_until_committed
 
 
 def _serve_at_once(sound: Any) -> Any:
@@ -41,7 +41,7 @@ GROUP_BUGS: Final = (
         "commit-acknowledged-before-the-replicas",
         "a coordinator answers when a commit is in its own log",
         PartitionHost,
-        "_when_committed",
+        "_defer_until_committed",
         _answer_at_once,
         scenario=GROUPS,
     ),

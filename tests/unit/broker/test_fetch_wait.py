@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from odradek.base.deferred import DeferredResponse
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer, given
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.wire.apis import BROKER_APIS, load_handler
 from odradek.wire.schemas import schema
@@ -24,6 +24,10 @@ LONG_MS = 60_000
 
 
 def begin_fetch(broker: FakeBroker, *, min_bytes: int = 1, version: int = VERSION) -> Coroutine[Any, Any, Any]:
+    return start_fetch(broker, min_bytes=min_bytes, version=version).wait()
+
+
+def start_fetch(broker: FakeBroker, *, min_bytes: int = 1, version: int = VERSION) -> DeferredResponse:
     """What the handler returns for a fetch at the end of the log: the poll, which has not begun."""
     broker.fetch_sessions = FetchSessions(10, broker.clock, broker.random)  # type: ignore[attr-defined]
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
@@ -40,8 +44,8 @@ def begin_fetch(broker: FakeBroker, *, min_bytes: int = 1, version: int = VERSIO
     messages = schema(FETCH, version)
     context = RequestContext(FETCH, version, "test", "PLAINTEXT", "127.0.0.1", messages)
     answer = load_handler(BROKER_APIS[FETCH]).handle(raw_wire.build(messages.request_type, fields), context, broker)
-    assert isinstance(answer, LateAnswer)
-    return given(answer)
+    assert isinstance(answer, DeferredResponse)
+    return answer
 
 
 def values(answer: list[bytes]) -> int:
@@ -96,7 +100,7 @@ def test_what_is_not_enough_is_waited_for_once_more(broker: FakeBroker) -> None:
     asyncio.run(scenario())
 
 
-def test_nobody_watches_afterwards(broker: FakeBroker) -> None:
+def test_cancelled_long_poll_watches_no_partition(broker: FakeBroker) -> None:
     async def scenario() -> None:
         partition = broker.partition("orders", 0)
         assert partition is not None
@@ -106,9 +110,10 @@ def test_nobody_watches_afterwards(broker: FakeBroker) -> None:
         poll.cancel()
         await asyncio.wait([poll])
         assert not partition.watchers
-        never_begun = begin_fetch(broker)
+        deferred = start_fetch(broker)
+        assert len(partition.watchers) == 1
+        deferred.cancel()
         assert not partition.watchers
-        never_begun.close()
 
     broker.add_topic("orders")
     asyncio.run(scenario())

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.core.transactions.commands import AddPartitions, VerifyAnswer, VerifyPartitions
@@ -24,8 +25,8 @@ class HostedTransactions:
     def partition_of(self, transactional_id: str) -> int:
         return 0
 
-    def ask(self, transactional_id: str, command: Any) -> Any:
-        return self.host.ask(command)
+    def submit(self, command: Any) -> DeferredResponse:
+        return DeferredResponse.completed(self.host.ask(command))
 
     async def stock_up(self) -> None:
         pass

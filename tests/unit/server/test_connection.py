@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import uvloop
 
+from odradek.base.deferred import DeferredResponse
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
 from odradek.server.connection import (
-    OWED_MAX,
+    PENDING_RESPONSES_MAX,
     WAITING_BYTES_MAX,
     WAITING_FRAMES_MAX,
     ClientConnection,
     UnsupportedRequest,
 )
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.server.limits import NodeConnectionLimits
 from odradek.server.server import Listener, ListenError
 from odradek.wire.headers import RequestHeader
@@ -41,13 +41,12 @@ class Clock:
         return self.seconds
 
 
-class Replicated(LateAnswer):
-    """As a producer's: what was asked is done, and the answer is given when the test says so."""
+class Replicated(DeferredResponse):
+    """The response to a Produce request: the records are appended, and the test completes it."""
 
-    lets_next_pass = True
-
-    def begin(self) -> None:
-        """Whenever it is released."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.allows_next_request = True
 
 
 class Scripted:
@@ -197,11 +196,11 @@ class TestAProducerThatDoesNotWait:
             writer.write(request(0, 1) + request(0, 2) + request(0, 3, b"at once") + request(0, 4))
             replicated = harness.dispatcher.replicated
             await until(lambda: len(replicated) == 3)
-            replicated[1].give(b"second")
+            replicated[1].complete(b"second")
             assert await is_silent(reader)
-            replicated[0].give(b"first")
+            replicated[0].complete(b"first")
             assert [await answer(reader) for _ in range(3)] == [(1, b"first"), (2, b"second"), (3, b"at once")]
-            replicated[2].give(b"fourth")
+            replicated[2].complete(b"fourth")
             assert await answer(reader) == (4, b"fourth")
             writer.close()
 
@@ -216,7 +215,7 @@ class TestAProducerThatDoesNotWait:
             writer.write(request(0, 3, b"at once"))
             assert await is_silent(reader)
             assert harness.dispatcher.seen == [1]
-            harness.dispatcher.replicated[0].give(b"first")
+            harness.dispatcher.replicated[0].complete(b"first")
             answers = [await answer(reader) for _ in range(3)]
             assert answers == [(1, b"first"), (2, b"metadata"), (3, b"at once")]
             writer.close()
@@ -233,7 +232,7 @@ class TestAProducerThatDoesNotWait:
             assert harness.dispatcher.seen == [1, 2]
             for number in range(4):
                 await until(lambda number=number: len(replicated) > number)  # type: ignore[misc]
-                replicated[number].give(b"%d" % number)
+                replicated[number].complete(b"%d" % number)
             assert [await answer(reader) for _ in range(4)] == [(1, b"0"), (2, b"1"), (3, b"2"), (4, b"3")]
             writer.close()
 
@@ -242,18 +241,18 @@ class TestAProducerThatDoesNotWait:
     def test_only_so_many_are_taken_up(self, run: Callable[[Scenario], None]) -> None:
         async def scenario(harness: Harness) -> None:
             reader, writer = await harness.connect()
-            count = OWED_MAX + 5
+            count = PENDING_RESPONSES_MAX + 5
             for number in range(count):
                 writer.write(request(0, number))
             replicated = harness.dispatcher.replicated
-            await until(lambda: len(replicated) == OWED_MAX)
+            await until(lambda: len(replicated) == PENDING_RESPONSES_MAX)
             assert await is_silent(reader)
-            assert len(replicated) == OWED_MAX
+            assert len(replicated) == PENDING_RESPONSES_MAX
             for one in list(replicated):
-                one.give(b"")
+                one.complete(b"")
             await until(lambda: len(replicated) == count)
-            for one in replicated[OWED_MAX:]:
-                one.give(b"")
+            for one in replicated[PENDING_RESPONSES_MAX:]:
+                one.complete(b"")
             assert [(await answer(reader))[0] for _ in range(count)] == list(range(count))
             writer.close()
 
@@ -267,7 +266,7 @@ class TestAProducerThatDoesNotWait:
             replicated = harness.dispatcher.replicated
             await until(lambda: len(replicated) == 1)
             assert await is_silent(reader)
-            replicated[0].give(b"late")
+            replicated[0].complete(b"late")
             assert await answer(reader) == (1, b"late")
             assert await reader.read() == b""
             _, other = await harness.connect()
@@ -276,7 +275,7 @@ class TestAProducerThatDoesNotWait:
             # A reset, not the end of what it has to say.
             other.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             other.transport.abort()
-            await until(lambda: replicated[1].is_over)
+            await until(lambda: replicated[1].is_done)
             writer.close()
 
         run(scenario)
@@ -286,9 +285,9 @@ class TestAProducerThatDoesNotWait:
             reader, writer = await harness.connect()
             writer.write(request(0, 1) + request(0, 2))
             await until(lambda: len(harness.dispatcher.replicated) == 2)
-            harness.dispatcher.replicated[1].break_off(RuntimeError("a fault of ours"))
+            harness.dispatcher.replicated[1].fail(RuntimeError("a fault of ours"))
             assert await reader.read() == b""
-            await until(lambda: harness.dispatcher.replicated[0].is_over)
+            await until(lambda: harness.dispatcher.replicated[0].is_done)
             writer.close()
 
         run(scenario)

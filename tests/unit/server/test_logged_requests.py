@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
+from odradek.base.deferred import DeferredResponse
 from odradek.instruments.request_log import LOGGER, RequestLog
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer, given
 from odradek.server.logged_requests import ARRAY_SHOWN_MAX, logged
 from odradek.wire.produce_codec import PartitionRecords, ProduceRequest, TopicRecords
 from odradek.wire.schemas import schema
@@ -39,7 +39,7 @@ def written(
 
     async def ask() -> Any:
         result = logged(lambda *_: answer, log)(request, asked, BROKER)
-        return await given(result) if isinstance(result, LateAnswer) else result
+        return await result.wait() if isinstance(result, DeferredResponse) else result
 
     caplog.clear()
     with caplog.at_level(logging.INFO, LOGGER):
@@ -69,27 +69,29 @@ def test_an_entry(caplog: pytest.LogCaptureFixture) -> None:
     assert "secret" not in caplog.text
 
 
-class Given(LateAnswer):
-    def begin(self) -> None:
-        asyncio.get_running_loop().call_later(0.02, lambda: self.give(b"late"))
+class Later(DeferredResponse):
+    async def wait(self) -> Any:
+        asyncio.get_running_loop().call_later(0.02, lambda: self.complete(b"late"))
+        return await super().wait()
 
 
-def test_an_answer_that_comes_later_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
-    (entry,) = written(caplog, chosen(), produce(), context(PRODUCE, 9), Given())
+def test_deferred_response_is_logged_when_it_completes(caplog: pytest.LogCaptureFixture) -> None:
+    (entry,) = written(caplog, chosen(), produce(), context(PRODUCE, 9), Later())
     assert entry["response"] == {"sizeInBytes": 4}
     assert entry["remoteTimeMs"] >= 15
 
 
-def test_an_answer_that_nobody_waits_for_any_more_is_let_go() -> None:
-    inner = Given()
+def test_cancelled_deferred_response_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    deferred = DeferredResponse()
 
-    async def ask() -> None:
-        answer = logged(lambda *_: inner, chosen())(produce(), context(PRODUCE, 9), BROKER)
-        answer.then(lambda _: None, lambda _: None)
-        answer.abandon()
+    async def handle() -> None:
+        logged(lambda *_: deferred, chosen())(produce(), context(PRODUCE, 9), BROKER).cancel()
 
-    asyncio.run(ask())
-    assert inner.is_over
+    with caplog.at_level(logging.INFO, LOGGER):
+        asyncio.run(handle())
+        deferred.complete(b"late")
+    assert deferred.is_done
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

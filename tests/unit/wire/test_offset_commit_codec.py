@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.core.groups.commands import PartitionError, TopicErrors
 from odradek.wire.headers import read_request_header
 from odradek.wire.offset_commit_codec import all_committed, read_plain

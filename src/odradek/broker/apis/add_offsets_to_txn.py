@@ -6,27 +6,25 @@ do not ask for it; committing does.
 
 from typing import Final
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.ids import TopicPartition
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.apis.transaction_errors import for_version
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import CONSUMER_OFFSETS
 from odradek.core.transactions.commands import AddPartitions, AddPartitionsAnswer
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
 FENCED_SINCE: Final = 2
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     offsets = TopicPartition(CONSUMER_OFFSETS, broker.groups.partition_of(request.group_id))
     command = AddPartitions(
         request.transactional_id, request.producer_id, request.producer_epoch, frozenset((offsets,)), 0
     )
-    return answer_with(
-        broker.transactions.ask(command.transactional_id, command), lambda answer: _response(answer, context)
-    )
+    return respond_with(broker.transactions.submit(command), lambda answer: _response(answer, context))
 
 
 def _response(answer: AddPartitionsAnswer, context: RequestContext) -> Message:

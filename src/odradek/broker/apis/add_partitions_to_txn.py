@@ -7,16 +7,21 @@ many at once, some only to verify.
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition, partitions_by_topic
-from odradek.broker.apis.coordinator_answer import IN_ONE_GO_MAX, NOT_THROTTLED, answer_in_steps, answer_with_all
+from odradek.broker.apis.coordinator_response import (
+    ENTRIES_PER_TURN_MAX,
+    NOT_THROTTLED,
+    respond_in_turns,
+    respond_with_all,
+)
 from odradek.broker.apis.hosted_partition import is_known
 from odradek.broker.apis.transaction_errors import for_version
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS
 from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, AddPartitions, VerifyAnswer, VerifyPartitions
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
 FIRST_OF_BROKERS: Final = 4
@@ -26,18 +31,20 @@ _Command = AddPartitions | VerifyPartitions
 _Errors = Mapping[TopicPartition, ErrorCode]
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer | Awaitable[Message]:
+def handle(
+    request: Message, context: RequestContext, broker: BrokerPort
+) -> Message | DeferredResponse | Awaitable[Message]:
     commands = _of_brokers(request) if context.version >= FIRST_OF_BROKERS else [_of_producer(request)]
 
-    def ask() -> list[Any]:
-        return [_ask(command, context, broker) for command in commands]
+    def submit() -> list[DeferredResponse]:
+        return [_submit(command, context, broker) for command in commands]
 
-    def respond(answers: list[Any]) -> Message:
-        return _response(commands, answers, context)
+    def respond(results: list[Any]) -> Message:
+        return _response(commands, results, context)
 
-    if sum(len(command.partitions) for command in commands) > IN_ONE_GO_MAX:
-        return answer_in_steps(ask, respond)
-    return answer_with_all(ask(), respond)
+    if sum(len(command.partitions) for command in commands) > ENTRIES_PER_TURN_MAX:
+        return respond_in_turns(submit, respond)
+    return respond_with_all(submit(), respond)
 
 
 def _of_producer(request: Message) -> _Command:
@@ -65,8 +72,8 @@ def _partitions(topics: tuple[Message, ...]) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(topic.name, index) for topic in topics for index in topic.partitions)
 
 
-def _ask(command: _Command, context: RequestContext, broker: BrokerPort) -> Any:
-    """An answer, or a promise of one; or the error of each partition, where they need not be asked for."""
+def _submit(command: _Command, context: RequestContext, broker: BrokerPort) -> DeferredResponse:
+    """The coordinator's response; or the error of each partition, where some are invalid."""
     is_of_broker = context.version >= FIRST_OF_BROKERS
     refused: dict[TopicPartition, ErrorCode] = {}
     for name in command.partitions:
@@ -75,28 +82,30 @@ def _ask(command: _Command, context: RequestContext, broker: BrokerPort) -> Any:
         elif not is_known(*name, broker):
             refused[name] = ErrorCode.unknown_topic_or_partition
     if refused:
-        return {name: refused.get(name, ErrorCode.operation_not_attempted) for name in command.partitions}
-    return broker.transactions.ask(command.transactional_id, command)
+        return DeferredResponse.completed(
+            {name: refused.get(name, ErrorCode.operation_not_attempted) for name in command.partitions}
+        )
+    return broker.transactions.submit(command)
 
 
-def _errors(command: _Command, answer: Any, version: int) -> _Errors:
-    if isinstance(answer, dict):
-        return answer
-    if isinstance(answer, VerifyAnswer):
-        return {name: answer.of(name) for name in command.partitions}
-    return dict.fromkeys(command.partitions, for_version(answer.error, version, FENCED_SINCE))
+def _errors(command: _Command, result: Any, version: int) -> _Errors:
+    if isinstance(result, dict):
+        return result
+    if isinstance(result, VerifyAnswer):
+        return {name: result.of(name) for name in command.partitions}
+    return dict.fromkeys(command.partitions, for_version(result.error, version, FENCED_SINCE))
 
 
-def _response(commands: list[_Command], answers: list[Any], context: RequestContext) -> Message:
-    results = [
-        _topics(_errors(command, answer, context.version), context)
-        for command, answer in zip(commands, answers, strict=True)
+def _response(commands: list[_Command], results: list[Any], context: RequestContext) -> Message:
+    topics_of = [
+        _topics(_errors(command, result, context.version), context)
+        for command, result in zip(commands, results, strict=True)
     ]
     if context.version < FIRST_OF_BROKERS:
         return context.new(
             "AddPartitionsToTxnResponse",
             throttle_time=NOT_THROTTLED,
-            results_by_topic_v3_and_below=results[0],
+            results_by_topic_v3_and_below=topics_of[0],
         )
     return context.new(
         "AddPartitionsToTxnResponse",
@@ -104,7 +113,7 @@ def _response(commands: list[_Command], answers: list[Any], context: RequestCont
         error_code=ErrorCode.none,
         results_by_transaction=tuple(
             context.new("AddPartitionsToTxnResult", transactional_id=command.transactional_id, topic_results=topics)
-            for command, topics in zip(commands, results, strict=True)
+            for command, topics in zip(commands, topics_of, strict=True)
         ),
     )
 

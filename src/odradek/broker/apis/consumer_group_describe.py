@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.in_slices import in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import AssignedTopic, DescribedConsumer, DescribedConsumerGroup
@@ -15,14 +15,14 @@ from odradek.wire.schemas import Message
 
 _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
-_IN_ONE_GO_MAX: Final = 100
+_PER_TURN_MAX: Final = 100
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     return in_slices(
         request.group_ids,
-        _IN_ONE_GO_MAX,
+        _PER_TURN_MAX,
         lambda some: [_group(group, operations, context) for group in _described(some, broker)],
         lambda groups: _response(groups, context),
     )

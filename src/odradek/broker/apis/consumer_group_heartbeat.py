@@ -2,18 +2,18 @@
 
 from datetime import timedelta
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with, java_address, milliseconds
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, java_address, milliseconds, respond_with
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatAnswer, TopicIdPartitions
 from odradek.core.metadata.features import GROUP_VERSION
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     if not broker.image.features.level(GROUP_VERSION):
         return _response(ConsumerGroupHeartbeatAnswer(ErrorCode.unsupported_version), context)
     names, owned = request.subscribed_topic_names, request.topic_partitions
@@ -32,7 +32,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         request.server_assignor,
         None if owned is None else tuple(TopicIdPartitions(one.topic_id or ZERO_UUID, one.partitions) for one in owned),
     )
-    return answer_with(broker.groups.ask(command.group_id, command), lambda answer: _response(answer, context))
+    return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
 
 
 def _response(answer: ConsumerGroupHeartbeatAnswer, context: RequestContext) -> Message:

@@ -2,45 +2,47 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with_all, answered
+from odradek.base.deferred import DeferredResponse
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with_all
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import DeleteGroups, DeleteGroupsAnswer
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
-_IN_ONE_GO_MAX: Final = 500
+_PER_TURN_MAX: Final = 500
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer | Awaitable[Message]:
+def handle(
+    request: Message, context: RequestContext, broker: BrokerPort
+) -> Message | DeferredResponse | Awaitable[Message]:
     group_ids = list(dict.fromkeys(request.groups_names))
-    if len(group_ids) > _IN_ONE_GO_MAX:
+    if len(group_ids) > _PER_TURN_MAX:
         return _delete_slowly(group_ids, context, broker)
-    return answer_with_all(
+    return respond_with_all(
         _delete(group_ids, broker),
-        lambda answers: _response((result for answer in answers for result in _results(answer, context)), context),
+        lambda responses: _response((result for one in responses for result in _results(one, context)), context),
     )
 
 
 async def _delete_slowly(group_ids: Sequence[str], context: RequestContext, broker: BrokerPort) -> Message:
     """Thousands of groups: other connections have their turn meanwhile."""
     results: list[Message] = []
-    for start in range(0, len(group_ids), _IN_ONE_GO_MAX):
-        for asked in _delete(group_ids[start : start + _IN_ONE_GO_MAX], broker):
-            results += _results(await answered(asked), context)
+    for start in range(0, len(group_ids), _PER_TURN_MAX):
+        for deferred in _delete(group_ids[start : start + _PER_TURN_MAX], broker):
+            results += _results(await deferred.wait(), context)
         await asyncio.sleep(0)
     return _response(results, context)
 
 
-def _delete(group_ids: Sequence[str], broker: BrokerPort) -> list[Any]:
-    """An answer, or the promise of one, from each coordinator."""
+def _delete(group_ids: Sequence[str], broker: BrokerPort) -> list[DeferredResponse]:
+    """One response from each coordinator."""
     groups = broker.groups
     by_partition: dict[int, list[str]] = {}
     for group_id in group_ids:
         by_partition.setdefault(groups.partition_of(group_id), []).append(group_id)
-    return [groups.ask_at(partition, DeleteGroups(ids)) for partition, ids in by_partition.items()]
+    return [groups.submit_to(partition, DeleteGroups(ids)) for partition, ids in by_partition.items()]
 
 
 def _results(answer: DeleteGroupsAnswer, context: RequestContext) -> list[Message]:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.in_slices import in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import DescribedGroup, DescribedMember
@@ -12,14 +12,14 @@ from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_ASKE
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
-_IN_ONE_GO_MAX: Final = 500
+_PER_TURN_MAX: Final = 500
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     operations = GROUP_OPERATIONS if getattr(request, "include_authorized_operations", False) else NOT_ASKED
     return in_slices(
         request.groups,
-        _IN_ONE_GO_MAX,
+        _PER_TURN_MAX,
         lambda some: [_group(group, operations, context) for group in broker.groups.describe(some, context.version)],
         lambda groups: _response(groups, context),
     )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from odradek.base.ids import partitions_by_topic
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.in_slices import in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import NO_TIMESTAMP, DescribedTransaction
@@ -13,13 +13,13 @@ from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_IN_ONE_GO_MAX: Final = 500
+_PER_TURN_MAX: Final = 500
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     return in_slices(
         request.transactional_ids,
-        _IN_ONE_GO_MAX,
+        _PER_TURN_MAX,
         lambda some: [_state(one, context) for one in broker.transactions.describe(some)],
         lambda states: _response(states, context),
     )

@@ -6,19 +6,19 @@ producer's epoch (transaction version 2), and the answer says who it is from the
 
 from typing import Final
 
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with
+from odradek.base.deferred import DeferredResponse
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.apis.transaction_errors import for_version
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import EPOCHS_RISE_SINCE, EndAnswer, EndTransaction
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
 FENCED_SINCE: Final = 2
 EPOCHS_RISE_IN: Final = 5
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     command = EndTransaction(
         request.transactional_id,
         request.producer_id,
@@ -26,9 +26,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         request.committed,
         EPOCHS_RISE_SINCE if context.version >= EPOCHS_RISE_IN else 0,
     )
-    return answer_with(
-        broker.transactions.ask(command.transactional_id, command), lambda answer: _response(answer, context)
-    )
+    return respond_with(broker.transactions.submit(command), lambda answer: _response(answer, context))
 
 
 def _response(answer: EndAnswer, context: RequestContext) -> Message:

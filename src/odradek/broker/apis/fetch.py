@@ -9,6 +9,7 @@ Differences from Kafka: none known.
 import asyncio
 from typing import Any, Final
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, ZERO_UUID
 from odradek.broker.apis.fetch_reading import (
@@ -29,7 +30,6 @@ from odradek.broker.fetch_sessions import FINAL_EPOCH, FetchContext, FetchTarget
 from odradek.broker.fetch_wait import FetchWait
 from odradek.broker.ports import BrokerPort
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.storage.partition.partition import FollowerFetch, Partition
 from odradek.wire.fetch_codec import (
     FIRST_WITH_LEADER_HINTS,
@@ -77,7 +77,9 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
         return _respond(fetch, found, reader, context, broker)
     if not fetch.targets:
         return _respond(fetch, found, reader, context, broker)
-    return _LongPoll(fetch, found, reader, context, broker)
+    poll = _LongPoll(fetch, reader, context, broker)
+    poll.start(found)
+    return poll
 
 
 def _refuse(code: ErrorCode, context: RequestContext) -> list[bytes]:
@@ -97,32 +99,28 @@ def _is_enough(fetch: FetchContext, found: Found, reader: Reader) -> bool:
     )
 
 
-class _LongPoll(LateAnswer):
-    """A fetch that waits for data. It is answered from within the append that brings enough of it."""
+class _LongPoll(DeferredResponse):
+    """A fetch that waits for data. It completes within the append that brings enough of it."""
 
-    def __init__(
-        self, fetch: FetchContext, found: Found, reader: Reader, context: RequestContext, broker: BrokerPort
-    ) -> None:
+    def __init__(self, fetch: FetchContext, reader: Reader, context: RequestContext, broker: BrokerPort) -> None:
         super().__init__()
         self._fetch = fetch
         self._reader = reader
         self._context = context
         self._broker = broker
         self._deadline = broker.clock.monotonic() + reader.max_wait_seconds
-        self._first: Found | None = found
         self._wait: FetchWait | None = None
         self._reading: asyncio.Task[None] | None = None
         self._settled_revision = NEVER
         # The partition, where the fetch names just one, and by its topic's id.
         self._only: Partition | None = None
 
-    def begin(self) -> None:
-        found, self._first = self._first, None
-        assert found is not None
+    def start(self, found: Found) -> None:
+        """`found` is what could be read at once."""
         self._judge(found)
 
-    def abandon(self) -> None:
-        super().abandon()
+    def cancel(self) -> None:
+        super().cancel()
         if self._wait is not None:
             self._wait.end()
         if self._reading is not None:
@@ -132,13 +130,13 @@ class _LongPoll(LateAnswer):
         try:
             answer = self._answer_with_fresh()
             if answer is not None:
-                self.give(answer)
+                self.complete(answer)
             elif self._nothing_has_come:
-                self.give(_respond(self._fetch, NOTHING, self._reader, self._context, self._broker))
+                self.complete(_respond(self._fetch, NOTHING, self._reader, self._context, self._broker))
             else:
                 self._judge(self._read_cached())
         except Exception as error:  # noqa: BLE001 - whoever appends is not to hear of a reader's trouble
-            self.break_off(error)
+            self.fail(error)
 
     @property
     def _nothing_has_come(self) -> bool:
@@ -154,7 +152,7 @@ class _LongPoll(LateAnswer):
                 return
             remaining = self._deadline - self._broker.clock.monotonic()
             if _is_enough(self._fetch, found, self._reader) or remaining <= 0:
-                self.give(_respond(self._fetch, found, self._reader, self._context, self._broker))
+                self.complete(_respond(self._fetch, found, self._reader, self._context, self._broker))
                 return
             targets = self._fetch.targets
             found_here = (one.settled or self._broker.partition(one.topic, one.key.partition) for one in targets)
@@ -233,10 +231,10 @@ class _LongPoll(LateAnswer):
             found = await self._broker.executor.run(
                 lambda: read_all(self._fetch, self._reader, self._context, self._broker, read_waiting)
             )
-            if not self.is_over:
+            if not self.is_done:
                 self._judge(found)
-        except Exception as error:  # noqa: BLE001 - the connection is told
-            self.break_off(error)
+        except Exception as error:  # noqa: BLE001 - the connection reports it
+            self.fail(error)
 
 
 def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerPort) -> Unsettled:

@@ -11,7 +11,7 @@ from typing import Final
 from odradek.base.errors import ErrorCode
 from odradek.base.java_hash import partition_of
 from odradek.broker.apis.cluster_view import NOBODY, leader_endpoint
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.in_slices import in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.records import Endpoint
@@ -20,7 +20,7 @@ from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 _FIRST_BATCHED: Final = 4
-_IN_ONE_GO_MAX: Final = 500
+_PER_TURN_MAX: Final = 500
 _TOPICS: Final = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
 _KNOWN_TYPES: Final = (0, 1, 2)
 _MESSAGES: Final = {
@@ -50,7 +50,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         )
     return in_slices(
         request.coordinator_keys,
-        _IN_ONE_GO_MAX,
+        _PER_TURN_MAX,
         lambda some: [_coordinator(key, key_type, context, broker) for key in some],
         lambda coordinators: _response(coordinators, context),
     )

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answered, milliseconds
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, milliseconds
 from odradek.broker.apis.transaction_errors import for_version
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NOBODY, InitAnswer, ProducerIdentity
@@ -53,7 +53,7 @@ async def _init(
             await broker.transactions.stock_up()
         except KafkaError as error:
             return _response(InitAnswer(error.code), context)
-    return _response(await answered(broker.transactions.ask(command.transactional_id, command)), context)
+    return _response(await broker.transactions.submit(command).wait(), context)
 
 
 def _response(answer: InitAnswer, context: RequestContext) -> Message:

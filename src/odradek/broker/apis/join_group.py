@@ -1,17 +1,17 @@
 """JoinGroup, versions 0 to 9: a member of a classic group joins, and waits until the others have."""
 
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with, java_address, milliseconds
+from odradek.base.deferred import DeferredResponse
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, java_address, milliseconds, respond_with
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import JoinAnswer, JoinedMember, JoinGroup, MemberProtocol
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
 _FIRST_WITHOUT_PROTOCOL = 7
 """From this version on a response may say that there is no protocol; before, its name is empty."""
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     command = JoinGroup(
         context.version,
         request.group_id,
@@ -25,7 +25,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         tuple(MemberProtocol(one.name, one.metadata) for one in request.protocols),
         getattr(request, "reason", None),
     )
-    return answer_with(broker.groups.ask(command.group_id, command), lambda answer: _response(answer, context))
+    return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
 
 
 def _response(answer: JoinAnswer, context: RequestContext) -> Message:

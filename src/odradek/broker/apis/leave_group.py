@@ -2,23 +2,25 @@
 
 from collections.abc import Awaitable
 
-from odradek.broker.apis.coordinator_answer import IN_ONE_GO_MAX, NOT_THROTTLED, answer_in_steps, answer_with
+from odradek.base.deferred import DeferredResponse
+from odradek.broker.apis.coordinator_response import ENTRIES_PER_TURN_MAX, NOT_THROTTLED, respond_in_turns, respond_with
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import LeaveAnswer, LeaveGroup, LeavingMember, LeftMember
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
 _FIRST_OF_MANY = 3
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer | Awaitable[Message]:
+def handle(
+    request: Message, context: RequestContext, broker: BrokerPort
+) -> Message | DeferredResponse | Awaitable[Message]:
     command = LeaveGroup(request.group_id, _leaving(request, context.version))
-    if len(command.members) > IN_ONE_GO_MAX:
-        return answer_in_steps(
-            lambda: [broker.groups.ask(command.group_id, command)], lambda answers: _response(answers[0], context)
+    if len(command.members) > ENTRIES_PER_TURN_MAX:
+        return respond_in_turns(
+            lambda: [broker.groups.submit(command)], lambda responses: _response(responses[0], context)
         )
-    return answer_with(broker.groups.ask(command.group_id, command), lambda answer: _response(answer, context))
+    return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
 
 
 def _leaving(request: Message, version: int) -> tuple[LeavingMember, ...]:

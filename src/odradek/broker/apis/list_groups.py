@@ -4,21 +4,21 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.in_slices import in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import ListedGroup
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
-_IN_ONE_GO_MAX: Final = 1000
+_PER_TURN_MAX: Final = 1000
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
     error, groups = broker.groups.list(getattr(request, "states_filter", ()), getattr(request, "types_filter", ()))
     return in_slices(
         groups,
-        _IN_ONE_GO_MAX,
+        _PER_TURN_MAX,
         lambda some: [_group(group, context) for group in some],
         lambda listed: _response(error, listed, context),
     )

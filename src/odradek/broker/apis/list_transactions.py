@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.in_slices import in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.transactions.commands import ListedTransaction
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
-_IN_ONE_GO_MAX: Final = 1000
+_PER_TURN_MAX: Final = 1000
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
@@ -29,7 +29,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         return _response(refusal.code, (), (), context)
     return in_slices(
         transactions,
-        _IN_ONE_GO_MAX,
+        _PER_TURN_MAX,
         lambda some: [_state(one, context) for one in some],
         lambda states: _response(error, unknown, states, context),
     )

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, InLine, milliseconds
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, milliseconds, respond_with
 from odradek.broker.apis.topic_errors import merged
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
@@ -22,8 +23,6 @@ from odradek.core.groups.commands import (
 )
 from odradek.core.metadata.image import TopicImage
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
-from odradek.server.pending_answer import PendingAnswer
 from odradek.wire.offset_commit_codec import FIRST_BY_TOPIC_ID, AskedCommit, all_committed, read_plain
 from odradek.wire.schemas import Message
 
@@ -34,7 +33,9 @@ read_request: Final = read_plain
 """What is usual; the rest comes by its declaration."""
 
 
-def handle(request: Message | AskedCommit, context: RequestContext, broker: BrokerPort) -> Message | bytes | LateAnswer:
+def handle(
+    request: Message | AskedCommit, context: RequestContext, broker: BrokerPort
+) -> Message | bytes | DeferredResponse:
     topics: list[TopicOffsets] = []
     refused: list[TopicErrors] = []
     for asked in request.topics:
@@ -58,8 +59,10 @@ def handle(request: Message | AskedCommit, context: RequestContext, broker: Brok
     def respond(answer: CommitAnswer) -> Message | bytes:
         return _response(merged(refused, answer.topics) if refused else answer.topics, context)
 
-    asked = broker.groups.ask(command.group_id, command)
-    return InLine(asked, respond) if asked.__class__ is PendingAnswer else respond(asked)
+    deferred = broker.groups.submit(command)
+    # Commits are executed in the order of their requests: the next one need not wait for this response.
+    deferred.allows_next_request = True
+    return respond_with(deferred, respond)
 
 
 def _topic(asked: Message, version: int, broker: BrokerPort) -> TopicImage | None:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.apis.topic_errors import merged
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
@@ -14,11 +15,10 @@ from odradek.core.groups.commands import (
     TopicPartitions,
 )
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     topics: list[TopicPartitions] = []
     refused: list[TopicErrors] = []
     for asked in request.topics:
@@ -40,7 +40,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         parts = merged(refused, answer.topics) if answer.error is ErrorCode.none else ()
         return _response(answer.error, parts, context)
 
-    return answer_with(broker.groups.ask(command.group_id, command), respond)
+    return respond_with(broker.groups.submit(command), respond)
 
 
 def _response(error: ErrorCode, topics: Iterable[TopicErrors], context: RequestContext) -> Message:

@@ -3,10 +3,11 @@ with topics named by their ids."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with, answer_with_all, answered
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with, respond_with_all
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
     NO_LEADER_EPOCH,
@@ -19,13 +20,12 @@ from odradek.core.groups.commands import (
     TopicPartitions,
 )
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
 _FIRST_WITH_ERROR: Final = 2
 _FIRST_OF_MANY: Final = 8
 _FIRST_BY_TOPIC_ID: Final = 10
-_IN_ONE_GO_MAX: Final = 200
+_PER_TURN_MAX: Final = 200
 
 
 class _Question:
@@ -69,18 +69,19 @@ class _Question:
                 yield topic._replace(topic_id=topic_id)
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer | Awaitable[Message]:
+def handle(
+    request: Message, context: RequestContext, broker: BrokerPort
+) -> Message | DeferredResponse | Awaitable[Message]:
     stable = getattr(request, "require_stable", False)
     groups = broker.groups
     if context.version < _FIRST_OF_MANY:
         question = _Question(request, context, broker, stable=stable)
-        asked = groups.ask(request.group_id, question.command)
-        return answer_with(asked, lambda answer: _response(question, answer, context))
-    if len(request.groups) > _IN_ONE_GO_MAX:
+        return respond_with(groups.submit(question.command), lambda answer: _response(question, answer, context))
+    if len(request.groups) > _PER_TURN_MAX:
         return _fetch_in_slices(request, context, broker)
     questions = [_Question(group, context, broker, stable=stable) for group in request.groups]
-    answers = [groups.ask(question.command.group_id, question.command) for question in questions]
-    return answer_with_all(answers, lambda answered: _response_of_many(questions, answered, context))
+    deferred = [groups.submit(question.command) for question in questions]
+    return respond_with_all(deferred, lambda responses: _response_of_many(questions, responses, context))
 
 
 def _response(question: _Question, answer: FetchAnswer, context: RequestContext) -> Message:
@@ -102,17 +103,17 @@ def _response(question: _Question, answer: FetchAnswer, context: RequestContext)
 async def _fetch_in_slices(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
     """Thousands of groups: other connections have their turn between them. All wait at once, for what they wait for."""
     questions: list[_Question] = []
-    asked: list[Any] = []
+    deferred: list[DeferredResponse] = []
     for number, group in enumerate(request.groups, 1):
         question = _Question(group, context, broker, stable=request.require_stable)
         questions.append(question)
-        asked.append(broker.groups.ask(group.group_id, question.command))
-        if number % _IN_ONE_GO_MAX == 0:
+        deferred.append(broker.groups.submit(question.command))
+        if number % _PER_TURN_MAX == 0:
             await asyncio.sleep(0)
     groups: list[Message] = []
     for number, question in enumerate(questions, 1):
-        groups.append(_group(question, await answered(asked[number - 1]), context))
-        if number % _IN_ONE_GO_MAX == 0:
+        groups.append(_group(question, await deferred[number - 1].wait(), context))
+        if number % _PER_TURN_MAX == 0:
             await asyncio.sleep(0)
     return context.new("OffsetFetchResponse", throttle_time=NOT_THROTTLED, groups=tuple(groups))
 

@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.apis.produce_results import appended_result, refused
 from odradek.broker.ports import BrokerPort
 from odradek.records.batch import BatchHeader
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.storage.log.partition_log import Appended
 from odradek.storage.partition.partition import Partition
 from odradek.wire.produce_codec import PartitionResult, ProduceRequest, TopicResult, write_produce_response
@@ -48,18 +48,19 @@ def conclude(outcomes: list[TopicOutcomes], request: ProduceRequest, context: Re
     if kinds <= {PartitionResult}:
         return respond([TopicResult(*outcome) for outcome in outcomes], request.acks, context)  # type: ignore[arg-type]
     if kinds <= {PartitionResult, Unacknowledged}:
-        return _WhenCommitted(outcomes, request, context)
+        response = _CommitResponse(outcomes, request, context)
+        response.start()
+        return response
     return finish(outcomes, request, context)
 
 
-class _WhenCommitted(LateAnswer):
-    """Everything is appended. The producer hears of it from within the fetch by which the last follower takes it."""
-
-    lets_next_pass = True
+class _CommitResponse(DeferredResponse):
+    """Everything is appended. It completes within the Fetch by which the last follower in the ISR gets it."""
 
     def __init__(self, outcomes: list[TopicOutcomes], request: ProduceRequest, context: RequestContext) -> None:
         """The request is not kept: its records would be, too."""
         super().__init__()
+        self.allows_next_request = True
         self._outcomes: Final = outcomes
         self._acks: Final = request.acks
         self._timeout_seconds: Final = _timeout_seconds(request)
@@ -67,44 +68,44 @@ class _WhenCommitted(LateAnswer):
         self._missing = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self) -> None:
-        # One more than there are, so that nobody who is told at once ends it before the last is asked.
+    def start(self) -> None:
+        # One more than there are, so that a partition that is committed at once does not complete it too early.
         self._missing = 1
         for _, _, row in self._outcomes:
             for place, outcome in enumerate(row):
                 if isinstance(outcome, Unacknowledged):
                     self._missing += 1
-                    told = partial(self._replicated, row, place, outcome)
-                    outcome.partition.when_committed(outcome.end_offset, outcome.leader_epoch, told)
+                    committed = outcome.partition.defer_until_committed(outcome.end_offset, outcome.leader_epoch)
+                    committed.on_complete(partial(self._on_commit, row, place, outcome))
         self._missing -= 1
         if self._missing:
             self._timer = asyncio.get_running_loop().call_later(self._timeout_seconds, self._time_out)
         else:
-            self._give_all()
+            self._complete_all()
 
-    def abandon(self) -> None:
-        super().abandon()
+    def cancel(self) -> None:
+        super().cancel()
         self._stop_timer()
 
-    def _replicated(self, row: list[Outcome], place: int, outcome: Unacknowledged, code: ErrorCode) -> None:
-        if self.is_over:
+    def _on_commit(self, row: list[Outcome], place: int, outcome: Unacknowledged, committed: DeferredResponse) -> None:
+        if self.is_done:
             return
-        row[place] = outcome.result(code)
+        row[place] = outcome.result(committed.result)
         self._missing -= 1
         if not self._missing:
-            self._give_all()
+            self._complete_all()
 
     def _time_out(self) -> None:
         for _, _, row in self._outcomes:
             for place, outcome in enumerate(row):
                 if isinstance(outcome, Unacknowledged):
                     row[place] = outcome.result(ErrorCode.request_timed_out)
-        self._give_all()
+        self._complete_all()
 
-    def _give_all(self) -> None:
+    def _complete_all(self) -> None:
         self._stop_timer()
         topics = [TopicResult(*outcome) for outcome in self._outcomes]  # type: ignore[arg-type]
-        self.give(respond(topics, self._acks, self._context))
+        self.complete(respond(topics, self._acks, self._context))
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -128,7 +129,7 @@ async def result_of(outcome: Unacknowledged | Awaitable[PartitionResult], reques
         return await outcome
     try:
         async with asyncio.timeout(_timeout_seconds(request)):
-            code = await outcome.partition.committed(outcome.end_offset, outcome.leader_epoch)
+            code = await outcome.partition.wait_for_commit(outcome.end_offset, outcome.leader_epoch)
     except TimeoutError:
         code = ErrorCode.request_timed_out
     return outcome.result(code)

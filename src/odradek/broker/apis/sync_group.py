@@ -1,18 +1,18 @@
 """SyncGroup, versions 0 to 5: a member of a classic group gets its assignment, from the leader's request."""
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
-from odradek.broker.apis.coordinator_answer import NOT_THROTTLED, answer_with
+from odradek.broker.apis.coordinator_response import NOT_THROTTLED, respond_with
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import SyncAnswer, SyncGroup
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer
 from odradek.wire.schemas import Message
 
 _FIRST_WITH_PROTOCOL = 5
 """Requests have to name it since."""
 
 
-def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | LateAnswer:
+def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | DeferredResponse:
     command = SyncGroup(
         request.group_id,
         request.generation_id,
@@ -24,7 +24,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
     )
     if context.version >= _FIRST_WITH_PROTOCOL and None in (command.protocol_type, command.protocol_name):
         return _response(SyncAnswer(ErrorCode.inconsistent_group_protocol), context)
-    return answer_with(broker.groups.ask(command.group_id, command), lambda answer: _response(answer, context))
+    return respond_with(broker.groups.submit(command), lambda answer: _response(answer, context))
 
 
 def _response(answer: SyncAnswer, context: RequestContext) -> Message:

@@ -10,7 +10,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
-from odradek.broker.apis.coordinator_answer import IN_ONE_GO_MAX, NOT_THROTTLED, answered
+from odradek.broker.apis.coordinator_response import ENTRIES_PER_TURN_MAX, NOT_THROTTLED
 from odradek.broker.apis.transaction_parts import Joiner
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import (
@@ -32,7 +32,7 @@ LOADING_SINCE: Final = 2
 
 
 async def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    speaks_of_many = sum(len(topic.partitions) for topic in request.topics) > IN_ONE_GO_MAX
+    speaks_of_many = sum(len(topic.partitions) for topic in request.topics) > ENTRIES_PER_TURN_MAX
     topics, refused = _sort_out(request, broker)
     if speaks_of_many:
         await asyncio.sleep(0)
@@ -109,7 +109,7 @@ async def _commit(request: Message, topics: list[TopicOffsets], broker: BrokerPo
         request.producer_epoch,
         topics,
     )
-    answer: CommitAnswer = await answered(broker.groups.ask(command.group_id, command))
+    answer: CommitAnswer = await broker.groups.submit(command).wait()
     return answer
 
 

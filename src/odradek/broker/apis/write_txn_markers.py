@@ -22,7 +22,7 @@ from odradek.wire.schemas import Message
 
 Errors = Mapping[TopicPartition, ErrorCode]
 
-_IN_ONE_GO_MAX: Final = 500
+_PER_TURN_MAX: Final = 500
 
 # Of a group coordinator that is not there, or not yet. A transaction coordinator expects to hear it of a partition.
 _NOT_READY = frozenset(
@@ -53,7 +53,7 @@ async def handle(request: Message, context: RequestContext, broker: BrokerPort) 
 async def write_markers(markers: Markers, broker: BrokerPort) -> Errors:
     """Into the partitions of one transaction, all at once; returns when each is committed, or refused."""
     partitions = sorted(markers.partitions)
-    if len(partitions) <= _IN_ONE_GO_MAX:
+    if len(partitions) <= _PER_TURN_MAX:
         codes = await asyncio.gather(*(_write(partition, markers, broker) for partition in partitions))
         return dict(zip(partitions, codes, strict=True))
     # Thousands of partitions: other connections have their turn while they are begun.
@@ -61,7 +61,7 @@ async def write_markers(markers: Markers, broker: BrokerPort) -> Errors:
     async with asyncio.TaskGroup() as group:
         for number, partition in enumerate(partitions, 1):
             writes[partition] = group.create_task(_write(partition, markers, broker))
-            if number % _IN_ONE_GO_MAX == 0:
+            if number % _PER_TURN_MAX == 0:
                 await asyncio.sleep(0)
     return {partition: write.result() for partition, write in writes.items()}
 
@@ -113,7 +113,7 @@ async def _append(
     end_offset = appended.last_offset + 1
     if partition.needs_sync():
         await partition.durable(end_offset)
-    return await partition.committed(end_offset, epoch)
+    return await partition.wait_for_commit(end_offset, epoch)
 
 
 def _read(marker: Message) -> Markers:

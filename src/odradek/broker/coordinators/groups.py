@@ -1,17 +1,27 @@
 """The group coordinators of this broker: `__consumer_offsets`, and what handlers may ask of it."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.java_hash import partition_of
 from odradek.base.ports import Clock, Executor
 from odradek.broker.coordinators.machine import HostSettings
 from odradek.broker.coordinators.registry import Coordinators
 from odradek.config.node_config import NodeConfig
-from odradek.core.groups.commands import Answer, CommitOffsets, DescribedConsumerGroup, DescribedGroup, ListedGroup
-from odradek.core.groups.coordinator import Command, GroupCoordinator
+from odradek.core.groups.commands import (
+    Answer,
+    Command,
+    CommitOffsets,
+    DeleteGroups,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    GroupCommand,
+    ListedGroup,
+)
+from odradek.core.groups.coordinator import GroupCoordinator
 from odradek.core.groups.group_configs import GroupConfigs
 from odradek.core.groups.outcome import Outcome
 from odradek.core.groups.records import GroupRecord, UnknownKind, decode, encode_key, encode_value
@@ -113,11 +123,17 @@ class GroupService:
         topic = self._image().topics_by_name.get(CONSUMER_OFFSETS)
         return partition_of(group_id, self._default_partitions if topic is None else len(topic.partitions))
 
-    def ask(self, group_id: str, command: Command) -> Any:
-        return self.coordinators.ask(self.partition_of(group_id), command)
+    def submit(self, command: GroupCommand) -> DeferredResponse:
+        host = self.coordinators.host(self.partition_of(command.group_id))
+        if host is None:
+            return self.coordinators.refuse(command, ErrorCode.not_coordinator)
+        return host.submit(command)
 
-    def ask_at(self, partition: int, command: Command) -> Any:
-        return self.coordinators.ask(partition, command)
+    def submit_to(self, partition: int, command: DeleteGroups) -> DeferredResponse:
+        host = self.coordinators.host(partition)
+        if host is None:
+            return self.coordinators.refuse(command, ErrorCode.not_coordinator)
+        return host.submit(command)
 
     def describe(self, group_ids: Sequence[str], version: int) -> list[DescribedGroup]:
         described: list[DescribedGroup] = []

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final, Generic
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, Executor
 from odradek.base.record_form import UnreadableRecord
@@ -22,13 +23,12 @@ from odradek.broker.coordinators.appending import Appender, Write
 from odradek.broker.coordinators.gathering import Together
 from odradek.broker.coordinators.loading import replay_log
 from odradek.broker.coordinators.machine import A, C, CoordinatorKind, Machine, R, Step, Token, UnservedRecord
-from odradek.broker.coordinators.parked import ParkedSteps
+from odradek.broker.coordinators.parked import PendingWrites
 from odradek.broker.coordinators.steady_clock import SteadyClock
 from odradek.broker.coordinators.writing import BatchWriter
 from odradek.records.batch import NO_PRODUCER_ID, CorruptBatch
 from odradek.records.control import EndTransactionMarker, build_end_transaction
 from odradek.records.record import InvalidRecords
-from odradek.server.pending_answer import PendingAnswer
 from odradek.storage.partition.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class PartitionHost(Generic[C, A, R]):
         self._disk_failed: Final = disk_failed
         self._out_of_step: Final = out_of_step
         self._writer: Final = BatchWriter(kind.encode, kind.settings.compression)
-        self._parked: Final = ParkedSteps(partition, kind.settings.write_timeout_ms / 1000)
+        self._parked: Final = PendingWrites(kind.settings.write_timeout_ms / 1000)
         self._state = State.LOADING
         self._appender: Final = Appender(partition, clock=clock, disk_failed=disk_failed)
         # What is to be done next, given the time; each ends with something to write, or with nothing.
@@ -87,9 +87,9 @@ class PartitionHost(Generic[C, A, R]):
         # The last of them, while more may join it.
         self._gathering: deque[tuple[C, Token]] | None = None
         self._is_stepping = False
-        self._asked: Final[dict[Token, PendingAnswer]] = {}
+        self._pending: Final[dict[Token, DeferredResponse]] = {}
         self._next_token = 0
-        self._ending: Final[dict[asyncio.Future[ErrorCode], None]] = {}
+        self._ending: Final[dict[DeferredResponse, None]] = {}
         self._alarm: Final = Alarm(self._wake)
         self._retry: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -111,19 +111,24 @@ class PartitionHost(Generic[C, A, R]):
         self._machine.advance(self.partition.high_watermark)
         return self._machine
 
-    def ask(self, command: C) -> A | PendingAnswer:
-        """The answer, or the promise of one."""
+    def submit(self, command: C) -> DeferredResponse:
+        """Executes the command. The result is the coordinator's response to it, which may be complete at once."""
         if self._state is not State.ACTIVE:
-            return self._kind.refuse(command, self.refusal)
-        pending = PendingAnswer(command)
+            return DeferredResponse.completed(self._kind.refuse(command, self.refusal))
+        deferred = DeferredResponse(command)
         token = self._next_token = self._next_token + 1
-        self._asked[token] = pending
-        if self._kind.is_independent(command):
-            self._gather(command, token)
-            return pending
-        self._take(lambda now_ms: self._prepare(self._machine.handle(command, token, now_ms)))
-        answer: A | None = pending.answer
-        return pending if answer is None else answer
+        self._pending[token] = deferred
+        if not self._kind.is_independent(command):
+            self._take(lambda now_ms: self._prepare(self._machine.handle(command, token, now_ms)))
+        else:
+            # It shares a batch with the other independent commands of this turn of the loop, or with those that arrive
+            # while the disk is slow.
+            if self._gathering is None:
+                self._gathering = deque()
+                self._due.append(partial(self._handle_together, self._gathering))
+                asyncio.get_running_loop().call_soon(self._work_off)
+            self._gathering.append((command, token))
+        return deferred
 
     def do(self, work: Callable[[Machine[C, A, R], int], Step[A, R]]) -> None:
         """A step that no client asked for, now or as soon as the log is loaded."""
@@ -136,25 +141,21 @@ class PartitionHost(Generic[C, A, R]):
         """Writes the marker, and returns when it is committed. Raises KafkaError."""
         if self._state is not State.ACTIVE:
             raise KafkaError(self.refusal)
-        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        done = DeferredResponse()
 
         def replay(offset: int) -> None:
             self._machine.replay_marker(producer_id, commits=marker.committed, offset=offset)
-
-        def tell(code: ErrorCode) -> None:
-            if not done.done():
-                done.set_result(code)
 
         def write(_: int) -> Write:
             data = build_end_transaction(
                 marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=self._clock.wall_ms()
             )
-            return Write([(bytearray(data), replay)], partial(self._when_committed, tell), transaction_version)
+            return Write([(bytearray(data), replay)], partial(self._complete_when_committed, done), transaction_version)
 
         self._ending[done] = None
         self._take(write)
         try:
-            code = await done
+            code: ErrorCode = await done.wait()
         finally:
             del self._ending[done]
         if code is not ErrorCode.none:
@@ -183,11 +184,10 @@ class PartitionHost(Generic[C, A, R]):
         if was_active:
             for token, answer in self._machine.unload(self._time.now_ms()).answers:
                 self._give(token, answer)
-        for token, pending in list(self._asked.items()):
-            self._give(token, self._kind.refuse(pending.question, ErrorCode.not_coordinator))
-        for done in self._ending:
-            if not done.done():
-                done.set_result(ErrorCode.not_coordinator)
+        for token, pending in list(self._pending.items()):
+            self._give(token, self._kind.refuse(pending.request, ErrorCode.not_coordinator))
+        for done in list(self._ending):
+            done.complete(ErrorCode.not_coordinator)
 
     async def _load(self) -> None:
         name, log, log_dir = self.partition.name, self.partition.log, self.partition.log_dir
@@ -232,11 +232,11 @@ class PartitionHost(Generic[C, A, R]):
     def _activate_when_committed(self) -> None:
         """A new leader may not know yet that the last of what it has was committed, and told to clients."""
 
-        def activate(code: ErrorCode) -> None:
-            if self._state is State.LOADING and code in (ErrorCode.none, ErrorCode.not_enough_replicas_after_append):
+        def activate(committed: DeferredResponse) -> None:
+            if self._state is State.LOADING and _code_of(committed) is ErrorCode.none:
                 self._activate()
 
-        self.partition.when_committed(self._appender.end_offset, self.leader_epoch, activate)
+        self.partition.defer_until_committed(self._appender.end_offset, self.leader_epoch).on_complete(activate)
 
     def _activate(self) -> None:
         self._machine.advance(self.partition.high_watermark)
@@ -257,29 +257,24 @@ class PartitionHost(Generic[C, A, R]):
     def _take(self, due: Callable[[int], Write | None]) -> None:
         self._gathering = None
         self._due.append(due)
-        self._go_on()
-
-    def _gather(self, command: C, token: Token) -> None:
-        """It is written in one batch with what else comes in this turn of the loop, or while the disk is slow."""
-        if self._gathering is None:
-            self._gathering = deque()
-            self._due.append(partial(self._handle_together, self._gathering))
-            asyncio.get_running_loop().call_soon(self._go_on)
-        self._gathering.append((command, token))
-
-    def _go_on(self) -> None:
-        if self._due and not self._is_stepping and self._state is State.ACTIVE:
-            self._work_off()
+        self._work_off()
 
     def _work_off(self) -> None:
-        """One after the other, until one has to wait for the disk: then it goes on from there."""
+        """Executes what is queued, one after the other, until an append has to wait for the disk."""
+        if self._is_stepping or self._state is not State.ACTIVE:
+            return
         self._is_stepping = True
         try:
             while self._due and self._state is State.ACTIVE:
                 self._machine.advance(self.partition.high_watermark)
                 write = self._due.popleft()(self._time.now_ms())
-                if write is not None and not self._append(write):
+                if write is None:
+                    continue
+                code = self._appender.append(write)
+                if code is None:
+                    self._task = asyncio.ensure_future(self._append_in_turn(write))
                     return
+                write.then(code)
             if self._state is State.ACTIVE:
                 self._alarm.set(self._machine.next_deadline_ms(), self._time.now_ms)
         except Exception:
@@ -324,15 +319,6 @@ class PartitionHost(Generic[C, A, R]):
             [(data, partial(self._replay, step, records)) for data, records in batches], partial(self._settle, (step,))
         )
 
-    def _append(self, write: Write) -> bool:
-        """False: it goes on in a thread."""
-        code = self._appender.append(write)
-        if code is None:
-            self._task = asyncio.ensure_future(self._append_in_turn(write))
-            return False
-        write.then(code)
-        return True
-
     async def _append_in_turn(self, write: Write) -> None:
         """The disk is slow: nothing is asked of the machine before this is written."""
         try:
@@ -342,8 +328,8 @@ class PartitionHost(Generic[C, A, R]):
         except Exception:
             logger.exception(OUT_OF_STEP, self.partition.name)
             self._out_of_step(self.partition)
-        if self._state is State.ACTIVE:
-            self._work_off()
+        self._is_stepping = False
+        self._work_off()
 
     def _replay(self, step: Step[A, R], records: Sequence[R], first_offset: int) -> None:
         if step.replays:
@@ -357,44 +343,57 @@ class PartitionHost(Generic[C, A, R]):
     # ---- answers
 
     def _settle(self, steps: Sequence[Step[A, R]], code: ErrorCode) -> None:
-        """What was written together is committed together."""
         for step in steps:
             for token, answer in step.answers:
                 self._give(token, answer)
         waiting = [step for step in steps if step.answers_when_committed or step.on_written is not None]
         if waiting:
-            self._when_committed(partial(self._finish, waiting), code)
+            self._defer_until_committed(code).on_complete(partial(self._complete, waiting))
 
-    def _when_committed(self, told: Callable[[ErrorCode], None], code: ErrorCode) -> None:
-        if code is not ErrorCode.none or self.partition.high_watermark >= self._appender.end_offset:
-            told(code)
-        else:
-            self._parked.add(self._appender.end_offset, self.leader_epoch, told)
+    def _defer_until_committed(self, code: ErrorCode) -> DeferredResponse:
+        """`code` is that of the append."""
+        end_offset = self._appender.end_offset
+        if code is not ErrorCode.none or self.partition.high_watermark >= end_offset:
+            return DeferredResponse.completed(code)
+        deferred = self.partition.defer_until_committed(end_offset, self.leader_epoch)
+        self._parked.add(deferred)
+        return deferred
 
-    def _finish(self, steps: Sequence[Step[A, R]], code: ErrorCode) -> None:
+    def _complete_when_committed(self, done: DeferredResponse, code: ErrorCode) -> None:
+        self._defer_until_committed(code).on_complete(lambda committed: done.complete(_code_of(committed)))
+
+    def _complete(self, steps: Sequence[Step[A, R]], committed: DeferredResponse) -> None:
+        """What was written together is committed together, or failed together."""
+        code = _code_of(committed)
         for step in steps:
             for token, answer in step.answers_when_committed:
-                pending = self._asked.get(token)
+                pending = self._pending.pop(token, None)
                 if pending is not None:
-                    self._give(token, answer if code is ErrorCode.none else self._kind.refuse(pending.question, code))
+                    pending.complete(answer if code is ErrorCode.none else self._kind.refuse(pending.request, code))
             written = step.on_written
             if written is not None:
                 self._take(lambda now_ms, of=written: self._prepare(self._machine.written(of, code, now_ms)))  # type: ignore[misc]
 
     def _give(self, token: Token, answer: Any) -> None:
-        pending = self._asked.pop(token, None)
+        pending = self._pending.pop(token, None)
         if pending is not None:
-            pending.give(answer)
+            pending.complete(answer)
 
     # ---- time
 
     def _wake(self) -> None:
         self._gathering = None
         self._due.append(partial(self._pass_deadline, DEADLINES_IN_A_ROW))
-        self._go_on()
+        self._work_off()
 
     def _pass_deadline(self, in_a_row: int, now_ms: int) -> Write | None:
         step = self._machine.pass_deadline(now_ms)
         if step is not None and in_a_row > 1:
             self._due.appendleft(partial(self._pass_deadline, in_a_row - 1))
         return self._prepare(step)
+
+
+def _code_of(committed: DeferredResponse) -> ErrorCode:
+    """A coordinator's records are committed whatever the ISR has shrunk to by then."""
+    code: ErrorCode = committed.result
+    return ErrorCode.none if code is ErrorCode.not_enough_replicas_after_append else code

@@ -6,8 +6,9 @@ AddPartitionsToTxn, as brokers send it. A coordinator on this broker is asked wi
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import NO_LEADER, TopicPartition, partitions_by_topic
 from odradek.broker.coordinators.broker_lanes import BrokerLanes, BrokerPeers
@@ -22,7 +23,6 @@ from odradek.core.transactions.commands import (
     VerifyPartitions,
 )
 from odradek.server.peer import NotServed, PeerError
-from odradek.server.pending_answer import PendingAnswer
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, SerialError
 
@@ -58,13 +58,13 @@ class Joining:
         *,
         image: Callable[[], ClusterImage],
         partition_of: Callable[[str], int],
-        ask_here: Callable[[str, Command], Any],
+        submit: Callable[[Command], DeferredResponse],
     ) -> None:
         self._node_id: Final = node_id
         self._peers: Final = peers
         self._image: Final = image
         self._partition_of: Final = partition_of
-        self._ask_here: Final = ask_here
+        self._submit: Final = submit
         self._lanes: Final = BrokerLanes[_Asked](self._send, TRANSACTIONS_PER_REQUEST_MAX)
 
     async def ask(
@@ -102,17 +102,14 @@ class Joining:
         return NO_LEADER if partition is None else partition.leader
 
     def _ask_own(self, asked: _Asked) -> None:
-        def take(answer: AddPartitionsAnswer | VerifyAnswer) -> None:
+        def take(deferred: DeferredResponse) -> None:
+            answer: AddPartitionsAnswer | VerifyAnswer = deferred.result
             if isinstance(answer, VerifyAnswer):
                 asked.answer({name: answer.of(name) for name in asked.command.partitions})
             else:
                 asked.refuse(answer.error)
 
-        answer = self._ask_here(asked.command.transactional_id, asked.command)
-        if isinstance(answer, PendingAnswer):
-            answer.then(take)
-        else:
-            take(answer)
+        self._submit(asked.command).on_complete(take)
 
     async def _send(self, broker_id: int, some: list[_Asked]) -> None:
         # One of each name: a request is answered by names.

@@ -7,11 +7,11 @@ no coordinator, commands are refused as Kafka refuses them.
 from collections.abc import Callable, Iterator
 from typing import Final, Generic
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ports import Clock, Executor
 from odradek.broker.coordinators.host import PartitionHost
 from odradek.broker.coordinators.machine import A, C, CoordinatorKind, Machine, R, Step
-from odradek.server.pending_answer import PendingAnswer
 from odradek.storage.partition.partition import Partition
 
 
@@ -77,9 +77,9 @@ class Coordinators(Generic[C, A, R]):
         """In the order of partitions."""
         return iter([self._hosts[index] for index in sorted(self._hosts)])
 
-    def ask(self, index: int, command: C) -> A | PendingAnswer:
-        host = self._hosts.get(index)
-        return self.kind.refuse(command, ErrorCode.not_coordinator) if host is None else host.ask(command)
+    def refuse(self, command: C, error: ErrorCode) -> DeferredResponse:
+        """The response where no coordinator of this broker executes the command."""
+        return DeferredResponse.completed(self.kind.refuse(command, error))
 
     def everywhere(self, work: Callable[[Machine[C, A, R], int], Step[A, R]]) -> None:
         """A step of every coordinator here."""

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import TopicPartition
 from odradek.base.java_hash import partition_of
@@ -23,7 +24,7 @@ from odradek.core.transactions.commands import Answer, Command, DescribedTransac
 from odradek.core.transactions.coordinator import TransactionCoordinator
 from odradek.core.transactions.outcome import Outcome, Written
 from odradek.core.transactions.records import TransactionRecord, UnknownKind, decode, encode_key, encode_value
-from odradek.core.transactions.refusals import refuse, refuse_like
+from odradek.core.transactions.refusals import refuse
 from odradek.core.transactions.settings import TransactionSettings
 from odradek.core.transactions.views import describe, list_transactions, unknown_states
 
@@ -166,7 +167,7 @@ class TransactionService:
             config.node_id, self._ending_peers, image=image, random=random, write_here=write_here
         )
         self._joining: Final = Joining(
-            config.node_id, self._joining_peers, image=image, partition_of=self.partition_of, ask_here=self.ask
+            config.node_id, self._joining_peers, image=image, partition_of=self.partition_of, submit=self.submit
         )
         kind = TransactionKind(
             self._settings,
@@ -186,16 +187,16 @@ class TransactionService:
         topic = self._image().topics_by_name.get(TRANSACTION_STATE)
         return partition_of(transactional_id, self._default_partitions if topic is None else len(topic.partitions))
 
-    def ask(self, transactional_id: str, command: Command) -> Any:
-        index = self.partition_of(transactional_id)
-        host = self.coordinators.host(index)
-        if host is None or not host.is_active:
-            # Who is wrong anywhere hears it anywhere.
-            try:
-                check(command, self._settings, self.transaction_version())
-            except KafkaError as error:
-                return refuse_like(command, error.code)
-        return self.coordinators.ask(index, command)
+    def submit(self, command: Command) -> DeferredResponse:
+        host = self.coordinators.host(self.partition_of(command.transactional_id))
+        if host is not None and host.is_active:
+            return host.submit(command)
+        # An invalid command gets the same response from every broker.
+        try:
+            check(command, self._settings, self.transaction_version())
+        except KafkaError as error:
+            return self.coordinators.refuse(command, error.code)
+        return self.coordinators.refuse(command, ErrorCode.not_coordinator if host is None else host.refusal)
 
     async def stock_up(self) -> None:
         await self._producer_ids.stock_up()

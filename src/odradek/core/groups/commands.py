@@ -346,3 +346,17 @@ Answer = (
     | DeleteOffsetsAnswer
     | DeleteGroupsAnswer
 )
+
+GroupCommand = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | ConsumerGroupHeartbeat
+    | CommitOffsets
+    | CommitOffsetsInTransaction
+    | FetchOffsets
+    | DeleteOffsets
+)
+"""A command to one group."""
+Command = GroupCommand | DeleteGroups

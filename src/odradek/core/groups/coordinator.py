@@ -22,6 +22,7 @@ from odradek.core.groups.classic_protocol import ClassicProtocol
 from odradek.core.groups.classic_rebalance import ClassicRebalance
 from odradek.core.groups.classic_records import group_from, tombstone_of
 from odradek.core.groups.commands import (
+    Command,
     CommitOffsets,
     CommitOffsetsInTransaction,
     ConsumerGroupHeartbeat,
@@ -61,19 +62,6 @@ from odradek.core.groups.settings import GroupSettings
 from odradek.core.groups.topics import NoTopics, Topics
 from odradek.core.groups.views import describe_consumer_groups, describe_groups, list_groups
 from odradek.records.batch import NO_PRODUCER_ID
-
-Command = (
-    JoinGroup
-    | SyncGroup
-    | Heartbeat
-    | LeaveGroup
-    | ConsumerGroupHeartbeat
-    | CommitOffsets
-    | CommitOffsetsInTransaction
-    | FetchOffsets
-    | DeleteOffsets
-    | DeleteGroups
-)
 
 
 class GroupCoordinator:

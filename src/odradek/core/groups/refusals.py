@@ -5,6 +5,7 @@ from odradek.core.append_refusals import refusal_of_append
 from odradek.core.groups.commands import (
     UNKNOWN_MEMBER_ID,
     Answer,
+    Command,
     CommitOffsets,
     CommitOffsetsInTransaction,
     ConsumerGroupHeartbeat,
@@ -24,7 +25,6 @@ from odradek.core.groups.commands import (
     SyncAnswer,
     SyncGroup,
 )
-from odradek.core.groups.coordinator import Command
 from odradek.core.groups.offsets import commit_refused
 
 

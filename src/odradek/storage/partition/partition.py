@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import NO_EPOCH, NO_LEADER, TopicPartition
 from odradek.base.ports import Clock, Executor
@@ -94,7 +95,7 @@ class Partition:
         self.watchers: Final[dict[Watcher, None]] = {}
         # Followers: they wait for the end of the log, committed or not.
         self.end_watchers: Final[dict[Watcher, None]] = {}
-        self._uncommitted: Final[list[tuple[int, int, Callable[[ErrorCode], None]]]] = []
+        self._uncommitted: Final[list[tuple[int, int, DeferredResponse]]] = []
         self._uncommitted_count = 0
         self._deletions: Final = Deletions()
         # Made when the first is refused: most partitions never refuse any.
@@ -402,45 +403,44 @@ class Partition:
     def _follows_in(self, leader_epoch: int) -> bool:
         return self.following is not None and self.following.leader_epoch == leader_epoch and self.unavailable is None
 
-    def when_committed(self, end_offset: int, leader_epoch: int, told: Callable[[ErrorCode], None]) -> None:
-        """Calls `told` once everything below is committed that was appended in this epoch, which may be at once.
+    def defer_until_committed(self, end_offset: int, leader_epoch: int) -> DeferredResponse:
+        """Completes once everything below `end_offset` that was appended in this epoch is committed, maybe at once.
 
-        The code is what a producer with acks=all is to hear: replicas may have been lost meanwhile, or this broker may
-        not lead any more, or lead again in another epoch, in which case what it appended may be gone.
+        The result is the error code for a producer with acks=all: the ISR may have shrunk meanwhile, or this broker may
+        no longer lead, or lead again in another epoch, in which case the appended records may have been truncated.
         """
         if self.unavailable is not None:
-            told(self.unavailable)
-        elif not self.is_leader or self.leader_epoch != leader_epoch:
-            told(ErrorCode.not_leader_or_follower)
+            return DeferredResponse.completed(self.unavailable)
+        if not self.is_leader or self.leader_epoch != leader_epoch:
+            return DeferredResponse.completed(ErrorCode.not_leader_or_follower)
+        replication = self.replication
+        if replication is not None:
+            code = replication.acks_all_result(end_offset)
         else:
-            replication = self.replication
-            if replication is not None:
-                code = replication.acks_all_result(end_offset)
-            else:
-                # Alone it is committed as soon as it is written, or synced if that is asked for.
-                code = ErrorCode.none if self.high_watermark >= end_offset else None
-            if code is not None:
-                told(code)
-                return
-            self._uncommitted_count += 1
-            heappush(self._uncommitted, (end_offset, self._uncommitted_count, told))
+            # A single replica commits as soon as it is written, or synced if the topic's config requires that.
+            code = ErrorCode.none if self.high_watermark >= end_offset else None
+        if code is not None:
+            return DeferredResponse.completed(code)
+        deferred = DeferredResponse()
+        self._uncommitted_count += 1
+        heappush(self._uncommitted, (end_offset, self._uncommitted_count, deferred))
+        return deferred
 
-    async def committed(self, end_offset: int, leader_epoch: int) -> ErrorCode:
-        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self.when_committed(end_offset, leader_epoch, lambda code: None if done.done() else done.set_result(code))
-        return await done
+    async def wait_for_commit(self, end_offset: int, leader_epoch: int) -> ErrorCode:
+        code: ErrorCode = await self.defer_until_committed(end_offset, leader_epoch).wait()
+        return code
 
     def _acknowledge_committed(self) -> None:
         waiting, replication = self._uncommitted, self.replication
         while waiting and waiting[0][0] <= self.high_watermark:
-            end_offset, _, told = heappop(waiting)
+            end_offset, _, deferred = heappop(waiting)
             code = None if replication is None else replication.acks_all_result(end_offset)
-            told(ErrorCode.none if code is None else code)
+            deferred.complete(ErrorCode.none if code is None else code)
 
     def _fail_uncommitted(self, code: ErrorCode) -> None:
         while self._uncommitted:
-            _, _, told = heappop(self._uncommitted)
-            told(code)
+            _, _, deferred = heappop(self._uncommitted)
+            deferred.complete(code)
 
     @property
     def waiting_for_replicas(self) -> int:
@@ -503,7 +503,7 @@ class Partition:
         await self._sync.wait_for(end_offset)
 
     def sync_what_needs_it(self) -> None:
-        """Without waiting: for who is told of it by `when_committed`, which does not come before, where it matters."""
+        """Starts the sync that a commit waits for where the topic's config requires one, and does not wait for it."""
         if self.needs_sync():
             self._sync_in_background(self.log.log_end_offset)
 

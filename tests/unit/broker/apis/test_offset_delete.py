@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis import offset_delete
 from odradek.core.groups.commands import DeleteOffsets, DeleteOffsetsAnswer, PartitionError, TopicErrors
@@ -14,14 +15,12 @@ OFFSET_DELETE = 47
 
 
 class _Groups:
-    def ask(self, group_id: str, command: DeleteOffsets) -> DeleteOffsetsAnswer:
-        return DeleteOffsetsAnswer(
-            ErrorCode.none,
-            tuple(
-                TopicErrors(topic.topic, tuple(PartitionError(index, ErrorCode.none) for index in topic.partitions))
-                for topic in command.topics
-            ),
+    def submit(self, command: DeleteOffsets) -> DeferredResponse:
+        topics = tuple(
+            TopicErrors(topic.topic, tuple(PartitionError(index, ErrorCode.none) for index in topic.partitions))
+            for topic in command.topics
         )
+        return DeferredResponse.completed(DeleteOffsetsAnswer(ErrorCode.none, topics))
 
 
 def delete(broker: FakeBroker, *indexes: int) -> list[tuple[int, ErrorCode]]:

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.broker.apis import offset_fetch
 from odradek.core.groups.commands import FetchAnswer, FetchOffsets
 from odradek.server.context import RequestContext
-from odradek.server.pending_answer import PendingAnswer
 from odradek.wire.schemas import schema
 from tests import raw_wire
 from tests.unit.broker.fake_broker import FakeBroker
@@ -17,17 +17,17 @@ MANY = 450
 
 
 class _SlowGroups:
-    """The replicas take their time: nobody is answered before all have asked."""
+    """No response completes before all commands are submitted."""
 
     def __init__(self) -> None:
-        self.asked: list[PendingAnswer] = []
+        self.submitted: list[DeferredResponse] = []
 
-    def ask(self, group_id: str, command: FetchOffsets) -> PendingAnswer:
-        self.asked.append(PendingAnswer(command))
-        if len(self.asked) == MANY:
-            for one in self.asked:
-                one.give(FetchAnswer(one.question.group_id, ErrorCode.none))
-        return self.asked[-1]
+    def submit(self, command: FetchOffsets) -> DeferredResponse:
+        self.submitted.append(DeferredResponse(command))
+        if len(self.submitted) == MANY:
+            for one in self.submitted:
+                one.complete(FetchAnswer(one.request.group_id, ErrorCode.none))
+        return self.submitted[-1]
 
 
 def test_what_one_group_waits_for_the_others_wait_for_meanwhile(broker: FakeBroker) -> None:

@@ -3,10 +3,10 @@
 import asyncio
 from inspect import isawaitable
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.core.replication.follower import FollowerState
 from odradek.server.context import RequestContext
-from odradek.server.late_answer import LateAnswer, given
 from odradek.storage.partition.partition import Partition
 from odradek.wire.apis import BROKER_APIS, load_handler
 from odradek.wire.produce_codec import PartitionRecords, ProduceRequest, TopicRecords
@@ -31,8 +31,8 @@ async def _produce(broker: FakeBroker, acks: int) -> bytes:
     request = ProduceRequest(None, acks, 1000, [TopicRecords("orders", None, [records])])
     context = RequestContext(PRODUCE, VERSION, "test", "PLAINTEXT", "127.0.0.1", schema(PRODUCE, VERSION))
     found = load_handler(BROKER_APIS[PRODUCE]).handle(request, context, broker)
-    if isinstance(found, LateAnswer):
-        return bytes(await given(found))
+    if isinstance(found, DeferredResponse):
+        return bytes(await found.wait())
     return bytes(await found if isawaitable(found) else found)
 
 

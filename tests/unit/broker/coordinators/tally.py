@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import TopicPartition
 from odradek.base.record_form import UnwritableRecord
@@ -16,7 +17,6 @@ from odradek.config.topic_config import TopicConfig
 from odradek.core.replication.leader import LeaderState
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
-from odradek.server.pending_answer import PendingAnswer
 from odradek.storage.log.partition_log import PartitionLog
 from odradek.storage.partition.pace import AppendPace
 from odradek.storage.partition.partition import FollowerFetch, Partition
@@ -258,16 +258,22 @@ class Broker:
         """The other replica has all there is."""
         self.partition.follower_fetched(FOLLOWER, self.log.log_end_offset, 0)
 
-    def ask(self, command: Command) -> Answer | PendingAnswer:
-        return self.coordinators.ask(0, command)
+    def submit(self, command: Command) -> DeferredResponse:
+        host = self.coordinators.host(0)
+        if host is None:
+            return self.coordinators.refuse(command, ErrorCode.not_coordinator)
+        return host.submit(command)
+
+    def ask(self, command: Command) -> Answer:
+        """The response that is complete at once."""
+        deferred = self.submit(command)
+        assert deferred.is_done
+        answer: Answer = deferred.result
+        return answer
 
     async def answer(self, command: Command) -> Answer:
-        asked = self.ask(command)
-        if isinstance(asked, Answer):
-            return asked
-        done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        asked.then(done.set_result)
-        return await asyncio.wait_for(done, 10)
+        answer: Answer = await asyncio.wait_for(self.submit(command).wait(), 10)
+        return answer
 
     @property
     def machine(self) -> Tally:

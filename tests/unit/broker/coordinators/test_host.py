@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.broker.coordinators import host
 from odradek.records.batch import parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.control import EndTransactionMarker
 from odradek.records.record import Record
-from odradek.server.pending_answer import PendingAnswer
 from tests.unit.broker.coordinators.tally import Answer, Ask, Break, Broker, Clear, Count, Tally, run
 
 NONE = ErrorCode.none
@@ -43,9 +43,8 @@ def test_with_replicas_answers_wait_for_them(tmp_path: Path) -> None:
         broker.lead(alone=False)
         told: list[tuple[str, Answer]] = []
         for name, command in (("first", Count("a")), ("second", Count("a")), ("look", Ask("a"))):
-            asked = broker.ask(command)
-            assert isinstance(asked, PendingAnswer)
-            asked.then(lambda answer, name=name: told.append((name, answer)))  # type: ignore[misc]
+            deferred = broker.submit(command)
+            deferred.on_complete(lambda done, name=name: told.append((name, done.result)))  # type: ignore[misc]
         assert broker.ask(Ask("a", committed=False)) == Answer(NONE, 2)
         assert told == []
         broker.replicate()
@@ -59,13 +58,12 @@ def test_who_has_gone_is_not_told(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead(alone=False)
-        asked = broker.ask(Count("a"))
-        assert isinstance(asked, PendingAnswer)
-        told: list[Answer] = []
-        asked.then(told.append)
-        asked.abandon()
+        deferred = broker.submit(Count("a"))
+        completed: list[DeferredResponse] = []
+        deferred.on_complete(completed.append)
+        deferred.cancel()
         broker.replicate()
-        assert told == []
+        assert completed == []
 
     run(work())
 
@@ -106,7 +104,7 @@ def test_a_step_that_is_too_large(tmp_path: Path) -> None:
         broker = Broker(tmp_path, max_message_bytes=500)
         broker.lead()
         for number in range(40):
-            broker.ask(Count(f"name {number}"))
+            broker.submit(Count(f"name {number}"))
         assert broker.ask(Clear(is_atomic=True)) == Answer(ErrorCode.message_too_large)
         assert set(broker.machine.counts.values()) == {1}
         assert broker.ask(Clear(is_atomic=False)) == Answer(NONE)
@@ -199,7 +197,7 @@ def test_the_next_leader_knows_what_was_written(tmp_path: Path) -> None:
         broker = Broker(tmp_path)
         broker.lead()
         for number in range(1000):
-            broker.ask(Count(f"name {number % 10}"))
+            broker.submit(Count(f"name {number % 10}"))
         append_foreign(broker, (b"ignored", b"1"))
         broker.follow(2)
         broker.threads.may_run.clear()
@@ -220,7 +218,7 @@ def test_it_does_not_serve_before_all_that_it_has_is_committed(tmp_path: Path) -
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead(alone=False)
-        broker.ask(Count("a"))
+        broker.submit(Count("a"))
         broker.lead(2, alone=False)
         await asyncio.sleep(0.02)
         assert broker.ask(Ask("a", committed=False)) == Answer(ErrorCode.coordinator_load_in_progress)
@@ -234,7 +232,7 @@ def test_leadership_goes_while_it_loads(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        broker.ask(Count("a"))
+        broker.submit(Count("a"))
         broker.threads.may_run.clear()
         broker.lead(2)
         await asyncio.sleep(0)
@@ -250,7 +248,7 @@ def test_what_is_due_when_it_is_loaded(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        broker.ask(Count("loaded"))
+        broker.submit(Count("loaded"))
         broker.threads.may_run.clear()
         broker.lead(2)
         broker.coordinators.everywhere(lambda machine, now_ms: machine.handle(Count("asked meanwhile"), -1, now_ms))
@@ -282,7 +280,7 @@ def test_a_load_that_fails_in_passing(tmp_path: Path, monkeypatch: pytest.Monkey
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        broker.ask(Count("a"))
+        broker.submit(Count("a"))
 
         def fail(*_: object, **__: object) -> None:
             raise OSError(24, "too many open files")
@@ -337,7 +335,7 @@ def test_deadlines(tmp_path: Path) -> None:
         broker.lead()
         now_ms = broker.clock.wall_ms()
         broker.machine.alarms += [now_ms + 2_200, now_ms + 2_000, *[now_ms + 2_100] * 200]
-        broker.ask(Ask("a"))
+        broker.submit(Ask("a"))
         await asyncio.sleep(0.005)
         assert broker.machine.passed == []
         while len(broker.machine.passed) < 202:
@@ -346,7 +344,7 @@ def test_deadlines(tmp_path: Path) -> None:
         assert broker.machine.counts["alarm"] == 202
         machine = broker.machine
         machine.alarms.append(broker.clock.wall_ms() + 200)
-        broker.ask(Ask("a"))
+        broker.submit(Ask("a"))
         broker.follow(2)
         await asyncio.sleep(0.3)
         assert len(machine.passed) == 202
@@ -382,16 +380,14 @@ def test_a_transaction_ends(tmp_path: Path) -> None:
 def test_a_fault_behind_an_answer_costs_a_reload_on_a_slow_disk_too(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(_: Answer) -> None:
+    def fail(_: DeferredResponse) -> None:
         raise RuntimeError("a fault")
 
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
         broker.pace.slow = True
-        asked = broker.ask(Count("a"))
-        assert isinstance(asked, PendingAnswer)
-        asked.then(fail)
+        broker.submit(Count("a")).on_complete(fail)
         await broker.partition.settled()
         await asyncio.sleep(0.01)
         await broker.loaded()
@@ -411,14 +407,13 @@ def test_a_machine_that_fails_when_it_is_loaded_is_not_served(
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead(alone=False)
-        broker.ask(Count("a"))
+        broker.submit(Count("a"))
         monkeypatch.setattr(Tally, "loaded", fail)
         broker.lead(2, alone=False)
         await asyncio.sleep(0.02)
-        told: list[ErrorCode] = []
-        broker.partition.when_committed(1, 2, told.append)
+        committed = broker.partition.defer_until_committed(1, 2)
         broker.replicate()
-        assert told == [NONE]
+        assert committed.result is NONE
         assert broker.ask(Ask("a")) == Answer(ErrorCode.not_coordinator)
 
     with caplog.at_level(logging.ERROR):
@@ -430,11 +425,10 @@ def test_alone_answers_wait_for_the_disk_where_the_topic_does(tmp_path: Path) ->
     async def work() -> None:
         broker = Broker(tmp_path, flush_messages=1)
         broker.lead()
-        asked = broker.ask(Count("a"))
-        assert isinstance(asked, PendingAnswer)
-        assert asked.answer is None
+        deferred = broker.submit(Count("a"))
+        assert not deferred.is_done
         assert await broker.answer(Ask("a")) == Answer(NONE, 1)
-        assert asked.answer == Answer(NONE, 1)
+        assert deferred.result == Answer(NONE, 1)
         assert broker.log.recovery_point == 1
 
     run(work())

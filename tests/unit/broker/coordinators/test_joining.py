@@ -37,7 +37,7 @@ def joining(peers: Peers) -> Joining:
         cast(BrokerPeers, peers),
         image=lambda: cast(Any, image),
         partition_of=lambda _: 0,
-        ask_here=lambda *_: pytest.fail("the coordinator is elsewhere"),
+        submit=lambda *_: pytest.fail("the coordinator is elsewhere"),
     )
 
 

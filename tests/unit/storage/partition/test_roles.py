@@ -112,7 +112,7 @@ def test_who_waits_for_replicas_hears_when_the_leader_is_none_any_more(tmp_path:
         partition = fixture.partition
         partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
         fixture.append()
-        waiting = asyncio.ensure_future(partition.committed(1, 1))
+        waiting = asyncio.ensure_future(partition.wait_for_commit(1, 1))
         await asyncio.sleep(0)
         assert not waiting.done()
         partition.become_follower(2, 2, following(partition, 2))
@@ -163,7 +163,7 @@ def test_what_a_former_epoch_appended_is_not_acknowledged_in_a_later_one(tmp_pat
             lambda: partition.become_leader(1, 5),
         ):
             become()
-            assert await partition.committed(1, 1) is ErrorCode.not_leader_or_follower
+            assert await partition.wait_for_commit(1, 1) is ErrorCode.not_leader_or_follower
 
     asyncio.run(scenario())
 
@@ -199,7 +199,7 @@ def test_who_waits_for_replicas_hears_when_they_have_it(tmp_path: Path) -> None:
         partition.become_leader(1, 1, replication)
         fixture.append()
         fixture.append()
-        first, both = (asyncio.ensure_future(partition.committed(end, 1)) for end in (1, 2))
+        first, both = (asyncio.ensure_future(partition.wait_for_commit(end, 1)) for end in (1, 2))
         await asyncio.sleep(0)
         replication.on_fetch(2, -1, 1, 0, now=1.0)
         assert await first is ErrorCode.none
@@ -246,7 +246,7 @@ def test_who_waits_for_a_sync_hears_of_it_if_nobody_has_to_any_more(tmp_path: Pa
         fixture.append()
         partition.sync_what_needs_it()
         partition.follower_fetched(FollowerFetch(2, -1), 1, 0)
-        waiting = asyncio.ensure_future(partition.committed(1, 1))
+        waiting = asyncio.ensure_future(partition.wait_for_commit(1, 1))
         partition.update_config(TopicConfig.resolve({"flush.messages": "1000"}))
         assert await asyncio.wait_for(waiting, 20) is ErrorCode.none
 
