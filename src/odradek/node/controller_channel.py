@@ -1,8 +1,8 @@
-"""The active controller, wherever it runs: in this process, or behind a connection that is made and made again.
+"""The active controller as this node reaches it: in this process, or over a connection to another node.
 
-A request waits until there is an active controller and it has answered, or until its time is over. As in Kafka, what
-a broker wants for itself is asked directly, and what its clients want goes in an envelope; an answer that never came
-is no answer, so that a request may be asked twice.
+A request waits until an active controller has responded, or until it times out. As in Kafka, the node sends its own
+requests directly, and those of its clients in an Envelope. A request whose response was lost is sent again, so the
+controller may execute it twice.
 """
 
 import asyncio
@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.base.ports import Client, Clock, ControllerPort
+from odradek.base.ports import Client, Clock
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.controller import Controller
-from odradek.node.taking_up import take_up
-from odradek.quorum import wire
-from odradek.quorum.apis.commands.apis import load_handler
+from odradek.node.committed_offset import find_committed_offset
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
 from odradek.server.peer import NotServed, Peer, PeerError
+from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, INTERNAL_APIS, ApiKey, load_handler
 from odradek.wire.forwarding import is_from_wrong_node, read_forwarded_response, write_forwarded_request
 from odradek.wire.principal import ANONYMOUS, write_principal
 from odradek.wire.schemas import Message, Schema, SerialError, schema
@@ -25,17 +26,13 @@ from odradek.wire.schemas import Message, Schema, SerialError, schema
 logger = logging.getLogger(__name__)
 
 FORWARDING_SECONDS_MAX: Final = 60.0
-"""As long as Kafka's brokers try for their clients."""
+"""The retry timeout of Kafka's brokers for forwarded requests."""
 RETRY_SECONDS: Final = 0.05
-LAST_ANSWERS_SECONDS_MAX: Final = 1.0
-"""For the answers of a controller that is not active any more. It may have decided before that."""
+RETIRED_SECONDS_MAX: Final = 1.0
+"""How long the connection to a former controller stays open for responses that it sent before it resigned."""
+APPLY_SECONDS_MAX: Final = 1.0
+"""The response is correct without the wait, and this node applies the records soon."""
 WAITING_MAX: Final = 10_000
-
-ENVELOPE: Final = 58
-OWN_APIS: Final = frozenset({56, 62, 63, 67, 70, 73})
-"""What nodes ask for themselves."""
-CONSENSUS_APIS: Final = frozenset({wire.DESCRIBE_QUORUM, wire.ADD_RAFT_VOTER, wire.REMOVE_RAFT_VOTER})
-"""Answered by the quorum's leader as such, not by its controller."""
 
 _NO_CORRELATION: Final = 0
 _LOOPBACK: Final = "127.0.0.1"
@@ -50,7 +47,7 @@ class LeaderAddress(Protocol):
 
 
 class QuorumView(Protocol):
-    """This node's part in the quorum, as far as the channel looks."""
+    """This node's replica of the metadata log, as far as the channel uses it."""
 
     @property
     def is_leader(self) -> bool: ...
@@ -58,27 +55,22 @@ class QuorumView(Protocol):
     @property
     def leader(self) -> LeaderAddress | None: ...
 
-    def on_leader_change(self, told: Callable[[], None], /) -> None: ...
-
-    async def answer(self, api_key: int, version: int, request: Message, listener_name: str) -> Message: ...
-
-
-class LocalController(ControllerPort, Protocol):
-    """This node's own controller: it refuses with NOT_CONTROLLER while another one is active."""
-
     @property
-    def remote(self) -> ControllerPort:
-        """Answers once a decision is committed, whether or not this node has taken it up."""
+    def high_watermark(self) -> int: ...
 
-    def on_activation(self, told: Callable[[Controller | None], None], /) -> None: ...
+    def on_leader_change(self, listener: Callable[[], None], /) -> None: ...
+
+
+class LocalController(Protocol):
+    def on_activation(self, listener: Callable[[Controller | None], None], /) -> None: ...
 
 
 class _OtherVersion(Exception):
-    """The active controller serves the API, but not in the version that the request is of."""
+    """The active controller serves the API, but not the version of the request."""
 
 
 class ControllerChannel:
-    """`ControllerPort` of everything in this node that needs the active controller. One connection at a time."""
+    """`ForwardingPort` of everything in this node that needs the active controller. It has one connection at a time."""
 
     def __init__(
         self,
@@ -87,31 +79,36 @@ class ControllerChannel:
         controller: LocalController,
         *,
         clock: Clock,
+        local_node: ControllerNodePort | None = None,
         retry_seconds_max: float = FORWARDING_SECONDS_MAX,
-        reached: Callable[[int], Awaitable[None]] | None = None,
+        wait_until_applied: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
-        """`reached` waits until this node has taken up an offset. Without it clients hear of what is only committed."""
+        """`local_node` is this node's controller side, if it has one. `wait_until_applied` waits until this node has
+        applied the log up to an offset; without it, responses wait only for the commit.
+        """
         self._config: Final = config
         self._own: Final = Client(str(config.node_id), _LOOPBACK)
         self._quorum: Final = quorum
-        self._controller: Final = controller
+        self._local_node: Final = local_node
         self._clock: Final = clock
         self._retry_seconds_max: Final = retry_seconds_max
-        self._reached: Final = reached
-        self._answer_seconds_max: Final = min(config.controller_socket_timeout_ms / 1000, retry_seconds_max)
+        self._wait_until_applied: Final = wait_until_applied
+        self._response_seconds_max: Final = min(config.controller_socket_timeout_ms / 1000, retry_seconds_max)
         self._peer: Peer | None = None
         self._retired: Final[dict[Peer, asyncio.TimerHandle]] = {}
-        self._news = asyncio.Event()
-        """Set, and replaced by another, when what failed before may succeed now."""
-        self._break_listeners: Final[list[Callable[[], None]]] = []
+        self._retry = asyncio.Event()
+        """Set, and replaced by another, when a request that failed before may succeed now."""
+        self._disconnect_listeners: Final[list[Callable[[], None]]] = []
         self._waiting = 0
         self._is_closed = False
-        quorum.on_leader_change(self._leader_changed)
-        controller.on_activation(lambda _: self._tell_waiting())
+        quorum.on_leader_change(self._on_leader_change)
+        controller.on_activation(lambda _: self._wake_waiting())
 
-    def on_break(self, told: Callable[[], None]) -> None:
-        """Called when the connection broke, or another controller may be active: who it was may not be known there."""
-        self._break_listeners.append(told)
+    def on_disconnect(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when the connection closes or the leader changes: the next controller may not know this
+        broker yet.
+        """
+        self._disconnect_listeners.append(listener)
 
     def close(self) -> None:
         self._is_closed = True
@@ -122,75 +119,95 @@ class ControllerChannel:
         if self._peer is not None:
             self._peer.close()
             self._peer = None
-        self._tell_waiting()
+        self._wake_waiting()
 
     async def handle(self, api_key: int, version: int, request: Any) -> Any:
-        """The active controller's answer, or REQUEST_TIMED_OUT in the form of one."""
+        """Sends a request of this node. Returns the active controller's response, or one with REQUEST_TIMED_OUT."""
         return await self.forward(self._own, api_key, version, request)
 
     async def forward(self, client: Client, api_key: int, version: int, request: Any) -> Any:
         messages = schema(api_key, version)
         if self._waiting >= WAITING_MAX:
-            return _refusal(request, messages, ErrorCode.request_timed_out)
+            return _error_response(request, messages, ErrorCode.request_timed_out)
         deadline = self._clock.monotonic() + self._retry_seconds_max
         self._waiting += 1
         try:
             while not self._is_closed and (left := deadline - self._clock.monotonic()) > 0:
-                news = self._news
+                retry = self._retry
                 response = await self._attempt(messages, request, client, left)
                 if response is not None:
                     return response
-                await self._wait_for(news, deadline)
+                await self._wait_for_retry(retry, deadline)
         finally:
             self._waiting -= 1
-        return _refusal(request, messages, ErrorCode.request_timed_out)
+        return _error_response(request, messages, ErrorCode.request_timed_out)
 
     # One attempt
 
     async def _attempt(self, messages: Schema, request: Message, client: Client, seconds_max: float) -> Message | None:
-        """None: nobody answered who could."""
-        response: Message | None
+        """None: no active controller responded."""
         try:
             if self._quorum.is_leader:
                 async with asyncio.timeout(seconds_max):
-                    response = await self._ask_here(messages, request)
-            elif (leader := self._quorum.leader) is not None:
-                response = await self._ask_there(
-                    self._peer_at(leader), messages, request, client, min(seconds_max, self._answer_seconds_max)
-                )
-            else:
-                return None
+                    return await self._handle_locally(messages, request, client)
+            if (leader := self._quorum.leader) is not None:
+                response_seconds_max = min(seconds_max, self._response_seconds_max)
+                return await self._send(self._peer_at(leader), messages, request, client, response_seconds_max)
         except TimeoutError:
-            return None
+            pass
         except (NotServed, _OtherVersion):
-            return _refusal(request, messages, ErrorCode.unsupported_version)
+            return _error_response(request, messages, ErrorCode.unsupported_version)
         except PeerError as error:
-            logger.debug("the active controller was not reached: %s", error)
+            logger.debug("Active controller not reached: %s", error)
+        return None
+
+    async def _handle_locally(self, messages: Schema, request: Message, client: Client) -> Message | None:
+        assert self._local_node is not None, "only a controller leads the quorum"
+        context = RequestContext(
+            api_key=messages.api_key,
+            version=messages.version,
+            client_id=client.client_id,
+            listener_name=self._config.controller_listener_names[0],
+            peer_host=client.host,
+            schema=messages,
+        )
+        handler = load_handler(CONTROLLER_APIS[messages.api_key])
+        response: Message = await handler.handle(request, context, self._local_node)
+        if is_from_wrong_node(messages.api_key, response):
             return None
-        return None if response is None or is_from_wrong_node(messages.api_key, response) else response
+        if self._wait_until_applied is not None and _changes_image(messages):
+            await self._wait_until_applied(self._quorum.high_watermark - 1)
+        return response
 
-    async def _ask_here(self, messages: Schema, request: Message) -> Message:
-        if messages.api_key in CONSENSUS_APIS:
-            listener_name = self._config.controller_listener_names[0]
-            return await self._quorum.answer(messages.api_key, messages.version, request, listener_name)
-        # What the node wants for itself must not wait for what the node has yet to do: heartbeats go on meanwhile.
-        controller = self._controller.remote if messages.api_key in OWN_APIS else self._controller
-        return await controller.handle(messages.api_key, messages.version, request)
-
-    async def _ask_there(
+    async def _send(
         self, peer: Peer, messages: Schema, request: Message, client: Client, seconds_max: float
     ) -> Message | None:
-        if messages.api_key in OWN_APIS:
+        if messages.api_key in INTERNAL_APIS:
+            response = await self._send_directly(peer, messages, request, seconds_max)
+        else:
+            response = await self._send_envelope(peer, messages, request, client, seconds_max)
+        if response is None or is_from_wrong_node(messages.api_key, response):
+            return None
+        if self._wait_until_applied is not None and _changes_image(messages):
+            await self._wait_until_committed_is_applied(peer, self._wait_until_applied)
+        return response
 
-            def as_it_is(chosen: Schema) -> Message:
-                if chosen.version != messages.version:
-                    raise _OtherVersion
-                return request
+    @staticmethod
+    async def _send_directly(peer: Peer, messages: Schema, request: Message, seconds_max: float) -> Message:
+        def build(chosen: Schema) -> Message:
+            if chosen.version != messages.version:
+                raise _OtherVersion
+            return request
 
-            return await peer.request(messages.api_key, as_it_is, timeout_seconds=seconds_max, highest=messages.version)
+        return await peer.request(messages.api_key, build, timeout_seconds=seconds_max, highest=messages.version)
+
+    @staticmethod
+    async def _send_envelope(
+        peer: Peer, messages: Schema, request: Message, client: Client, seconds_max: float
+    ) -> Message | None:
         data = write_forwarded_request(messages, request, correlation_id=_NO_CORRELATION, client_id=client.client_id)
-        answer = await peer.request(
-            ENVELOPE,
+        envelope = await peer.request(
+            ApiKey.ENVELOPE,
             lambda chosen: chosen.new(
                 "EnvelopeRequest",
                 request_data=data,
@@ -199,10 +216,23 @@ class ControllerChannel:
             ),
             timeout_seconds=seconds_max,
         )
-        response = _opened(answer, request, messages)
-        if response is not None and self._reached is not None and messages.api_key not in CONSENSUS_APIS:
-            await take_up(peer, self._reached)
-        return response
+        return _read_envelope(envelope, request, messages)
+
+    @staticmethod
+    async def _wait_until_committed_is_applied(
+        peer: Peer, wait_until_applied: Callable[[int], Awaitable[None]]
+    ) -> None:
+        """Waits, for a limited time, until this node has applied everything that the leader has committed by now.
+
+        A client that created a topic then finds it at the broker that it used.
+        """
+        try:
+            async with asyncio.timeout(APPLY_SECONDS_MAX):
+                offset = await find_committed_offset(peer, timeout_seconds=APPLY_SECONDS_MAX)
+                if offset is not None:
+                    await wait_until_applied(offset)
+        except (TimeoutError, PeerError) as error:
+            logger.debug("Metadata change may not be applied here yet: %s", error)
 
     def _peer_at(self, leader: LeaderAddress) -> Peer:
         if self._peer is None or not _is_at(self._peer, leader):
@@ -212,59 +242,67 @@ class ControllerChannel:
                 leader.port,
                 client_id=str(self._config.node_id),
                 connect_timeout_seconds=self._config.socket_connection_setup_timeout_ms / 1000,
-                on_disconnect=lambda: self._lost(peer),
+                on_disconnect=lambda: self._on_peer_disconnect(peer),
             )
             self._peer = peer
         return self._peer
 
-    async def _wait_for(self, news: asyncio.Event, deadline: float) -> None:
-        """Whoever leads may answer the next time; as long as nobody does, only news will help."""
+    async def _wait_for_retry(self, retry: asyncio.Event, deadline: float) -> None:
+        """Retries soon while a leader is known; without one, only an event can help."""
         left = deadline - self._clock.monotonic()
-        somebody_leads = self._quorum.is_leader or self._quorum.leader is not None
+        has_leader = self._quorum.is_leader or self._quorum.leader is not None
         try:
-            async with asyncio.timeout(min(left, RETRY_SECONDS) if somebody_leads else left):
-                await news.wait()
+            async with asyncio.timeout(min(left, RETRY_SECONDS) if has_leader else left):
+                await retry.wait()
         except TimeoutError:
             pass
 
-    # What happens to the connection
+    # The connection
 
-    def _leader_changed(self) -> None:
+    def _on_leader_change(self) -> None:
         leader = self._quorum.leader
         if self._peer is not None and (
             self._quorum.is_leader or (leader is not None and not _is_at(self._peer, leader))
         ):
             self._retire()
-        self._tell_waiting()
+        self._wake_waiting()
         if leader is not None:
-            self._tell_break()
+            self._notify_disconnect()
 
     def _retire(self) -> None:
         peer, self._peer = self._peer, None
         if peer is not None:
             loop = asyncio.get_running_loop()
-            self._retired[peer] = loop.call_later(LAST_ANSWERS_SECONDS_MAX, self._end, peer)
+            self._retired[peer] = loop.call_later(RETIRED_SECONDS_MAX, self._close_retired, peer)
 
-    def _end(self, peer: Peer) -> None:
+    def _close_retired(self, peer: Peer) -> None:
         del self._retired[peer]
         peer.close()
 
-    def _lost(self, peer: Peer) -> None:
+    def _on_peer_disconnect(self, peer: Peer) -> None:
         if peer is self._peer:
-            self._tell_break()
+            self._notify_disconnect()
 
-    def _tell_waiting(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+    def _wake_waiting(self) -> None:
+        self._retry.set()
+        self._retry = asyncio.Event()
 
-    def _tell_break(self) -> None:
-        for told in self._break_listeners:
-            told()
+    def _notify_disconnect(self) -> None:
+        for listener in self._disconnect_listeners:
+            listener()
+
+
+def _changes_image(messages: Schema) -> bool:
+    """Whether the client expects this node to serve the change that it requested.
+
+    The node's own requests must not wait for the node itself: its heartbeats continue while it applies records.
+    """
+    return messages.api_key not in INTERNAL_APIS and messages.api_key not in CONSENSUS_APIS
 
 
 def _packed(host: str) -> bytes:
-    """Four or sixteen bytes. As in Java, an IPv4 address that came over IPv6 is one of four."""
-    from ipaddress import IPv6Address, ip_address  # only where something is forwarded
+    """Four or sixteen bytes. As in Java, an IPv4 address that came over IPv6 has four."""
+    from ipaddress import IPv6Address, ip_address  # imported on first use, since few nodes forward requests
 
     try:
         address = ip_address(host.partition("%")[0])
@@ -278,25 +316,24 @@ def _is_at(peer: Peer, leader: LeaderAddress) -> bool:
     return (peer.host, peer.port) == (leader.host, leader.port)
 
 
-def _refusal(request: Message, messages: Schema, code: ErrorCode) -> Message:
-    if messages.api_key in CONSENSUS_APIS:
-        return wire.refuse(messages.api_key, messages, code)
-    return load_handler(messages.api_key).refuse(request, messages, KafkaError(code))
+def _error_response(request: Message, messages: Schema, code: ErrorCode) -> Message:
+    handler = load_handler(CONTROLLER_APIS[messages.api_key])
+    return handler.build_error_response(request, messages, KafkaError(code))
 
 
-def _opened(answer: Message, request: Message, messages: Schema) -> Message | None:
-    """What is in the envelope. None: another controller is to be asked."""
-    match answer.error_code:
+def _read_envelope(envelope: Message, request: Message, messages: Schema) -> Message | None:
+    """Returns the inner response. None: the node is not the active controller."""
+    match envelope.error_code:
         case ErrorCode.none:
             try:
-                return read_forwarded_response(messages, answer.response_data or b"", correlation_id=_NO_CORRELATION)
+                return read_forwarded_response(messages, envelope.response_data or b"", correlation_id=_NO_CORRELATION)
             except SerialError as error:
-                logger.warning("the active controller's answer cannot be read: %s", error)
+                logger.warning("Cannot read the active controller's response: api=%s, %s", messages.api_name, error)
         case ErrorCode.not_controller:
             return None
         case ErrorCode.unsupported_version:
             raise _OtherVersion
         case code:
-            logger.warning("the active controller did not take the envelope: %s", code.name.upper())
-    # As Kafka: the client is told of a problem that is not its own.
-    return _refusal(request, messages, ErrorCode.unknown_server_error)
+            logger.warning("Envelope rejected: api=%s, error=%s", messages.api_name, code.name.upper())
+    # As in Kafka, the client sees a server error, since its request may be correct.
+    return _error_response(request, messages, ErrorCode.unknown_server_error)

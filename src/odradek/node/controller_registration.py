@@ -13,12 +13,13 @@ from odradek.config.listeners import Listener
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.features import IV_3_7_CONTROLLER_REGISTRATION, METADATA_VERSION
 from odradek.core.metadata.image import ClusterImage
+from odradek.wire.apis import ApiKey
 from odradek.wire.offered import offered_features, offered_listeners
 from odradek.wire.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
 
-CONTROLLER_REGISTRATION: Final = (70, 0)
+CONTROLLER_REGISTRATION: Final = (ApiKey.CONTROLLER_REGISTRATION, 0)
 RETRY_SECONDS_MAX: Final = 120.0
 
 
@@ -40,7 +41,7 @@ class OwnRegistration:
         self._is_registered = False
         self._registering: asyncio.Task[None] | None = None
 
-    def begin_with(self, image: ClusterImage) -> None:
+    def start(self, image: ClusterImage) -> None:
         if image.features.metadata_version < IV_3_7_CONTROLLER_REGISTRATION:
             return
         own = image.controllers.get(self._node_id)
@@ -50,7 +51,7 @@ class OwnRegistration:
 
     async def on_image(self, image: ClusterImage, delta: ImageDelta) -> None:
         if self._node_id in delta.controllers_changed or METADATA_VERSION in delta.features_changed:
-            self.begin_with(image)
+            self.start(image)
 
     def stop(self) -> None:
         if self._registering is not None:

@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol, TypeVar
 from odradek.base.errors import KafkaError
 from odradek.base.ports import Clock
 from odradek.config.node_config import NodeConfig
+from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.controller import Controller
-from odradek.core.controller.decision import Decision
 from odradek.core.liveness.dead_processes import (
     Activated,
     ConnectionClosed,
@@ -38,10 +38,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class CommandRunner(Protocol):
-    """The active controller, as the node's own duties use it."""
+class OwnCommandPort(Protocol):
+    """The active controller, for commands of its own background tasks."""
 
-    async def run_command(self, command: Callable[[Controller], Decision[T]]) -> T:
+    async def execute_own(self, command: Callable[[Controller], ControllerResult[T]]) -> T:
         """Raises KafkaError."""
 
 
@@ -61,7 +61,7 @@ class DeadBrokers:
     def __init__(
         self,
         config: NodeConfig,
-        controller: CommandRunner,
+        controller: OwnCommandPort,
         *,
         clock: Clock,
         majority_fetched_within: Callable[[float], bool],
@@ -82,8 +82,8 @@ class DeadBrokers:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: Final[dict[asyncio.Task[None], None]] = {}
 
-    def controller_changed(self, controller: Controller | None) -> None:
-        """To be told when this node's controller becomes active, and with None when it is no more."""
+    def on_activation(self, controller: Controller | None) -> None:
+        """Called with this node's controller when it becomes active, and with None when it resigns."""
         self._stop()
         if controller is not None and self._settings.grace_seconds > 0:
             self._machine = DeadProcesses(
@@ -91,7 +91,7 @@ class DeadBrokers:
             )
             self._step(Activated())
 
-    def heard_from(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
+    def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
         """A heartbeat was accepted that came on this connection."""
         if self._machine is None:
             return
@@ -158,13 +158,13 @@ class DeadBrokers:
 
     async def _rouse(self) -> None:
         try:
-            await self._controller.run_command(Controller.stay_awake)
+            await self._controller.execute_own(Controller.write_no_op)
         except KafkaError as error:
             logger.debug("the voters were not roused: %s", error)
 
     async def _fence(self, wanted: FenceEarly) -> None:
         try:
-            was_fenced = await self._controller.run_command(
+            was_fenced = await self._controller.execute_own(
                 lambda controller: controller.fence_silent_broker(
                     wanted.broker_id, wanted.broker_epoch, wanted.silent_since
                 )

@@ -19,13 +19,14 @@ from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.apply import ImageDelta
 from odradek.core.metadata.features import IV_3_7_DIRECTORIES, METADATA_VERSION
 from odradek.core.metadata.image import ClusterImage
+from odradek.wire.apis import ApiKey
 from odradek.wire.offered import offered_features, offered_listeners
 from odradek.wire.schemas import Message, schema
 
 logger = logging.getLogger(__name__)
 
-BROKER_REGISTRATION: Final = (62, 4)
-BROKER_HEARTBEAT: Final = (63, 1)
+BROKER_REGISTRATION: Final = (ApiKey.BROKER_REGISTRATION, 4)
+BROKER_HEARTBEAT: Final = (ApiKey.BROKER_HEARTBEAT, 1)
 
 CONTROLLED_SHUTDOWN_SECONDS_MAX: Final = 300.0
 """As long as Kafka waits."""

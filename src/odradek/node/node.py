@@ -107,17 +107,14 @@ class Node:
 
     async def _begin_as_controller(self, quorum: Quorum, cluster_id: str) -> None:
         self._controller_node = node = ControllerNode(
-            self._config,
-            quorum,
+            self._config, quorum, cluster_id=cluster_id, clock=self._clock, executor=self._executor
+        )
+        node.start(
             self._new_channel(quorum),
             endpoints=self._listeners.advertised_to_quorum(),
             incarnation_id=self._new_id(),
-            cluster_id=cluster_id,
-            clock=self._clock,
             random=self._random,
-            executor=self._executor,
         )
-        node.begin()
         await self._listeners.serve_quorum(ApiDispatcher(CONTROLLER_APIS, node, self._observation.meters))
 
     async def _begin_as_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
@@ -151,8 +148,9 @@ class Node:
             quorum.driver,
             quorum.controller,
             clock=self._clock,
+            local_node=self._controller_node,
             retry_seconds_max=retry_seconds_max,
-            reached=quorum.loader.reached,
+            wait_until_applied=quorum.loader.wait_until_applied,
         )
         self._channels.append(channel)
         return channel
@@ -191,13 +189,13 @@ class Node:
             random=self._random,
         )
         membership.failed.add_done_callback(lambda failed: self._fail(failed.result()))
-        channel.on_break(membership.beat_now)
+        channel.on_disconnect(membership.beat_now)
         quorum.subscribe(membership.on_image)
         logs = directories.logs
         await self._unless_failed(
             membership.register(self._listeners.advertised(), logs.directory_ids.values(), logs.previous_broker_epoch)
         )
-        await self._unless_failed(quorum.loader.reached(membership.broker_epoch))
+        await self._unless_failed(quorum.loader.wait_until_applied(membership.broker_epoch))
         return membership
 
     async def _unless_failed(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,7 +1,7 @@
-"""Hosts the controller while this node leads the quorum, and refuses its requests while it does not.
+"""Runs the controller while this node leads the quorum, and fails its commands with NOT_CONTROLLER otherwise.
 
-Decisions follow each other one by one: between a command and the append of its records nothing waits. Their answers
-wait until the records are committed, and for whoever is served by this very node, until its image has them.
+Commands run one after the other: nothing awaits between a command and the append of its records. A command's response
+is returned once its records are committed.
 """
 
 import asyncio
@@ -14,16 +14,14 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ports import Clock, Executor, Random
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.activation import abort_unfinished, first_records
+from odradek.core.controller.commands import RECORDS_MAX, ControllerResult
 from odradek.core.controller.controller import Controller
-from odradek.core.controller.decision import RECORDS_MAX, Decision
 from odradek.core.metadata.batches import build_metadata_batch
 from odradek.core.metadata.features import METADATA_VERSION
 from odradek.core.metadata.image import ClusterImage
 from odradek.core.metadata.records import FeatureLevelRecord, MetadataRecord
-from odradek.quorum.apis.commands.apis import load_handler
 from odradek.quorum.driver import QuorumDriver
 from odradek.quorum.loader import DecidedStep, MetadataLoader
-from odradek.wire.schemas import schema
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +31,6 @@ NO_OFFSET: Final = -1
 
 
 class ActiveController:
-    """`ControllerPort` of requests that this node's own broker forwards; `remote` is that of others."""
-
     def __init__(
         self,
         config: NodeConfig,
@@ -58,22 +54,21 @@ class ActiveController:
         self._controller: Controller | None = None
         self._epoch = -1
         self._last_offset = NO_OFFSET
-        """Of what was decided last."""
+        """Offset of the last record that the controller wrote."""
         self._committed_end = 0
         self._pending: Final[deque[tuple[int, asyncio.Future[None]]]] = deque()
-        """Who waits for the commit of which offset, in rising order."""
+        """Offsets whose commit a command waits for, in increasing order."""
         self._failure: OSError | None = None
         self._activating: asyncio.Task[None] | None = None
         self._activation_listeners: Final[list[Callable[[Controller | None], None]]] = []
-        self.remote: Final = _Remote(self)
 
     @property
     def is_active(self) -> bool:
         return self._controller is not None
 
-    def on_activation(self, told: Callable[[Controller | None], None]) -> None:
-        """`told` hears of the controller that has become active here, and of None when it is none any more."""
-        self._activation_listeners.append(told)
+    def on_activation(self, listener: Callable[[Controller | None], None]) -> None:
+        """Calls `listener` with the controller when it becomes active on this node, and with None when it resigns."""
+        self._activation_listeners.append(listener)
 
     async def stop(self) -> None:
         if self._activating is not None:
@@ -81,70 +76,58 @@ class ActiveController:
             await asyncio.wait([self._activating])
         self._resign()
 
-    # Requests
+    # Commands
 
-    async def handle(self, api_key: int, version: int, request: Any) -> Any:
-        """Returns once the decision is committed and applied to the image that this node serves from."""
-        response, offset = await self.decide(api_key, version, request)
-        await self._loader.reached(offset)
+    async def execute(self, command: Callable[[Controller], ControllerResult[T]]) -> T:
+        """Runs the command of a request. Returns its response once everything that it is based on is committed.
+
+        Raises KafkaError: that of the command, or NOT_CONTROLLER while another node's controller is active.
+        """
+        controller = await self._wait_for_activation()
+        if len(self._pending) >= PENDING_MAX:
+            raise KafkaError(ErrorCode.request_timed_out)
+        try:
+            response = self._run(controller, command).response
+        except KafkaError:
+            # An error may be based on uncommitted records too, such as TOPIC_ALREADY_EXISTS.
+            await self._wait_for_commit(self._last_offset)
+            raise
+        await self._wait_for_commit(self._last_offset)
         return response
 
-    async def decide(self, api_key: int, version: int, request: Any) -> tuple[Any, int]:
-        """The answer, once everything that it rests on is committed, and the offset of the last of that."""
-        messages = schema(api_key, version)
-        handler = load_handler(api_key)
-        refusal: KafkaError | None = None
-        response: Any = None
-        committed = NO_OFFSET
-        try:
-            controller = await self._active()
-            if len(self._pending) >= PENDING_MAX:
-                raise KafkaError(ErrorCode.request_timed_out)
-            try:
-                controller.note_log_end(self._driver.log_end_offset)
-                decision = handler.handle(request, messages, controller, self._clock.monotonic())
-                self._write(decision)
-                response = decision.response
-            except KafkaError as error:
-                refusal = error
-            # Also a refusal may rest on decisions that are not committed yet: it is not heard of before them.
-            offset = self._last_offset
-            await self._committed(offset)
-            committed = offset
-        except KafkaError as error:
-            refusal = error
-        return (response if refusal is None else handler.refuse(request, messages, refusal)), committed
+    async def execute_own(self, command: Callable[[Controller], ControllerResult[T]]) -> T:
+        """Runs a command of the controller's own, such as fencing a broker. Raises KafkaError."""
+        if self._controller is None:
+            raise self._error()
+        result = self._run(self._controller, command)
+        # A command without records sends no response, so it has nothing to wait for.
+        if result.records or result.kraft_version is not None:
+            await self._wait_for_commit(self._last_offset)
+        return result.response
 
-    async def run_command(self, command: Callable[[Controller], Decision[T]]) -> T:
-        """One of the node's own, such as the end of a broker's session. Raises KafkaError."""
-        controller = self._controller
-        if controller is None:
-            raise self._refusal()
+    def _run(self, controller: Controller, command: Callable[[Controller], ControllerResult[T]]) -> ControllerResult[T]:
         controller.note_log_end(self._driver.log_end_offset)
-        decision = command(controller)
-        self._write(decision)
-        # Who finds nothing to do need not wait: nobody is told.
-        if decision.records or decision.kraft_version is not None:
-            await self._committed(self._last_offset)
-        return decision.response
+        result = command(controller)
+        self._write(result)
+        return result
 
-    async def _active(self) -> Controller:
+    async def _wait_for_activation(self) -> Controller:
         while self._controller is None:
             if self._activating is None:
-                raise self._refusal()
+                raise self._error()
             await asyncio.wait([self._activating])
         return self._controller
 
-    # The way of a decision
+    # Records
 
-    def _write(self, decision: Decision[Any]) -> None:
-        if decision.records:
-            self._append(decision.records, is_atomic=decision.is_atomic)
-        if decision.kraft_version is not None:
-            self._raise_kraft_version(decision.kraft_version)
+    def _write(self, result: ControllerResult[Any]) -> None:
+        if result.records:
+            self._append(result.records, is_atomic=result.is_atomic)
+        if result.kraft_version is not None:
+            self._raise_kraft_version(result.kraft_version)
 
     def _append(self, records: Sequence[MetadataRecord], *, is_atomic: bool = True) -> None:
-        """In one batch, or in several where the decision need not take effect as a whole."""
+        """Appends atomic records as one batch, and others as several if they are too many for one."""
         size = len(records) if is_atomic else RECORDS_MAX
         for start in range(0, len(records), size):
             self._append_batch(records[start : start + size])
@@ -160,7 +143,7 @@ class ActiveController:
         try:
             image, delta = controller.replay(records, offset=self._last_offset, epoch=self._epoch, timestamp_ms=now_ms)
         except Exception:
-            # The log says what this controller does not know of: it must not decide anything more.
+            # The log now contains records that this controller has not applied: it must not run another command.
             self._driver.resign(self._epoch)
             raise
         self._loader.expect(DecidedStep(first_offset, len(data), image, delta))
@@ -173,17 +156,17 @@ class ActiveController:
         self._last_offset = self._driver.raise_kraft_version(self._epoch, level)
         controller.note_kraft_version(level)
 
-    async def _committed(self, offset: int) -> None:
-        """Raises KafkaError if this node ceases to lead before it is known."""
+    async def _wait_for_commit(self, offset: int) -> None:
+        """Raises KafkaError if this node loses leadership first."""
         if offset >= self._committed_end:
             if self._controller is None:
-                # The append has ended it, and everybody was told who waited then.
-                raise self._refusal()
+                # The append failed, and the controller resigned before this command started to wait.
+                raise self._error()
             committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._pending.append((offset, committed))
             await committed
 
-    # What the driver says
+    # QuorumListener
 
     def committed_up_to(self, end_offset: int) -> None:
         self._committed_end = end_offset
@@ -193,7 +176,7 @@ class ActiveController:
                 committed.set_result(None)
 
     def snapshot_loaded(self, image: ClusterImage) -> None:
-        """Only a follower loads one."""
+        """Only a follower loads a snapshot; it has no active controller."""
 
     def became_controller(self, epoch: int) -> None:
         self._epoch = epoch
@@ -209,8 +192,8 @@ class ActiveController:
         self._failure = error if isinstance(error, OSError) else None
         self.lost_leadership(self._epoch)
 
-    def _refusal(self) -> KafkaError:
-        """What is said to whoever asks a node that is not the controller."""
+    def _error(self) -> KafkaError:
+        """Why this node's controller runs no commands."""
         if self._failure is not None:
             return KafkaError(ErrorCode.kafka_storage_error, str(self._failure))
         return KafkaError(ErrorCode.not_controller)
@@ -219,22 +202,22 @@ class ActiveController:
         was_active = self._controller is not None
         self._controller = None
         self._epoch = -1
-        # Whether these will be committed is for the next leader to find out; nobody here can tell.
+        # Whether these records will be committed depends on the next leader.
         while self._pending:
             _, committed = self._pending.popleft()
             if not committed.done():
-                committed.set_exception(self._refusal())
+                committed.set_exception(self._error())
         if was_active:
-            self._tell(None)
+            self._notify(None)
 
-    # Becoming active
+    # Activation
 
     async def _activate(self, epoch: int) -> None:
-        """Everything that was in the log is committed: with all of it taken up, decisions can be made."""
+        """Everything in the log is committed now: the controller starts once all of it is applied to the image."""
         try:
-            await self._loader.reached(self._committed_end - 1)
+            await self._loader.wait_until_applied(self._committed_end - 1)
             image = self._loader.image
-            # Its indexes cost as much as the cluster is large.
+            # Building its indexes takes time in proportion to the size of the cluster.
             controller = await self._executor.run(
                 lambda: Controller(self._config, self._cluster_id, self._random, image)
             )
@@ -251,33 +234,22 @@ class ActiveController:
             if bootstrap:
                 self._append(first_records(bootstrap, self._config.topic_defaults.min_insync_replicas))
             controller.begin_sessions(self._clock.monotonic())
-            logger.info("active controller of epoch %d, metadata at offset %d", epoch, image.offset)
-            self._tell(controller)
+            logger.info("Became active controller: epoch=%d, metadataOffset=%d", epoch, image.offset)
+            self._notify(controller)
         except KafkaError as error:
-            # The leadership that it was to use is gone already.
-            logger.info("did not become the active controller of epoch %d: %s", epoch, error)
+            # This node lost leadership during activation.
+            logger.info("Controller activation cancelled: epoch=%d, reason=%s", epoch, error)
             self._resign()
         except Exception:
-            logger.exception("cannot be the active controller of epoch %d; leaves it to another node", epoch)
+            logger.exception("Controller activation failed, resigning: epoch=%d", epoch)
             self._driver.resign(epoch)
         finally:
             if self._epoch in (epoch, -1):
                 self._activating = None
 
-    def _tell(self, controller: Controller | None) -> None:
-        for told in self._activation_listeners:
-            told(controller)
-
-
-class _Remote:
-    """For brokers elsewhere: they have images of their own, which follow the log at their own pace."""
-
-    def __init__(self, controller: ActiveController) -> None:
-        self._controller: Final = controller
-
-    async def handle(self, api_key: int, version: int, request: Any) -> Any:
-        response, _ = await self._controller.decide(api_key, version, request)
-        return response
+    def _notify(self, controller: Controller | None) -> None:
+        for listener in self._activation_listeners:
+            listener(controller)
 
 
 def _metadata_version_in(records: Sequence[MetadataRecord]) -> int:

@@ -122,6 +122,10 @@ class QuorumDriver:
         return self._machine.log_end_offset
 
     @property
+    def high_watermark(self) -> int:
+        return self._machine.high_watermark
+
+    @property
     def leader(self) -> LeaderAddress | None:
         """None while nobody leads, or nobody has said where the leader is."""
         leader_id = self._machine.leader_id

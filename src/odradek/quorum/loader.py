@@ -93,7 +93,7 @@ class MetadataLoader:
     def expect(self, step: DecidedStep) -> None:
         self._decided.append(step)
 
-    async def reached(self, offset: int) -> None:
+    async def wait_until_applied(self, offset: int) -> None:
         """Returns once everything up to this offset is committed and taken up."""
         if self._image.offset < offset:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

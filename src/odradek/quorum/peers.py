@@ -20,6 +20,7 @@ from odradek.quorum.misfits import Misfits
 from odradek.records.batch import CorruptBatch
 from odradek.records.control import KRaftVersionRange, VoterEndpoint
 from odradek.server.peer import NotServed, Peer, PeerError, Refused
+from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.schemas import Schema
 
 logger = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ class Peers:
                     return wire.write_request(messages, message)
 
                 answer = await peer.request(
-                    api_key, build, timeout_seconds=self._request_timeout_seconds, highest=wire.HIGHEST[api_key]
+                    api_key, build, timeout_seconds=self._request_timeout_seconds, highest=CONTROLLER_APIS[api_key].high
                 )
                 response = wire.read_response(api_key, answer, listener_name=self._listener_name)
         except (NotServed, wire.UnsupportedRequest):

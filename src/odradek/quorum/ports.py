@@ -1,31 +1,44 @@
-"""A node of the metadata quorum as the handlers of its controller listeners see it."""
+"""A controller node as its API modules see it."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
+from odradek.core.controller.commands import ControllerCommands, ControllerResult
 from odradek.server.context import ConnectionPort, NodePort
 from odradek.wire.schemas import Message
 
+T = TypeVar("T")
+
 
 class QuorumPort(Protocol):
-    """This node's part in the metadata quorum, as it is asked by others."""
+    """This node's replica of the metadata log, which serves the APIs of the Raft protocol."""
 
     @property
     def leader_id(self) -> int:
-        """-1 while nobody is known to lead."""
+        """-1 while no leader is known."""
 
     async def answer(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
-        """Takes and gives kio messages of exactly this API and version. Addresses are given for that listener."""
+        """Takes and returns kio messages of this API and version. Endpoints in the response are of that listener."""
+
+
+class CommandPort(Protocol):
+    """This node's controller, active or not."""
+
+    async def execute(self, command: Callable[[ControllerCommands], ControllerResult[T]]) -> T:
+        """Returns the command's response once its records, and all records before them, are committed.
+
+        Raises KafkaError: that of the command, or NOT_CONTROLLER while another controller is active.
+        """
 
 
 class ControllerNodePort(NodePort, Protocol):
-    """A node of the metadata quorum as the handlers of its controller listeners see it, whether or not it leads.
-
-    Its config is as it was when the node started. Its controller is this node's own, which refuses with NOT_CONTROLLER
-    while another one is active.
-    """
+    """A controller node, active or not. Its `config` is the one with which the node started."""
 
     @property
     def quorum(self) -> QuorumPort: ...
 
-    def heard_from(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
-        """A heartbeat was accepted that came on this connection."""
+    @property
+    def controller(self) -> CommandPort: ...
+
+    def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
+        """The controller accepted a heartbeat that arrived on this connection."""

@@ -181,7 +181,7 @@ class Quorum:
         self.driver.on_leader_change(look)
         look()
         await led
-        await self.loader.reached(self.driver.machine.high_watermark - 1)
+        await self.loader.wait_until_applied(self.driver.high_watermark - 1)
 
     async def answer(self, api_key: int, version: int, request: Any, listener_name: str) -> Any:
         return await self.driver.answer(api_key, version, request, listener_name)

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, Protocol
 
-from odradek.base.ports import Client, Clock, ControllerPort, Executor
+from odradek.base.ports import Client, Clock, Executor
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
 from odradek.instruments.requests import UNCOUNTED, RequestMeter
@@ -93,6 +93,3 @@ class NodePort(ServingPort, ConfiguredNode, Protocol):
 
     @property
     def clock(self) -> Clock: ...
-
-    @property
-    def controller(self) -> ControllerPort: ...

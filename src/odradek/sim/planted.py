@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from odradek.base.deferred import DeferredResponse
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.decision import Decision
+from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.producer_ids import ProducerIds
 from odradek.quorum.store import QuorumStore
 from odradek.sim.disk_port import VirtualDiskPort
@@ -139,7 +139,7 @@ def _forget_the_beginning(sound: Any) -> Any:
 def _allocate_without_record(sound: Any) -> Any:
     def allocate(self: ProducerIds, broker_id: int, broker_epoch: int) -> Any:
         decision = sound(self, broker_id, broker_epoch)
-        return Decision((), decision.response)
+        return ControllerResult((), decision.response)
 
     return allocate
 

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from odradek.core.controller.brokers import Brokers
-from odradek.core.controller.commands import Registration
-from odradek.core.controller.decision import Decision
+from odradek.core.controller.commands import ControllerResult, Registration
 from odradek.core.controller.state import ControllerState
 from odradek.core.liveness.dead_processes import Knock, Knocked, Probe
 from odradek.node.dead_brokers import DeadBrokers
@@ -62,19 +61,11 @@ def _keep_epoch(sound: Any) -> Any:
     return register
 
 
-def _answer_before_commit(sound: Any) -> Any:
-    async def committed(self: ActiveController, offset: int) -> None:
+def _respond_before_commit(sound: Any) -> Any:
+    async def wait_for_commit(self: ActiveController, offset: int) -> None:
         await asyncio.sleep(0)
 
-    return committed
-
-
-def _answer_at_once(sound: Any) -> Any:
-    async def handle(self: ActiveController, api_key: int, version: int, request: Any) -> Any:
-        response, _ = await self.decide(api_key, version, request)
-        return response
-
-    return handle
+    return wait_for_commit
 
 
 def _show_before_commit(sound: Any) -> Any:
@@ -113,7 +104,13 @@ BROKER_BUGS: Final = (
         "__init__",
         _detect_all_the_same,
     ),
-    _bug("silent-brokers-stay", "nobody is fenced for its silence", Brokers, "expire_one", always(Decision((), None))),
+    _bug(
+        "silent-brokers-stay",
+        "nobody is fenced for its silence",
+        Brokers,
+        "expire_one",
+        always(ControllerResult((), None)),
+    ),
     _bug(
         "stale-broker-epoch-accepted",
         "heartbeats of a past registration count for the present one",
@@ -132,9 +129,8 @@ BROKER_BUGS: Final = (
         "metadata-answered-early",
         "changes of metadata are answered before they are committed",
         ActiveController,
-        "_committed",
-        _answer_before_commit,
-        (ActiveController, "handle", _answer_at_once),
+        "_wait_for_commit",
+        _respond_before_commit,
     ),
     _bug(
         "metadata-seen-early",

@@ -141,8 +141,7 @@ class ServedApi(NamedTuple):
 
 
 _FORWARDED: Final = "broker.apis.forwarded"
-_COMMAND: Final = "quorum.apis.command"
-_CONSENSUS: Final = "quorum.apis.consensus"
+_CONSENSUS: Final = "quorum.apis.raft"
 
 
 def _checks(texts: tuple[str, ...]) -> tuple[Check, ...]:
@@ -162,14 +161,16 @@ def _both(key: ApiKey, low: int, high: int, *checks: str, broker: str, controlle
 
 
 def _forwarded(
-    key: ApiKey, low: int, high: int, *checks: str, broker: str = _FORWARDED, controller: str = _COMMAND
+    key: ApiKey, low: int, high: int, *checks: str, broker: str = _FORWARDED, controller: str | None = None
 ) -> Api:
-    """Brokers forward it; the active controller executes it."""
+    """Brokers forward it; the active controller executes it, in a module of the API's name unless it is given."""
+    controller = controller or f"quorum.apis.{key.name.lower()}"
     return Api(key, low, high, broker, controller, low, is_forwardable=True, is_internal=False, checks=_checks(checks))
 
 
-def _internal(key: ApiKey, low: int, high: int, *, controller: str, is_forwardable: bool = False) -> Api:
-    """Sent by brokers and controllers to a controller."""
+def _internal(key: ApiKey, low: int, high: int, *, controller: str | None = None, is_forwardable: bool = False) -> Api:
+    """Sent by brokers and controllers to a controller, which serves it in a module of the API's name by default."""
+    controller = controller or f"quorum.apis.{key.name.lower()}"
     checks = (Check("CLUSTER_ACTION", "CLUSTER"),)
     return Api(key, low, high, None, controller, low, is_forwardable, is_internal=True, checks=checks)
 
@@ -251,7 +252,6 @@ APIS: Final[Mapping[int, Api]] = {
             "ALTER_CONFIGS TOPIC",
             "ALTER_CONFIGS GROUP",
             broker="broker.apis.alter_configs",
-            controller="quorum.apis.alter_configs",
         ),
         _broker(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, "ALTER CLUSTER"),
         _broker(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, "DESCRIBE CLUSTER"),
@@ -270,7 +270,6 @@ APIS: Final[Mapping[int, Api]] = {
             "ALTER_CONFIGS GROUP",
             "CLUSTER_ACTION CLUSTER",
             broker="broker.apis.incremental_alter_configs",
-            controller="quorum.apis.alter_configs",
         ),
         _forwarded(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, "ALTER CLUSTER"),
         _forwarded(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, "DESCRIBE CLUSTER"),
@@ -281,9 +280,9 @@ APIS: Final[Mapping[int, Api]] = {
         _internal(ApiKey.BEGIN_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),
         _internal(ApiKey.END_QUORUM_EPOCH, 0, 1, controller=_CONSENSUS),
         _forwarded(ApiKey.DESCRIBE_QUORUM, 0, 2, "DESCRIBE CLUSTER", controller=_CONSENSUS),
-        _internal(ApiKey.ALTER_PARTITION, 2, 3, controller=_COMMAND),
+        _internal(ApiKey.ALTER_PARTITION, 2, 3),
         _forwarded(ApiKey.UPDATE_FEATURES, 0, 2, "ALTER CLUSTER"),
-        _internal(ApiKey.ENVELOPE, 0, 0, controller="quorum.apis.envelope"),
+        _internal(ApiKey.ENVELOPE, 0, 0),
         _internal(ApiKey.FETCH_SNAPSHOT, 0, 1, controller=_CONSENSUS),
         _both(
             ApiKey.DESCRIBE_CLUSTER,
@@ -295,16 +294,16 @@ APIS: Final[Mapping[int, Api]] = {
             controller="quorum.apis.describe_cluster",
         ),
         _broker(ApiKey.DESCRIBE_PRODUCERS, 0, 0, "READ TOPIC"),
-        _internal(ApiKey.BROKER_REGISTRATION, 0, 4, controller=_COMMAND),
-        _internal(ApiKey.BROKER_HEARTBEAT, 0, 2, controller="quorum.apis.broker_heartbeat"),
+        _internal(ApiKey.BROKER_REGISTRATION, 0, 4),
+        _internal(ApiKey.BROKER_HEARTBEAT, 0, 2),
         _forwarded(ApiKey.UNREGISTER_BROKER, 0, 0, "ALTER CLUSTER"),
         _broker(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, "DESCRIBE TRANSACTIONAL_ID", "DESCRIBE TOPIC"),
         _broker(ApiKey.LIST_TRANSACTIONS, 0, 2, "DESCRIBE TRANSACTIONAL_ID"),
-        _internal(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, controller=_COMMAND, is_forwardable=True),
+        _internal(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, is_forwardable=True),
         _broker(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, "READ GROUP", "DESCRIBE TOPIC"),
         _broker(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, "DESCRIBE GROUP", "DESCRIBE TOPIC"),
-        _internal(ApiKey.CONTROLLER_REGISTRATION, 0, 0, controller=_COMMAND),
-        _internal(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0, controller=_COMMAND),
+        _internal(ApiKey.CONTROLLER_REGISTRATION, 0, 0),
+        _internal(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0),
         _broker(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, "DESCRIBE_CONFIGS CLUSTER"),
         _broker(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, "DESCRIBE TOPIC"),
         _forwarded(ApiKey.ADD_RAFT_VOTER, 0, 1, "ALTER CLUSTER", controller=_CONSENSUS),

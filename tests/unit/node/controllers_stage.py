@@ -4,22 +4,23 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple
 
-from odradek.base.errors import KafkaError
+from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.controller import Controller
 from odradek.node.controller_channel import FORWARDING_SECONDS_MAX, ControllerChannel
-from odradek.quorum.apis.commands.apis import load_handler
+from odradek.server.context import RequestContext
 from odradek.server.dispatch import ApiDispatcher
 from odradek.server.limits import NodeConnectionLimits
 from odradek.server.server import Listener
 from odradek.sim.machine import Machine, Ports
 from odradek.sim.world import World
 from odradek.wire.apis import CONTROLLER_APIS
-from odradek.wire.schemas import Message, schema
+from odradek.wire.schemas import Message
 from tests.unit.core.controller.cluster import Cluster
-from tests.unit.quorum.fake_controller_node import FakeControllerNode, not_controller
+from tests.unit.quorum.fake_controller_node import Command, FakeControllerNode, fail_with
 
 PORT = 9093
+not_controller = fail_with(ErrorCode.not_controller)
 BROKER_ID = 4
 PROPERTIES = f"""
 process.roles=broker
@@ -42,13 +43,10 @@ class SeenQuorum:
         self.is_leader = False
         self.leader: Address | None = None
         self.told: list[Callable[[], None]] = []
-        self.answers = FakeControllerNode().quorum
+        self.high_watermark = 0
 
     def on_leader_change(self, told: Callable[[], None]) -> None:
         self.told.append(told)
-
-    async def answer(self, api_key: int, version: int, request: Message, listener_name: str) -> Message:
-        return await self.answers.answer(api_key, version, request, listener_name)
 
 
 class OwnController:
@@ -59,17 +57,36 @@ class OwnController:
         self.is_active = False
         self.told: list[Callable[[Controller | None], None]] = []
 
-    @property
-    def remote(self) -> "OwnController":
-        return self
-
     def on_activation(self, told: Callable[[Controller | None], None]) -> None:
         self.told.append(told)
 
-    async def handle(self, api_key: int, version: int, request: Message) -> Message:
-        await asyncio.sleep(0)
-        answer = self.stage.decide if self.is_active else not_controller
-        return answer(api_key, version, request)
+    def run(self, command: Command) -> Any:
+        return self.stage.run(command) if self.is_active else not_controller(command)
+
+
+class WorldClock:
+    """The controllers of a stage share one controller, so they also share one clock."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def monotonic(self) -> float:
+        return self._world.now
+
+
+class RecordingDispatcher(ApiDispatcher):
+    def __init__(self, node: FakeControllerNode, requests: list[tuple[int, Message]]) -> None:
+        super().__init__(CONTROLLER_APIS, node)
+        self._requests = requests
+
+    def _load(self, api_key: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+        handle, read_request = super()._load(api_key)
+
+        def record(request: Message, context: RequestContext, node: FakeControllerNode) -> Any:
+            self._requests.append((context.api_key, request))
+            return handle(request, context, node)
+
+        return record, read_request
 
 
 class Stage:
@@ -78,6 +95,8 @@ class Stage:
         self.config = NodeConfig.load(PROPERTIES + settings, "f")
         self.cluster = Cluster(brokers=2)
         self.nodes: dict[str, FakeControllerNode] = {}
+        self.requests: dict[str, list[tuple[int, Message]]] = {}
+        """Received by each controller, with their API keys."""
         self.machines: dict[str, Machine] = {}
         self.limits: dict[str, NodeConnectionLimits] = {}
         for name in ("c1", "c2"):
@@ -85,6 +104,9 @@ class Stage:
             self.start(name)
         self.quorum = SeenQuorum()
         self.own = OwnController(self)
+        self.own_node = FakeControllerNode()
+        self.own_node.clock = WorldClock(world)
+        self.own_node.controller.run = self.own.run
         self.broker = world.add_machine("b4")
         self.ports: Ports
         self.channel: ControllerChannel
@@ -100,12 +122,14 @@ class Stage:
     def _controller(self, name: str) -> Callable[[Ports], Coroutine[Any, Any, int]]:
         async def program(ports: Ports) -> int:
             node = self.nodes[name] = FakeControllerNode()
+            node.clock = WorldClock(self.world)
+            self.requests[name] = []
             limits = self.limits[name] = NodeConnectionLimits(
                 ports.clock, connections_max=100, per_address_max=100, per_address_overrides={}, idle_ms_max=-1
             )
             listener = Listener("CONTROLLER", name, PORT, limits, request_bytes_max=1 << 20, backlog=10)
             await listener.bind()
-            await listener.serve(ApiDispatcher(CONTROLLER_APIS, node))
+            await listener.serve(RecordingDispatcher(node, self.requests[name]))
             await asyncio.Event().wait()
             return 0
 
@@ -114,15 +138,11 @@ class Stage:
     def activate(self, name: str | None) -> None:
         """It alone decides; the broker does not know yet."""
         for other, node in self.nodes.items():
-            node.controller.answer = self.decide if other == name else not_controller
+            node.controller.run = self.run if other == name else not_controller
 
-    def decide(self, api_key: int, version: int, request: Message) -> Message:
-        messages, handler = schema(api_key, version), load_handler(api_key)
+    def run(self, command: Command) -> Any:
         self.cluster.now = self.world.now
-        try:
-            return self.cluster.take(handler.handle(request, messages, self.cluster.controller, self.cluster.now))
-        except KafkaError as error:
-            return handler.refuse(request, messages, error)
+        return self.cluster.take(command(self.cluster.controller))
 
     def hang_up(self, name: str) -> None:
         """The controller closes its connections, and lives."""
@@ -143,15 +163,16 @@ class Stage:
     def open_channel(
         self,
         retry_seconds_max: float = FORWARDING_SECONDS_MAX,
-        reached: Callable[[int], Awaitable[None]] | None = None,
+        wait_until_applied: Callable[[int], Awaitable[None]] | None = None,
     ) -> ControllerChannel:
         self.channel = ControllerChannel(
             self.config,
             self.quorum,
             self.own,
             clock=self.ports.clock,
+            local_node=self.own_node,
             retry_seconds_max=retry_seconds_max,
-            reached=reached,
+            wait_until_applied=wait_until_applied,
         )
         return self.channel
 

@@ -105,7 +105,7 @@ class TestElsewhere:
         outcome = beat(stage)
         world.run_for(0.1)
         assert outcome.result.error_code is ErrorCode.none
-        assert [heard[:2] for heard in stage.nodes["c1"].heard] == [(1, stage.cluster.image.brokers[1].epoch)]
+        assert [heard[:2] for heard in stage.nodes["c1"].heartbeats] == [(1, stage.cluster.image.brokers[1].epoch)]
 
     def test_all_of_it_on_one_connection(self, world: World) -> None:
         stage = Stage(world)
@@ -139,7 +139,7 @@ class TestElsewhere:
         def break_down(*request: Any) -> Message:
             raise RuntimeError("not a Kafka error")
 
-        stage.nodes["c1"].controller.answer = break_down
+        stage.nodes["c1"].controller.run = break_down
         outcome = create(stage)
         world.run_for(0.2)
         assert not outcome.is_done
@@ -207,11 +207,11 @@ class TestTakingUp:
         asked: list[int] = []
         taken_up = asyncio.Event()
 
-        async def reached(offset: int) -> None:
+        async def wait_until_applied(offset: int) -> None:
             asked.append(offset)
             await taken_up.wait()
 
-        stage.open_channel(reached=reached)
+        stage.open_channel(wait_until_applied=wait_until_applied)
         stage.lead("c1")
         self.describe(stage)
         outcome = create(stage)
@@ -225,10 +225,10 @@ class TestTakingUp:
     def test_but_not_later_than_that(self, world: World, error: ErrorCode) -> None:
         stage = Stage(world)
 
-        async def reached(offset: int) -> None:
+        async def wait_until_applied(offset: int) -> None:
             await asyncio.Event().wait()
 
-        stage.open_channel(reached=reached)
+        stage.open_channel(wait_until_applied=wait_until_applied)
         stage.lead("c1")
         self.describe(stage, error)
         outcome = create(stage)
@@ -238,10 +238,10 @@ class TestTakingUp:
     def test_nor_does_it_matter_that_the_controller_dies_meanwhile(self, world: World) -> None:
         stage = Stage(world)
 
-        async def reached(offset: int) -> None:
+        async def wait_until_applied(offset: int) -> None:
             raise AssertionError("nobody has named an offset")
 
-        stage.open_channel(reached=reached)
+        stage.open_channel(wait_until_applied=wait_until_applied)
         stage.lead("c1")
 
         def never(*arguments: object) -> Coroutine[None, None, None]:
@@ -445,13 +445,13 @@ class TestHere:
         stage.open_channel()
         stage.quorum.is_leader = True
         messages = schema(*DESCRIBE_QUORUM)
-        stage.quorum.answers.answered = messages.new(
+        stage.own_node.quorum.answered = messages.new(
             "DescribeQuorumResponse", error_code=ErrorCode.none, error_message=None, topics=(), nodes=()
         )
         request = messages.new("DescribeQuorumRequest", topics=())
         outcome = stage.begin(lambda: stage.channel.handle(*DESCRIBE_QUORUM, request))
         assert outcome.result.error_code is ErrorCode.none
-        assert stage.quorum.answers.asked == [(55, 2, "CONTROLLER")]
+        assert stage.own_node.quorum.asked == [(55, 2, "CONTROLLER")]
 
     def test_and_is_given_up_as_such(self, world: World) -> None:
         stage = Stage(world)
@@ -465,7 +465,7 @@ class TestHere:
 class TestBreaks:
     def told(self, stage: Stage) -> list[float]:
         moments: list[float] = []
-        stage.open_channel().on_break(lambda: moments.append(stage.world.now))
+        stage.open_channel().on_disconnect(lambda: moments.append(stage.world.now))
         return moments
 
     def test_a_new_leader_is_told(self, world: World) -> None:

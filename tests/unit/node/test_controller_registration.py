@@ -34,7 +34,7 @@ class Registering:
         return self.stage.cluster.image
 
     def begin(self) -> None:
-        self.stage.on(self.stage.broker, lambda: self.registration.begin_with(self.image))
+        self.stage.on(self.stage.broker, lambda: self.registration.start(self.image))
 
     def publish(self, *records: MetadataRecord) -> None:
         """Whatever happened since the last time, and these."""
@@ -42,8 +42,8 @@ class Registering:
         image, delta = cluster.controller.replay(records, offset=self.image.offset + 1, epoch=1, timestamp_ms=0)
         self.stage.begin(lambda: self.registration.on_image(image, delta))
 
-    def asked(self) -> int:
-        return sum(len(node.controller.asked) for node in self.stage.nodes.values())
+    def attempts(self) -> int:
+        return sum(node.controller.commands for node in self.stage.nodes.values())
 
 
 def test_it_is_registered(world: World) -> None:
@@ -64,7 +64,7 @@ def test_once_is_enough(world: World) -> None:
     world.run_for(0.1)
     registering.begin()
     world.run_for(1)
-    assert registering.asked() == 1
+    assert registering.attempts() == 1
 
 
 def test_it_is_tried_until_somebody_takes_it(world: World) -> None:
@@ -83,7 +83,7 @@ def test_a_cluster_that_does_not_know_of_it_is_left_in_peace_until_it_does(world
     registering.stage.lead("c1")
     registering.begin()
     world.run_for(10)
-    assert registering.asked() == 0
+    assert registering.attempts() == 0
     registering.publish(FeatureLevelRecord(name="metadata.version", feature_level=15))
     world.run_for(0.1)
     assert NODE_ID in registering.image.controllers
@@ -94,7 +94,7 @@ def test_a_change_that_is_not_about_it_starts_nothing(world: World) -> None:
     registering.stage.lead("c1")
     registering.publish(FeatureLevelRecord(name="group.version", feature_level=0))
     world.run_for(1)
-    assert registering.asked() == 0
+    assert registering.attempts() == 0
 
 
 def test_stopped_it_tries_no_more(world: World) -> None:
@@ -103,7 +103,7 @@ def test_stopped_it_tries_no_more(world: World) -> None:
     registering.stage.on(registering.stage.broker, registering.registration.stop)
     registering.stage.lead("c1")
     world.run_for(60)
-    assert registering.asked() == 0
+    assert registering.attempts() == 0
     registering.stage.check()
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.node_config import NodeConfig
+from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.controller import Controller
-from odradek.core.controller.decision import Decision
 from odradek.core.metadata.records import Endpoint
 from odradek.node.dead_brokers import DeadBrokers
 from odradek.sim.machine import Machine, Ports
@@ -75,7 +75,7 @@ class Stage:
         await asyncio.Event().wait()
         return 0
 
-    async def run_command(self, command: Callable[[Controller], Decision[T]]) -> T:
+    async def execute_own(self, command: Callable[[Controller], ControllerResult[T]]) -> T:
         if self.refuses_commands:
             raise KafkaError(ErrorCode.not_controller)
         return self.cluster.take(command(self.cluster.controller))
@@ -87,11 +87,11 @@ class Stage:
         self.world.run_for(0.001)
 
     def activate(self) -> None:
-        self.do(lambda: self.detection.controller_changed(self.cluster.controller))
+        self.do(lambda: self.detection.on_activation(self.cluster.controller))
 
     def beat(self, broker_id: int) -> None:
         epoch = self.cluster.image.brokers[broker_id].epoch
-        self.do(lambda: self.detection.heard_from(broker_id, epoch, self.connections[broker_id]))
+        self.do(lambda: self.detection.on_heartbeat(broker_id, epoch, self.connections[broker_id]))
 
     def serve(self) -> None:
         self.activate()
@@ -224,7 +224,7 @@ def test_once_it_is_not_active_any_more_nothing_happens(world: World) -> None:
     stage.serve()
     stage.kill(2)
     world.run_for(0.2)
-    stage.do(lambda: stage.detection.controller_changed(None))
+    stage.do(lambda: stage.detection.on_activation(None))
     world.run_for(20)
     stage.beat(1)
     assert stage.fenced == []

@@ -43,7 +43,7 @@ class Life:
             clock=stage.ports.clock,
             random=stage.ports.random,
         )
-        channel.on_break(self.membership.beat_now)
+        channel.on_disconnect(self.membership.beat_now)
 
     def _offset(self) -> int:
         return self.stage.cluster.image.offset if self.metadata_offset is None else self.metadata_offset
@@ -70,9 +70,9 @@ class Life:
     def is_fenced(self) -> bool:
         return self.stage.cluster.image.brokers[BROKER_ID].fenced
 
-    def asked(self, name: str, api_key: int = HEARTBEAT) -> list[Message]:
-        """What this controller was asked by the broker."""
-        return [request for key, _, request in self.stage.nodes[name].controller.asked if key == api_key]
+    def requests(self, name: str, api_key: int = HEARTBEAT) -> list[Message]:
+        """The requests of the broker to this controller."""
+        return [request for key, request in self.stage.requests[name] if key == api_key]
 
     def other_brokers_beat(self) -> None:
         def accept() -> None:
@@ -127,7 +127,7 @@ class TestRegistration:
         assert outcome.error is not None
         assert outcome.error.code is ErrorCode.inconsistent_cluster_id
         assert "belong to cluster another and its controllers to another" in str(outcome.error)
-        assert len(life.asked("c1", REGISTRATION)) == 1
+        assert len(life.requests("c1", REGISTRATION)) == 1
 
     def test_with_somebody_elses_directory_is_refused_at_once(self, world: World) -> None:
         life = Life(world)
@@ -191,7 +191,7 @@ class TestRegistration:
         assert (broker.directories, broker.epoch, broker.fenced) == ((DIRECTORY,), epoch, False)
         assert life.membership.broker_epoch == epoch
         world.run_for(10)
-        assert len(life.asked("c1", REGISTRATION)) == 2
+        assert len(life.requests("c1", REGISTRATION)) == 2
 
 
 class TestHeartbeats:
@@ -201,8 +201,8 @@ class TestHeartbeats:
         life.register()
         world.run_for(20)
         assert life.is_fenced
-        assert all(request.want_fence for request in life.asked("c1"))
-        assert 9 <= len(life.asked("c1")) <= 12
+        assert all(request.want_fence for request in life.requests("c1"))
+        assert 9 <= len(life.requests("c1")) <= 12
 
     def test_take_it_away_once_it_is(self, world: World) -> None:
         life = Life(world)
@@ -217,9 +217,9 @@ class TestHeartbeats:
     def test_come_in_the_interval(self, world: World) -> None:
         life = Life(world, "broker.heartbeat.interval.ms=500")
         life.serve()
-        before = len(life.asked("c1"))
+        before = len(life.requests("c1"))
         world.run_for(10)
-        assert len(life.asked("c1")) - before == 20
+        assert len(life.requests("c1")) - before == 20
 
     def test_are_eager_while_the_metadata_are_not_there_yet(self, world: World) -> None:
         life = Life(world)
@@ -233,16 +233,16 @@ class TestHeartbeats:
         life.metadata_offset = None
         world.run_for(0.4)
         assert outcome.is_done
-        assert len(life.asked("c1")) < 10
+        assert len(life.requests("c1")) < 10
 
     def test_come_at_once_when_the_connection_breaks(self, world: World) -> None:
         life = Life(world)
         life.serve()
         world.run_for(0.5)
-        before = len(life.asked("c1"))
+        before = len(life.requests("c1"))
         life.stage.hang_up("c1")
         world.run_for(0.1)
-        assert len(life.asked("c1")) == before + 1
+        assert len(life.requests("c1")) == before + 1
         assert len(list(life.stage.limits["c1"].connections())) == 1
 
     def test_and_when_another_controller_is_active(self, world: World) -> None:
@@ -251,7 +251,7 @@ class TestHeartbeats:
         world.run_for(0.5)
         life.stage.lead("c2")
         world.run_for(0.1)
-        assert len(life.asked("c2")) == 1
+        assert len(life.requests("c2")) == 1
 
     def test_go_to_the_next_controller_when_one_dies(self, world: World) -> None:
         life = Life(world)
@@ -262,7 +262,7 @@ class TestHeartbeats:
         life.stage.lead("c2")
         world.run_for(0.1)
         # The one that was under way, and the one for the new controller.
-        assert 1 <= len(life.asked("c2")) <= 2
+        assert 1 <= len(life.requests("c2")) <= 2
         life.stage.check()
 
     def test_find_the_fence_and_take_it_away(self, world: World) -> None:
@@ -282,9 +282,9 @@ class TestHeartbeats:
         life = Life(world)
         life.serve()
         life.stage.cluster.take(life.stage.cluster.controller.unregister_broker(BROKER_ID))
-        before = len(life.asked("c1"))
+        before = len(life.requests("c1"))
         world.run_for(60)
-        assert 5 < len(life.asked("c1")) - before < 20
+        assert 5 < len(life.requests("c1")) - before < 20
         life.stage.check()
 
     def test_report_a_failed_directory_at_once(self, world: World) -> None:
@@ -293,7 +293,7 @@ class TestHeartbeats:
         world.run_for(0.5)
         life.stage.on(life.stage.broker, lambda: life.membership.report_offline_dirs([UUID(int=5), UUID(int=6)]))
         world.run_for(0.05)
-        assert life.asked("c1")[-1].offline_log_dirs == (UUID(int=5), UUID(int=6))
+        assert life.requests("c1")[-1].offline_log_dirs == (UUID(int=5), UUID(int=6))
         world.run_for(40)
         assert not life.membership.failed.done()
 
@@ -343,9 +343,9 @@ class TestLeaving:
         world.run_for(0.3)
         assert outcome.is_done
         assert life.is_fenced
-        count = len(life.asked("c1"))
+        count = len(life.requests("c1"))
         world.run_for(10)
-        assert len(life.asked("c1")) == count
+        assert len(life.requests("c1")) == count
 
     def test_of_a_broker_that_leads_nothing_takes_no_time(self, world: World) -> None:
         life = Life(world)
@@ -382,21 +382,21 @@ class TestLeaving:
     def test_impolitely_says_nothing(self, world: World) -> None:
         life = Life(world)
         life.serve()
-        count = len(life.asked("c1"))
+        count = len(life.requests("c1"))
         outcome = life.leave(politely=False)
         world.run_for(0.1)
         assert outcome.is_done
-        assert len(life.asked("c1")) == count
+        assert len(life.requests("c1")) == count
         assert not life.is_fenced
 
     def test_as_little_as_one_that_is_configured_so(self, world: World) -> None:
         life = Life(world, "controlled.shutdown.enable=false")
         life.serve()
-        count = len(life.asked("c1"))
+        count = len(life.requests("c1"))
         outcome = life.leave()
         world.run_for(0.1)
         assert outcome.is_done
-        assert len(life.asked("c1")) == count
+        assert len(life.requests("c1")) == count
 
     @pytest.mark.parametrize("registers", [True, False])
     def test_before_it_ever_served(self, world: World, registers: bool) -> None:

@@ -1,13 +1,13 @@
-"""A node of the quorum for the tests of its handlers: it says what the test wants, and notes what it was asked."""
+"""A controller node for the tests of its API modules: its controller and quorum are scripted by the test."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.node_config import NodeConfig
-from odradek.core.metadata.image import ClusterImage
-from odradek.quorum.apis.commands.apis import load_handler as load_controller_handler
+from odradek.core.controller.commands import BrokerHeartbeatReply, ControllerResult, Heartbeat, NewTopic
+from odradek.core.metadata.image import ClusterImage, ConfigResource
 from odradek.server.context import NO_CONNECTION, ConnectionPort, RequestContext
 from odradek.wire.apis import CONTROLLER_APIS, load_handler
 from odradek.wire.schemas import Message, schema
@@ -25,23 +25,60 @@ listeners=CONTROLLER://localhost:9093
 log.dirs=/var/lib/odradek
 """
 
-Answer = Callable[[int, int, Message], Message]
+Command = Callable[[Any], Any]
 
 
-def not_controller(api_key: int, version: int, request: Message) -> Message:
-    handler = load_controller_handler(api_key)
-    return handler.refuse(request, schema(api_key, version), KafkaError(ErrorCode.not_controller))
+def fail_with(code: ErrorCode) -> Callable[[Command], Any]:
+    def run(command: Command) -> Any:
+        raise KafkaError(code)
+
+    return run
 
 
 class ScriptedController:
-    def __init__(self) -> None:
-        self.asked: list[tuple[int, int, Message]] = []
-        self.answer: Answer = not_controller
+    """Runs each command with `run`; at first it is not the active controller."""
 
-    async def handle(self, api_key: int, version: int, request: Message) -> Message:
-        self.asked.append((api_key, version, request))
+    def __init__(self) -> None:
+        self.commands = 0
+        self.run: Callable[[Command], Any] = fail_with(ErrorCode.not_controller)
+
+    async def execute(self, command: Command) -> Any:
+        self.commands += 1
         await asyncio.sleep(0)
-        return self.answer(api_key, version, request)
+        return self.run(command)
+
+
+class AcceptingCommands:
+    """Accepts heartbeats and config changes, and finds that every topic exists already."""
+
+    def __init__(self) -> None:
+        self.resources: list[str] = []
+
+    def heartbeat(self, heartbeat: Heartbeat, now: float) -> ControllerResult[BrokerHeartbeatReply]:
+        return ControllerResult((), BrokerHeartbeatReply(True, False, False, False))
+
+    def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool) -> ControllerResult[Any]:
+        return ControllerResult((), {topic.name: KafkaError(ErrorCode.topic_already_exists) for topic in topics})
+
+    def replace_configs(self, configs: Mapping[ConfigResource, Any], *, validate_only: bool) -> ControllerResult[Any]:
+        self.resources += [name for _, name in configs]
+        return ControllerResult((), dict.fromkeys(configs))
+
+    change_configs = replace_configs
+
+    def run(self, command: Command) -> Any:
+        return command(self).response
+
+
+class ManualClock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return int(self.now * 1000)
 
 
 class ScriptedQuorum:
@@ -68,27 +105,29 @@ class InlineExecutor:
 class FakeControllerNode:
     def __init__(self) -> None:
         self.config = NodeConfig.load(PROPERTIES, "server.properties")
-        self.clock: Any = None
+        self.clock: Any = ManualClock()
         self.node_id = NODE_ID
         self.cluster_id = CLUSTER_ID
         self.executor = InlineExecutor()
         self.image = ClusterImage()
         self.controller = ScriptedController()
         self.quorum = ScriptedQuorum()
-        self.heard: list[tuple[int, int, ConnectionPort]] = []
+        self.heartbeats: list[tuple[int, int, ConnectionPort]] = []
 
-    def heard_from(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
-        self.heard.append((broker_id, broker_epoch, connection))
+    def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
+        self.heartbeats.append((broker_id, broker_epoch, connection))
 
     def ask(self, api_key: int, version: int, *, connection: ConnectionPort = NO_CONNECTION, **fields: Any) -> Any:
-        """The answer as a client reads it: through this version's bytes and back."""
+        """The response as a client reads it: written with this version's schema and read again."""
         messages = schema(api_key, version)
         request = raw_wire.build(messages.request_type, fields)
         context = context_of(api_key, version)._replace(connection=connection)
-        answer = load_handler(CONTROLLER_APIS[api_key]).handle(request, context, self)
-        if asyncio.iscoroutine(answer):
-            answer = asyncio.run(answer)
-        return messages.read_foreign_response(messages.write(answer), 0)
+        response = self.handle(request, context)
+        return messages.read_foreign_response(messages.write(response), 0)
+
+    def handle(self, request: Message, context: RequestContext) -> Message:
+        response = load_handler(CONTROLLER_APIS[context.api_key]).handle(request, context, self)
+        return asyncio.run(response) if asyncio.iscoroutine(response) else response
 
 
 def context_of(api_key: int, version: int) -> RequestContext:

@@ -14,7 +14,9 @@ from odradek.core.metadata.features import SUPPORTED_FEATURES
 from odradek.host.disk import HostDisk
 from odradek.quorum.format import FormatRequest, format_directories
 from odradek.quorum.quorum import Quorum
+from odradek.server.context import RequestContext
 from odradek.storage.log.meta_properties import read_meta_properties
+from odradek.wire.apis import CONTROLLER_APIS, ApiKey, load_handler
 from odradek.wire.schemas import schema
 
 T = TypeVar("T")
@@ -97,7 +99,7 @@ class Host:
         quorum.controller.on_activation(lambda controller: active.done() or active.set_result(None))
         quorum.start()
         await asyncio.wait([active, quorum.failed], return_when=asyncio.FIRST_COMPLETED)
-        await quorum.loader.reached(quorum.driver.log_end_offset - 1)
+        await quorum.loader.wait_until_applied(quorum.driver.log_end_offset - 1)
         return quorum
 
     def run(self, scenario: Callable[[Quorum], Awaitable[T]]) -> T:
@@ -107,8 +109,24 @@ class Host:
         return asyncio.run(main())
 
 
+class ControllerNode:
+    """The quorum's node as API modules see it."""
+
+    def __init__(self, quorum: Quorum) -> None:
+        self.controller = quorum.controller
+        self.clock = StillClock()
+
+
+async def handle(quorum: Quorum, api_key: ApiKey, version: int, request: Any) -> Any:
+    """Returns once the change is committed and applied to the image, as a broker in the same process sees it."""
+    context = RequestContext(api_key, version, "test", "CONTROLLER", "127.0.0.1", schema(api_key, version))
+    response = await load_handler(CONTROLLER_APIS[api_key]).handle(request, context, ControllerNode(quorum))
+    await quorum.loader.wait_until_applied(quorum.driver.high_watermark - 1)
+    return response
+
+
 async def register(quorum: Quorum, directory_id: UUID | None, incarnation: int = 1, **others: Any) -> int:
-    messages = schema(62, 4)
+    messages = schema(ApiKey.BROKER_REGISTRATION, 4)
     request = messages.new(
         "BrokerRegistrationRequest",
         broker_id=1,
@@ -124,9 +142,9 @@ async def register(quorum: Quorum, directory_id: UUID | None, incarnation: int =
         log_dirs=(directory_id,),
         **{"previous_broker_epoch": -1, **others},
     )
-    response = await quorum.controller.handle(62, 4, request)
+    response = await handle(quorum, ApiKey.BROKER_REGISTRATION, 4, request)
     assert response.error_code == 0
-    heartbeat = schema(63, 1).new(
+    heartbeat = schema(ApiKey.BROKER_HEARTBEAT, 1).new(
         "BrokerHeartbeatRequest",
         broker_id=1,
         broker_epoch=response.broker_epoch,
@@ -135,13 +153,13 @@ async def register(quorum: Quorum, directory_id: UUID | None, incarnation: int =
         want_shut_down=False,
         offline_log_dirs=(),
     )
-    assert not (await quorum.controller.handle(63, 1, heartbeat)).is_fenced
+    assert not (await handle(quorum, ApiKey.BROKER_HEARTBEAT, 1, heartbeat)).is_fenced
     epoch: int = response.broker_epoch
     return epoch
 
 
 async def create_topics(quorum: Quorum, *names: str, partitions: int = 1, version: int = 7) -> Any:
-    messages = schema(19, version)
+    messages = schema(ApiKey.CREATE_TOPICS, version)
     request = messages.new(
         "CreateTopicsRequest",
         topics=tuple(
@@ -158,4 +176,4 @@ async def create_topics(quorum: Quorum, *names: str, partitions: int = 1, versio
         timeout=timedelta(seconds=1),
         validate_only=False,
     )
-    return await quorum.controller.handle(19, version, request)
+    return await handle(quorum, ApiKey.CREATE_TOPICS, version, request)

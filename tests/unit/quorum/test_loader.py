@@ -49,7 +49,7 @@ def test_a_snapshot_that_comes_before_its_log_is_known_to_be_gone() -> None:
         snapshot = replace(EMPTY_IMAGE, offset=9, epoch=1)
         threads.meanwhile = lambda: loader.snapshot_loaded(snapshot)
         loader.committed_up_to(5)
-        await asyncio.wait_for(loader.reached(9), 20)
+        await asyncio.wait_for(loader.wait_until_applied(9), 20)
         assert loader.image is snapshot
         assert not failures
 

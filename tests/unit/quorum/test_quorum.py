@@ -19,8 +19,9 @@ from odradek.core.raft.voter_set import ReplicaKey
 from odradek.quorum import wire
 from odradek.quorum.quorum import Quorum, QuorumError
 from odradek.quorum.store import QuorumStore
+from odradek.wire.apis import CONTROLLER_APIS, ApiKey
 from odradek.wire.schemas import schema
-from tests.unit.quorum.quorum_host import CLUSTER_ID, Host, create_topics, register
+from tests.unit.quorum.quorum_host import CLUSTER_ID, Host, create_topics, handle, register
 
 
 @pytest.fixture(params=[True, False], ids=["standalone", "fixed voters"])
@@ -302,14 +303,14 @@ def test_a_transaction_left_open_is_aborted(tmp_path: Path) -> None:
 
 def test_the_quorums_version_can_be_raised(tmp_path: Path) -> None:
     host = Host(tmp_path, is_standalone=False)
-    messages = schema(57, 2)
+    messages = schema(ApiKey.UPDATE_FEATURES, 2)
 
     async def scenario(quorum: Quorum) -> None:
         assert quorum.image.features.kraft_version == 0
         update = messages.new("FeatureUpdateKey", feature="kraft.version", max_version_level=1, upgrade_type=1)
         for validate_only in (True, False):
             request = messages.new("UpdateFeaturesRequest", feature_updates=(update,), validate_only=validate_only)
-            assert (await quorum.controller.handle(57, 2, request)).error_code is ErrorCode.none
+            assert (await handle(quorum, ApiKey.UPDATE_FEATURES, 2, request)).error_code is ErrorCode.none
             assert quorum.image.features.kraft_version == (0 if validate_only else 1)
         await quorum.stop()
 
@@ -345,7 +346,7 @@ class TestABrokenDisk:
     def test_while_records_are_read_for_another_node(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async def scenario(quorum: Quorum) -> None:
             monkeypatch.setattr(QuorumStore, "read_cached", broken)
-            await asyncio.wait([asyncio.ensure_future(_ask(quorum, wire.FETCH, _fetch(quorum)))], timeout=20)
+            await asyncio.wait([asyncio.ensure_future(_ask(quorum, ApiKey.FETCH, _fetch(quorum)))], timeout=20)
             assert quorum.failed.result().errno == errno.EIO
             await asyncio.wait_for(quorum.stop(), 20)
 
@@ -374,11 +375,11 @@ def test_a_snapshot_that_is_removed_while_it_is_asked_for(tmp_path: Path) -> Non
         )
         cleaning = asyncio.ensure_future(quorum.driver.clean(forgetful, host.clock.now_ms + 100_000))
         # As a task, which starts after the cleaning: since Python 3.12 `wait_for` runs a coroutine at once.
-        asking = asyncio.ensure_future(_ask(quorum, wire.FETCH_SNAPSHOT, request))
+        asking = asyncio.ensure_future(_ask(quorum, ApiKey.FETCH_SNAPSHOT, request))
         answer = await asyncio.wait_for(asking, 20)
         await cleaning
         assert not (host.metadata / removed.file_name).exists()
-        response = wire.read_response(wire.FETCH_SNAPSHOT, answer, listener_name="CONTROLLER")
+        response = wire.read_response(ApiKey.FETCH_SNAPSHOT, answer, listener_name="CONTROLLER")
         assert response.error is ErrorCode.snapshot_not_found
         assert not quorum.failed.done()
         await quorum.stop()
@@ -404,5 +405,5 @@ def _fetch(quorum: Quorum) -> FetchRequest:
 
 
 async def _ask(quorum: Quorum, api_key: int, message: Any) -> Any:
-    version = wire.HIGHEST[api_key]
+    version = CONTROLLER_APIS[api_key].high
     return await quorum.answer(api_key, version, wire.write_request(schema(api_key, version), message), "CONTROLLER")

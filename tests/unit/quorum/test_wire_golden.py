@@ -7,6 +7,7 @@ from odradek.core.raft.messages import DescribeQuorumResponse, ReplicaStatus, Re
 from odradek.core.raft.voter_set import ReplicaKey
 from odradek.quorum import wire
 from odradek.records.control import VoterEndpoint
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema, schema
 from tests.kafka.quorum_wire import recording
 from tests.kafka.quorum_wire.questions import NAMES
@@ -14,7 +15,7 @@ from tests.kafka.quorum_wire.recording import Recorded
 
 LISTENER = "CONTROLLER"
 RECORDED = recording.read()
-HAS_TOP_LEVEL_ERROR = frozenset({wire.VOTE, wire.BEGIN_QUORUM_EPOCH, wire.END_QUORUM_EPOCH, wire.FETCH})
+HAS_TOP_LEVEL_ERROR = frozenset({ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.FETCH})
 
 
 def named(one: Recorded) -> str:
@@ -47,12 +48,12 @@ def is_refused(one: Recorded) -> bool:
 
 def is_kafkas_failure(one: Recorded) -> bool:
     """See wire/snapshots.py."""
-    return one.api_key == wire.FETCH_SNAPSHOT and response_of(one).error_code is ErrorCode.unknown_server_error
+    return one.api_key == ApiKey.FETCH_SNAPSHOT and response_of(one).error_code is ErrorCode.unknown_server_error
 
 
 def is_wrong_twice(one: Recorded) -> bool:
     """Kafka looks at the cluster first; here it is the replica that knows its cluster."""
-    return one.api_key == wire.FETCH and one.version < 13 and one.title.endswith("another cluster")
+    return one.api_key == ApiKey.FETCH and one.version < 13 and one.title.endswith("another cluster")
 
 
 HEARD = [one for one in RECORDED if not is_refused(one)]
@@ -72,7 +73,7 @@ def test_all_kinds_were_recorded() -> None:
 
 @pytest.mark.parametrize("one", HEARD, ids=named)
 def test_requests_are_written_as_kafka_writes_them(one: Recorded) -> None:
-    if one.api_key == wire.DESCRIBE_QUORUM:
+    if one.api_key == ApiKey.DESCRIBE_QUORUM:
         return
     request = wire.read_request(one.api_key, request_of(one), schema_of(one))
     assert schema_of(one).write(wire.write_request(schema_of(one), request)) == one.request
@@ -81,11 +82,11 @@ def test_requests_are_written_as_kafka_writes_them(one: Recorded) -> None:
 @pytest.mark.parametrize("one", [one for one in HEARD if not is_kafkas_failure(one)], ids=named)
 def test_responses_are_written_as_kafka_writes_them(one: Recorded) -> None:
     message = response_of(one)
-    if one.api_key == wire.DESCRIBE_QUORUM:
+    if one.api_key == ApiKey.DESCRIBE_QUORUM:
         response: Response = described(message)
     else:
         response = wire.read_response(one.api_key, message, listener_name=LISTENER)
-    records = message.responses[0].partitions[0].records if one.api_key == wire.FETCH and message.responses else b""
+    records = message.responses[0].partitions[0].records if one.api_key == ApiKey.FETCH and message.responses else b""
     written = wire.write_response(
         one.api_key, schema_of(one), response, listener_name=LISTENER, wall_ms_of=lambda ms: ms, records=records
     )
@@ -119,7 +120,7 @@ def test_records_that_controllers_send_are_read() -> None:
     fetched = [
         batch
         for one in HEARD
-        if one.api_key == wire.FETCH and response_of(one).responses
+        if one.api_key == ApiKey.FETCH and response_of(one).responses
         for batch in wire.read_batches(response_of(one).responses[0].partitions[0].records)
     ]
     assert fetched

@@ -18,6 +18,7 @@ from odradek.records.builder import build_batch
 from odradek.records.compression import Compression
 from odradek.records.control import KRaftVersion, build_control_batch
 from odradek.records.record import Record
+from odradek.wire.apis import CONSENSUS_APIS, CONTROLLER_APIS, ApiKey
 from odradek.wire.schemas import Message, Schema, SerialError, schema
 from tests.kafka.quorum_wire import recording
 from tests.raw_wire import build
@@ -45,7 +46,7 @@ def refusal(api_key: int, version: int, fields: dict[str, Any]) -> Message:
 def test_a_fetch_without_a_word_about_the_cluster_or_the_replica() -> None:
     topics = [{"topic_id": METADATA_TOPIC_ID, "partitions": [{}]}]
     for version in range(13, 19):
-        request = read(wire.FETCH, version, {"topics": topics, "max_wait": -(1 << 31), "max_bytes": -1})
+        request = read(ApiKey.FETCH, version, {"topics": topics, "max_wait": -(1 << 31), "max_bytes": -1})
         assert isinstance(request, FetchRequest)
         assert request.cluster_id is None
         assert request.replica == ReplicaKey(NOBODY, None)
@@ -63,7 +64,7 @@ def test_negative_numbers_are_for_the_replica_to_judge() -> None:
     }
     for version in (0, 1, 2):
         topics = [{"topic_name": "__cluster_metadata", "partitions": [partition]}]
-        request = read(wire.VOTE, version, {"cluster_id": "", "topics": topics})
+        request = read(ApiKey.VOTE, version, {"cluster_id": "", "topics": topics})
         assert (request.replica_epoch, request.replica.node_id, request.last_offset) == (-5, -7, -9)
         assert request.cluster_id == ""
 
@@ -71,23 +72,23 @@ def test_negative_numbers_are_for_the_replica_to_judge() -> None:
 @pytest.mark.parametrize("topics", [(), ({"name": "__cluster_metadata", "partitions": ()},)], ids=("none", "empty"))
 def test_a_snapshot_of_nothing(topics: Any) -> None:
     for version in (0, 1):
-        response = refusal(wire.FETCH_SNAPSHOT, version, {"topics": topics})
+        response = refusal(ApiKey.FETCH_SNAPSHOT, version, {"topics": topics})
         assert (response.error_code, response.topics) == (ErrorCode.invalid_request, ())
 
 
 def test_a_snapshot_of_another_log() -> None:
     for version in (0, 1):
         topics = [{"name": "other", "partitions": [{"partition": 3, "snapshot_id": {}}]}]
-        topic = refusal(wire.FETCH_SNAPSHOT, version, {"topics": topics}).topics[0]
+        topic = refusal(ApiKey.FETCH_SNAPSHOT, version, {"topics": topics}).topics[0]
         assert (topic.name, topic.partitions[0].index) == ("other", 3)
         assert topic.partitions[0].error_code is ErrorCode.unknown_topic_or_partition
 
 
 def test_many_topics_are_one_refusal() -> None:
     topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}] * 10_000
-    for api_key in (wire.VOTE, wire.BEGIN_QUORUM_EPOCH, wire.END_QUORUM_EPOCH):
+    for api_key in (ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH):
         assert refusal(api_key, 0, {"topics": topics}).topics == ()
-    described = refusal(wire.DESCRIBE_QUORUM, 2, {"topics": topics})
+    described = refusal(ApiKey.DESCRIBE_QUORUM, 2, {"topics": topics})
     assert len(described.topics) == 10_000
 
 
@@ -103,10 +104,10 @@ def test_many_topics_are_one_refusal() -> None:
 def test_endpoints_beyond_reason(endpoints: list[dict[str, Any]]) -> None:
     topics = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
     requests: list[tuple[int, int, dict[str, Any]]] = [
-        (wire.BEGIN_QUORUM_EPOCH, 1, {"topics": topics, "leader_endpoints": endpoints}),
-        (wire.END_QUORUM_EPOCH, 1, {"topics": topics, "leader_endpoints": endpoints}),
-        (wire.ADD_RAFT_VOTER, 1, {"listeners": endpoints}),
-        (wire.UPDATE_RAFT_VOTER, 0, {"listeners": endpoints}),
+        (ApiKey.BEGIN_QUORUM_EPOCH, 1, {"topics": topics, "leader_endpoints": endpoints}),
+        (ApiKey.END_QUORUM_EPOCH, 1, {"topics": topics, "leader_endpoints": endpoints}),
+        (ApiKey.ADD_RAFT_VOTER, 1, {"listeners": endpoints}),
+        (ApiKey.UPDATE_RAFT_VOTER, 0, {"listeners": endpoints}),
     ]
     for api_key, version, fields in requests:
         assert refusal(api_key, version, fields).error_code is ErrorCode.invalid_request
@@ -114,14 +115,14 @@ def test_endpoints_beyond_reason(endpoints: list[dict[str, Any]]) -> None:
 
 def test_listeners_of_one_name_are_one_listener() -> None:
     listeners = [ONE, {**ONE, "name": "CONTROLLER", "port": 1}, {**ONE, "name": "Controller", "host": "", "port": 0}]
-    (endpoint,) = read(wire.ADD_RAFT_VOTER, 1, {"listeners": listeners}).endpoints
+    (endpoint,) = read(ApiKey.ADD_RAFT_VOTER, 1, {"listeners": listeners}).endpoints
     assert (endpoint.name, endpoint.host, endpoint.port) == ("CONTROLLER", "", 0)
 
 
 def test_a_refusal_can_be_written_in_every_version_with_every_error() -> None:
-    highest = {**wire.HIGHEST, wire.DESCRIBE_QUORUM: 2}
+    highest = {api_key: CONTROLLER_APIS[api_key].high for api_key in CONSENSUS_APIS}
     for api_key, last in highest.items():
-        for version in range(4 if api_key == wire.FETCH else 0, last + 1):
+        for version in range(4 if api_key == ApiKey.FETCH else 0, last + 1):
             messages = schema(api_key, version)
             for error in (
                 ErrorCode.not_controller,
@@ -138,19 +139,19 @@ def test_a_refusal_can_be_written_in_every_version_with_every_error() -> None:
 
 
 def fetch_response(**partition: Any) -> FetchResponse:
-    messages = schema(wire.FETCH, 18)
+    messages = schema(ApiKey.FETCH, 18)
     message = build(
         messages.response_type,
         {**FINE, "responses": [{"topic_id": METADATA_TOPIC_ID, "partitions": [{**FINE, "records": b"", **partition}]}]},
     )
-    response = wire.read_response(wire.FETCH, message, listener_name="CONTROLLER")
+    response = wire.read_response(ApiKey.FETCH, message, listener_name="CONTROLLER")
     assert isinstance(response, FetchResponse)
     return response
 
 
 @pytest.mark.parametrize("topic_id", [None, UUID(int=2)])
 def test_an_answer_about_another_topic_says_nothing(topic_id: UUID | None) -> None:
-    messages = schema(wire.FETCH, 18)
+    messages = schema(ApiKey.FETCH, 18)
     leader = {"leader_id": 5, "leader_epoch": 9}
     message = build(
         messages.response_type,
@@ -159,16 +160,16 @@ def test_an_answer_about_another_topic_says_nothing(topic_id: UUID | None) -> No
             "responses": [{"topic_id": topic_id, "partitions": [{**FINE, "records": b"", "current_leader": leader}]}],
         },
     )
-    assert wire.read_response(wire.FETCH, message, listener_name="CONTROLLER") == FetchResponse(
+    assert wire.read_response(ApiKey.FETCH, message, listener_name="CONTROLLER") == FetchResponse(
         error=ErrorCode.unknown_server_error
     )
 
 
 @pytest.mark.parametrize(
-    "api_key", [wire.VOTE, wire.BEGIN_QUORUM_EPOCH, wire.END_QUORUM_EPOCH, wire.FETCH_SNAPSHOT, wire.FETCH]
+    "api_key", [ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH, ApiKey.FETCH_SNAPSHOT, ApiKey.FETCH]
 )
 def test_an_answer_about_nothing_says_nothing(api_key: int) -> None:
-    messages = schema(api_key, wire.HIGHEST[api_key])
+    messages = schema(api_key, CONTROLLER_APIS[api_key].high)
     response = wire.read_response(api_key, build(messages.response_type, FINE), listener_name="CONTROLLER")
     assert isinstance(response, LeaderNaming)
     assert (response.error, response.leader_epoch) == (ErrorCode.unknown_server_error, -1)
@@ -193,7 +194,7 @@ def test_half_an_instruction_is_none(partition: dict[str, Any]) -> None:
     ("host", "port"), [("", 9093), ("one.example", 0), ("one.example", -1), ("one.example", 1 << 20)]
 )
 def test_a_leader_that_cannot_be_reached_has_no_address(host: str, port: int) -> None:
-    for api_key, version in ((wire.FETCH, 18), (wire.UPDATE_RAFT_VOTER, 0)):
+    for api_key, version in ((ApiKey.FETCH, 18), (ApiKey.UPDATE_RAFT_VOTER, 0)):
         messages = schema(api_key, version)
         leader = {"leader_id": 5, "leader_epoch": 9, "host": host, "port": port}
         topics = [{"topic_id": METADATA_TOPIC_ID, "partitions": [{**FINE, "records": b"", "current_leader": leader}]}]
@@ -205,10 +206,10 @@ def test_a_leader_that_cannot_be_reached_has_no_address(host: str, port: int) ->
 
 
 def test_addresses_of_others_are_not_the_leaders() -> None:
-    messages = schema(wire.VOTE, 2)
+    messages = schema(ApiKey.VOTE, 2)
     topics = [{"topic_name": "__cluster_metadata", "partitions": [{**FINE, "leader_id": 5, "leader_epoch": 9}]}]
     fields = {**FINE, "topics": topics, "node_endpoints": [{"node_id": 6, "host": "six.example", "port": 9093}]}
-    response = wire.read_response(wire.VOTE, build(messages.response_type, fields), listener_name="CONTROLLER")
+    response = wire.read_response(ApiKey.VOTE, build(messages.response_type, fields), listener_name="CONTROLLER")
     assert response == VoteResponse(leader_id=5, leader_epoch=9)
 
 
@@ -302,7 +303,7 @@ def test_bytes_that_were_changed_on_the_way() -> None:
             for _ in range(chance.randrange(1, 4)):
                 data[chance.randrange(len(data))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
         _try_request(messages, bytes(request))
-        if one.api_key != wire.DESCRIBE_QUORUM and not (one.api_key == wire.FETCH and one.version < 13):
+        if one.api_key != ApiKey.DESCRIBE_QUORUM and not (one.api_key == ApiKey.FETCH and one.version < 13):
             _try_response(messages, bytes(response))
 
 

@@ -35,6 +35,7 @@ from odradek.core.raft.messages import (
 from odradek.core.raft.voter_set import ReplicaKey
 from odradek.quorum import wire
 from odradek.records.control import KRaftVersionRange, LeaderChangeV0, VoterById, VoterEndpoint, build_control_batch
+from odradek.wire.apis import CONTROLLER_APIS, ApiKey
 from odradek.wire.schemas import Message, Schema, schema
 
 ME = ReplicaKey(1, UUID(int=101))
@@ -114,20 +115,20 @@ RESPONSES: tuple[Response, ...] = (
     UpdateRaftVoterResponse(error=ErrorCode.not_leader_or_follower, leader_epoch=7),
 )
 API_OF_RESPONSE = {
-    VoteResponse: wire.VOTE,
-    BeginQuorumEpochResponse: wire.BEGIN_QUORUM_EPOCH,
-    EndQuorumEpochResponse: wire.END_QUORUM_EPOCH,
-    FetchResponse: wire.FETCH,
-    FetchSnapshotResponse: wire.FETCH_SNAPSHOT,
-    AddRaftVoterResponse: wire.ADD_RAFT_VOTER,
-    RemoveRaftVoterResponse: wire.REMOVE_RAFT_VOTER,
-    UpdateRaftVoterResponse: wire.UPDATE_RAFT_VOTER,
+    VoteResponse: ApiKey.VOTE,
+    BeginQuorumEpochResponse: ApiKey.BEGIN_QUORUM_EPOCH,
+    EndQuorumEpochResponse: ApiKey.END_QUORUM_EPOCH,
+    FetchResponse: ApiKey.FETCH,
+    FetchSnapshotResponse: ApiKey.FETCH_SNAPSHOT,
+    AddRaftVoterResponse: ApiKey.ADD_RAFT_VOTER,
+    RemoveRaftVoterResponse: ApiKey.REMOVE_RAFT_VOTER,
+    UpdateRaftVoterResponse: ApiKey.UPDATE_RAFT_VOTER,
 }
 
 
 def versions(api_key: int) -> Iterator[Schema]:
-    first = 13 if api_key == wire.FETCH else 0
-    for version in range(first, wire.HIGHEST[api_key] + 1):
+    first = 13 if api_key == ApiKey.FETCH else 0
+    for version in range(first, CONTROLLER_APIS[api_key].high + 1):
         yield schema(api_key, version)
 
 
@@ -175,7 +176,9 @@ def answered(one: Schema, response: Response, listener_name: str = "CONTROLLER")
 
 
 def has_leader_address(one: Schema) -> bool:
-    return one.version >= 17 if one.api_key == wire.FETCH else one.api_key == wire.UPDATE_RAFT_VOTER or one.version > 0
+    if one.api_key == ApiKey.FETCH:
+        return one.version >= 17
+    return one.api_key == ApiKey.UPDATE_RAFT_VOTER or one.version > 0
 
 
 @pytest.mark.parametrize("response", RESPONSES, ids=lambda one: type(one).__name__)
@@ -192,13 +195,13 @@ def test_responses(response: Response) -> None:
 def test_the_leaders_address_is_that_of_the_listener_that_was_asked() -> None:
     response = VoteResponse(leader_id=1, leader_epoch=7, leader_endpoints=(CONTROLLER, SECURE))
     secure = replace(SECURE, name="CONTROLLER")
-    assert answered(schema(wire.VOTE, 2), response, "SECURE") == replace(response, leader_endpoints=(secure,))
-    assert answered(schema(wire.VOTE, 2), response, "ELSEWHERE") == replace(response, leader_endpoints=())
+    assert answered(schema(ApiKey.VOTE, 2), response, "SECURE") == replace(response, leader_endpoints=(secure,))
+    assert answered(schema(ApiKey.VOTE, 2), response, "ELSEWHERE") == replace(response, leader_endpoints=())
 
 
 def test_nobody_leads_from_nowhere() -> None:
     response = VoteResponse(leader_epoch=7, leader_endpoints=(CONTROLLER,))
-    assert answered(schema(wire.VOTE, 2), response) == replace(response, leader_endpoints=())
+    assert answered(schema(ApiKey.VOTE, 2), response) == replace(response, leader_endpoints=())
 
 
 def test_a_refusal_before_anything_was_looked_at_is_one_of_the_whole_request() -> None:
@@ -211,15 +214,15 @@ def test_a_refusal_before_anything_was_looked_at_is_one_of_the_whole_request() -
 def test_a_pre_vote_is_not_made_a_vote() -> None:
     pre_vote = replace(REQUESTS[0], pre_vote=True)
     assert wire.read_request(
-        wire.VOTE, wire.write_request(schema(wire.VOTE, 2), pre_vote), schema(wire.VOTE, 2)
+        ApiKey.VOTE, wire.write_request(schema(ApiKey.VOTE, 2), pre_vote), schema(ApiKey.VOTE, 2)
     ).pre_vote
     for version in (0, 1):
         with pytest.raises(KafkaError) as refusal:
-            wire.write_request(schema(wire.VOTE, version), pre_vote)
+            wire.write_request(schema(ApiKey.VOTE, version), pre_vote)
         assert refusal.value.code is ErrorCode.unsupported_version
 
 
 def test_the_log_is_not_asked_for_by_name() -> None:
     with pytest.raises(KafkaError) as refusal:
-        wire.write_request(schema(wire.FETCH, 12), REQUESTS[3])
+        wire.write_request(schema(ApiKey.FETCH, 12), REQUESTS[3])
     assert refusal.value.code is ErrorCode.unsupported_version

@@ -17,7 +17,7 @@ from odradek.wire.apis import CONTROLLER_APIS
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
 from odradek.wire.principal import ANONYMOUS, write_principal
 from odradek.wire.schemas import Message, Schema, schema
-from tests.unit.quorum.fake_controller_node import FakeControllerNode
+from tests.unit.quorum.fake_controller_node import AcceptingCommands, Command, FakeControllerNode
 from tests.unit.server.peer_stage import HEARTBEAT, LoopClock, Scenario, heartbeat
 
 Play = Callable[[Scenario], None]
@@ -29,7 +29,7 @@ class Controller:
 
     def __init__(self) -> None:
         self.node = FakeControllerNode()
-        self.node.controller.answer = accepted
+        self.node.controller.run = AcceptingCommands().run
         self.limits = NodeConnectionLimits(
             LoopClock(), connections_max=100, per_address_max=100, per_address_overrides={}, idle_ms_max=-1
         )
@@ -55,18 +55,7 @@ class Controller:
     async def heard_connection(self, peer: Peer) -> ConnectionPort:
         """That of a heartbeat, as the node was told of it."""
         await peer.request(HEARTBEAT, heartbeat, timeout_seconds=5)
-        return self.node.heard[-1][2]
-
-
-def accepted(api_key: int, version: int, request: Message) -> Message:
-    return schema(api_key, version).new(
-        "BrokerHeartbeatResponse",
-        throttle_time=timedelta(0),
-        error_code=ErrorCode.none,
-        is_caught_up=True,
-        is_fenced=False,
-        should_shut_down=False,
-    )
+        return self.node.heartbeats[-1][2]
 
 
 def test_a_heartbeat_by_way_of_sockets(play: Play) -> None:
@@ -74,7 +63,7 @@ def test_a_heartbeat_by_way_of_sockets(play: Play) -> None:
         async with Controller() as controller:
             peer = controller.peer()
             connection = await controller.heard_connection(peer)
-            assert controller.node.heard == [(1, 2, connection)]
+            assert controller.node.heartbeats == [(1, 2, connection)]
             assert peer.served.keys() == CONTROLLER_APIS.keys()
             assert peer.supported_features["kraft.version"] == (0, 1)
             assert await controller.heard_connection(peer) is connection
@@ -145,11 +134,11 @@ def test_a_broker_that_leaves_while_its_heartbeat_is_decided(play: Play) -> None
         async with Controller() as controller:
             may_answer = asyncio.Event()
 
-            async def handle(api_key: int, version: int, request: Message) -> Message:
+            async def execute(command: Command) -> Any:
                 await may_answer.wait()
-                return accepted(api_key, version, request)
+                return AcceptingCommands().run(command)
 
-            controller.node.controller.handle = handle  # type: ignore[method-assign]
+            controller.node.controller.execute = execute  # type: ignore[method-assign]
             peer = controller.peer()
             asked = asyncio.ensure_future(peer.request(HEARTBEAT, heartbeat, timeout_seconds=5))
             while not peer.is_connected:
@@ -161,13 +150,13 @@ def test_a_broker_that_leaves_while_its_heartbeat_is_decided(play: Play) -> None
                 await asked
             await asyncio.sleep(0.05)
             may_answer.set()
-            while not controller.node.heard:
+            while not controller.node.heartbeats:
                 await asyncio.sleep(0.01)
             # Its end is told although nobody could have asked for it in time.
             told = Told()
-            controller.node.heard[0][2].on_close(told.once)
+            controller.node.heartbeats[0][2].on_close(told.once)
             await told.event.wait()
-            assert not controller.node.heard[0][2].was_closed_here
+            assert not controller.node.heartbeats[0][2].was_closed_here
 
     play(scenario)
 
@@ -175,12 +164,6 @@ def test_a_broker_that_leaves_while_its_heartbeat_is_decided(play: Play) -> None
 def test_an_envelope_by_way_of_sockets(play: Play) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
-
-            def create(api_key: int, version: int, request: Message) -> Message:
-                assert request.topics[0].name == "orders"
-                return schema(api_key, version).new("CreateTopicsResponse", throttle_time=timedelta(0), topics=())
-
-            controller.node.controller.answer = create
             chosen = schema(CREATE_TOPICS, 7)
             topic = chosen.new(
                 "CreatableTopic", name="orders", num_partitions=1, replication_factor=1, assignments=(), configs=()
@@ -199,7 +182,8 @@ def test_an_envelope_by_way_of_sockets(play: Play) -> None:
 
             response = await controller.peer().request(ENVELOPE, build, timeout_seconds=5)
             assert response.error_code is ErrorCode.none
-            assert read_forwarded_response(chosen, response.response_data, correlation_id=5).topics == ()
+            (topic,) = read_forwarded_response(chosen, response.response_data, correlation_id=5).topics
+            assert (topic.name, topic.error_code) == ("orders", ErrorCode.topic_already_exists)
 
     play(scenario)
 

@@ -6,8 +6,7 @@ from math import inf
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import Heartbeat, HeartbeatAnswer, Registration
-from odradek.core.controller.decision import Decision
+from odradek.core.controller.commands import BrokerHeartbeatReply, ControllerResult, Heartbeat, Registration
 from odradek.core.controller.elections import Elections
 from odradek.core.controller.sessions import BrokerSessions
 from odradek.core.controller.state import ControllerState
@@ -45,7 +44,7 @@ class Brokers:
 
     # Registration
 
-    def register(self, registration: Registration, now: float, next_offset: int) -> Decision[int]:
+    def register(self, registration: Registration, now: float, next_offset: int) -> ControllerResult[int]:
         state = self._state
         if registration.cluster_id != state.cluster_id:
             raise KafkaError(
@@ -86,7 +85,7 @@ class Brokers:
         self._registered_at[broker_id] = next_offset + len(records) - 1
         if not is_amended:
             self._sessions.forget(broker_id)
-        return Decision(tuple(records), epoch, is_atomic=False)
+        return ControllerResult(tuple(records), epoch, is_atomic=False)
 
     def _is_somebody_else(self, existing: BrokerImage, registration: Registration, now: float) -> bool:
         """Is the registered broker still alive, and another one than the newcomer?
@@ -138,7 +137,7 @@ class Brokers:
 
     # Heartbeats
 
-    def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]:
+    def heartbeat(self, heartbeat: Heartbeat, now: float) -> ControllerResult[BrokerHeartbeatReply]:
         broker = self._state.checked_broker(heartbeat.broker_id, heartbeat.broker_epoch)
         registered_at = self._registered_at.get(broker.id, broker.epoch)
         is_caught_up = heartbeat.metadata_offset >= registered_at
@@ -154,13 +153,13 @@ class Brokers:
             elif not broker.fenced:
                 records += self._fence(broker)
         records += self._directory_changes(broker, heartbeat)
-        answer = HeartbeatAnswer(
+        answer = BrokerHeartbeatReply(
             is_caught_up=is_caught_up,
             is_fenced=following in (Standing.FENCED, Standing.MAY_STOP),
             in_controlled_shutdown=following is Standing.LEAVING,
             should_shut_down=following is Standing.MAY_STOP,
         )
-        return Decision(tuple(records), answer, is_atomic=False)
+        return ControllerResult(tuple(records), answer, is_atomic=False)
 
     def _following(self, broker: BrokerImage, current: Standing, heartbeat: Heartbeat, is_caught_up: bool) -> Standing:
         if current is Standing.FENCED:
@@ -178,7 +177,7 @@ class Brokers:
             return Standing.LEAVING if leads else Standing.MAY_STOP
         return Standing.UNFENCED
 
-    def unregister(self, broker_id: int) -> Decision[None]:
+    def unregister(self, broker_id: int) -> ControllerResult[None]:
         broker = self._state.image.brokers.get(broker_id)
         if broker is None:
             raise KafkaError(ErrorCode.broker_id_not_registered, f"Broker ID {broker_id} is not currently registered")
@@ -186,7 +185,7 @@ class Brokers:
         self._registered_at.pop(broker_id, None)
         changes = self._elections.without(broker_id, also_from_elr=True)
         gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
-        return Decision((*changes, gone), None, is_atomic=False)
+        return ControllerResult((*changes, gone), None, is_atomic=False)
 
     # Silence
 
@@ -194,24 +193,24 @@ class Brokers:
         """When the first session of a broker that serves will be over. None: nobody serves."""
         return min((self._session_end(broker) for broker in self._serving()), default=None)
 
-    def expire_one(self, now: float) -> Decision[int | None]:
+    def expire_one(self, now: float) -> ControllerResult[int | None]:
         """Fences the broker whose session has been over for the longest, if there is one, and says which.
 
-        Only one: the next decision is to see what became of its partitions.
+        Only one: the next result is to see what became of its partitions.
         """
         silent = min(self._serving(), key=self._session_end, default=None)
         if silent is None or now <= self._session_end(silent):
-            return Decision((), None)
-        return Decision(tuple(self._fence(silent)), silent.id, is_atomic=False)
+            return ControllerResult((), None)
+        return ControllerResult(tuple(self._fence(silent)), silent.id, is_atomic=False)
 
-    def fence_silent(self, broker_id: int, broker_epoch: int, silent_since: float) -> Decision[bool]:
+    def fence_silent(self, broker_id: int, broker_epoch: int, silent_since: float) -> ControllerResult[bool]:
         """Fences this very registration of a broker, unless it is fenced or was heard of after that moment."""
         broker = self._state.image.brokers.get(broker_id)
         if broker is None or broker.fenced or broker.epoch != broker_epoch:
-            return Decision((), False)
+            return ControllerResult((), False)
         if self._sessions.heard_since(broker_id, broker_epoch, silent_since):
-            return Decision((), False)
-        return Decision(tuple(self._fence(broker)), True, is_atomic=False)
+            return ControllerResult((), False)
+        return ControllerResult(tuple(self._fence(broker)), True, is_atomic=False)
 
     def _serving(self) -> Iterator[BrokerImage]:
         return (broker for broker in self._state.image.brokers.values() if not broker.fenced)

@@ -1,19 +1,41 @@
-"""What can be asked of a controller, free of the wire and its versions.
+"""The commands of the controller and what each returns, independent of the wire format and its versions.
 
-Handlers translate requests into these and answers back; the controller knows nothing of either. An error is a
-`KafkaError` kept as a value, since one request may succeed in part.
+API modules translate requests into commands and results into responses; they import nothing else of the controller.
+An error is a `KafkaError` kept as a value, since one request may succeed in part.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from odradek.base.errors import KafkaError
 from odradek.config.alteration import Change
-from odradek.core.controller.decision import Decision
 from odradek.core.metadata.image import ConfigResource, PartitionImage
-from odradek.core.metadata.records import Endpoint, SupportedFeature
+from odradek.core.metadata.records import Endpoint, MetadataRecord, SupportedFeature
+
+T_co = TypeVar("T_co", covariant=True)
+R = TypeVar("R")
+
+RECORDS_MAX: Final = 10_000
+"""Records of one atomic result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerResult(Generic[T_co]):
+    """The records that a command produces, and the response that is sent once they are committed."""
+
+    records: tuple[MetadataRecord, ...]
+    response: T_co
+    is_atomic: bool = True
+    """All records take effect together or not at all: they must fit one batch."""
+    kraft_version: int | None = None
+    """A new level of `kraft.version`, which the quorum leader writes as a control record."""
+
+    def with_response(self, response: R) -> "ControllerResult[R]":
+        return ControllerResult(self.records, response, self.is_atomic, self.kraft_version)
+
 
 DEFAULT = -1
 """Number of partitions or replicas left to the cluster's own defaults."""
@@ -82,7 +104,7 @@ class Heartbeat(NamedTuple):
     cordoned_directories: tuple[UUID, ...] | None
 
 
-class HeartbeatAnswer(NamedTuple):
+class BrokerHeartbeatReply(NamedTuple):
     is_caught_up: bool
     is_fenced: bool
     in_controlled_shutdown: bool
@@ -161,55 +183,55 @@ class ControllerCommands(Protocol):
 
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool
-    ) -> Decision[Mapping[str, TopicCreated | KafkaError]]: ...
+    ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]: ...
 
     def find_topic_id(self, name: str) -> UUID | None: ...
 
     def find_topic_name(self, topic_id: UUID) -> str | None: ...
 
-    def delete_topics(self, topic_ids: Collection[UUID]) -> Decision[Mapping[UUID, KafkaError | None]]: ...
+    def delete_topics(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]: ...
 
     def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool
-    ) -> Decision[Mapping[str, KafkaError | None]]: ...
+    ) -> ControllerResult[Mapping[str, KafkaError | None]]: ...
 
     def replace_configs(
         self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
-    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]: ...
+    ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]: ...
 
     def change_configs(
         self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
-    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]: ...
+    ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]: ...
 
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
-    ) -> Decision[KafkaError | None]:
+    ) -> ControllerResult[KafkaError | None]:
         """Level and kind of each change; None as kind: one that nobody knows."""
 
-    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]: ...
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]: ...
 
-    def register_broker(self, registration: Registration, now: float) -> Decision[int]:
+    def register_broker(self, registration: Registration, now: float) -> ControllerResult[int]:
         """The answer is the broker's new epoch."""
 
-    def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]: ...
+    def heartbeat(self, heartbeat: Heartbeat, now: float) -> ControllerResult[BrokerHeartbeatReply]: ...
 
-    def unregister_broker(self, broker_id: int) -> Decision[None]: ...
+    def unregister_broker(self, broker_id: int) -> ControllerResult[None]: ...
 
-    def register_controller(self, registration: ControllerRegistration) -> Decision[None]: ...
+    def register_controller(self, registration: ControllerRegistration) -> ControllerResult[None]: ...
 
     def alter_partitions(
         self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
-    ) -> Decision[Sequence[PartitionImage | KafkaError]]:
+    ) -> ControllerResult[Sequence[PartitionImage | KafkaError]]:
         """One result per change, in the same order: the partition as it is now."""
 
     def elect_leaders(
         self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
-    ) -> Decision[Sequence[TopicElections]]:
+    ) -> ControllerResult[Sequence[TopicElections]]:
         """Of these partitions; None: of all that need it. Results are in the order of the request."""
 
     def alter_reassignments(
         self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
-    ) -> Decision[Sequence[KafkaError | None]]:
+    ) -> ControllerResult[Sequence[KafkaError | None]]:
         """One result per wish, in the same order."""
 
     def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
@@ -217,5 +239,5 @@ class ControllerCommands(Protocol):
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
-    ) -> Decision[Sequence[KafkaError | None]]:
+    ) -> ControllerResult[Sequence[KafkaError | None]]:
         """One result per assignment, in the same order."""

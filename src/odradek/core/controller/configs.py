@@ -6,8 +6,8 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, altered_broker_configs, altered_topic_configs, check_topic_configs
 from odradek.config.group_config import check_group_configs
 from odradek.config.levels import describe_topic
-from odradek.core.controller.commands import ConfigEntry
-from odradek.core.controller.decision import BoundedRecords, Decision
+from odradek.core.controller.bounded_records import BoundedRecords
+from odradek.core.controller.commands import ConfigEntry, ControllerResult
 from odradek.core.controller.resource_names import check_resource_name
 from odradek.core.controller.state import ControllerState
 from odradek.core.metadata.features import IV_4_3_CORDONED_DIRECTORIES
@@ -26,7 +26,7 @@ class Configs:
 
     def change(
         self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
-    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
+    ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
         """Only what is named changes."""
 
         def records_for(resource: ConfigResource) -> list[ConfigRecord]:
@@ -40,7 +40,7 @@ class Configs:
 
     def replace(
         self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
-    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
+    ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
         """What is not named goes back to its default."""
 
         def records_for(resource: ConfigResource) -> list[ConfigRecord]:
@@ -86,7 +86,7 @@ class Configs:
         resources: Iterable[ConfigResource],
         records_for: Callable[[ConfigResource], list[ConfigRecord]],
         validate_only: bool,
-    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
+    ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
         records = BoundedRecords()
         results: dict[ConfigResource, KafkaError | None] = {}
         for resource in resources:
@@ -100,7 +100,7 @@ class Configs:
                 records.extend(changed)
         records.extend(self._forgotten_elrs(records))
         records.check()
-        return Decision(() if validate_only else tuple(records), results)
+        return ControllerResult(() if validate_only else tuple(records), results)
 
     def _check(self, resource: ConfigResource, changed: Sequence[ConfigRecord], *, is_new: bool) -> None:
         settings = dict(self._state.image.configs.get(resource, NO_CONFIG))

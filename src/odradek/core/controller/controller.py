@@ -13,11 +13,12 @@ from odradek.config.alteration import Change
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.brokers import Brokers
 from odradek.core.controller.commands import (
+    BrokerHeartbeatReply,
     ControllerRegistration,
+    ControllerResult,
     DirectoryAssignment,
     ElectionKind,
     Heartbeat,
-    HeartbeatAnswer,
     IsrChange,
     NewPartitions,
     NewTopic,
@@ -30,7 +31,6 @@ from odradek.core.controller.commands import (
     UpgradeType,
 )
 from odradek.core.controller.configs import Configs
-from odradek.core.controller.decision import Decision
 from odradek.core.controller.directories import Directories
 from odradek.core.controller.elections import Elections
 from odradek.core.controller.features import Features
@@ -95,7 +95,7 @@ class Controller:
             if not broker.fenced:
                 self._sessions.touch(broker.id, broker.epoch, now)
 
-    def register_controller(self, registration: ControllerRegistration) -> Decision[None]:
+    def register_controller(self, registration: ControllerRegistration) -> ControllerResult[None]:
         if self._state.metadata_version < IV_3_7_CONTROLLER_REGISTRATION:
             raise KafkaError(
                 ErrorCode.unsupported_version,
@@ -108,11 +108,11 @@ class Controller:
             end_points=registration.endpoints,
             features=registration.features,
         )
-        return Decision((record,), None)
+        return ControllerResult((record,), None)
 
-    def stay_awake(self) -> Decision[None]:
-        """A record that says nothing: it shows, while nothing else happens, that the log still grows."""
-        return Decision((NoOpRecord(),), None)
+    def write_no_op(self) -> ControllerResult[None]:
+        """Writes an empty record, which shows that the log still grows while nothing else happens."""
+        return ControllerResult((NoOpRecord(),), None)
 
     # Topics
 
@@ -122,7 +122,7 @@ class Controller:
 
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool
-    ) -> Decision[Mapping[str, TopicCreated | KafkaError]]:
+    ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]:
         return self._topics.create(topics, validate_only=validate_only)
 
     def find_topic_id(self, name: str) -> UUID | None:
@@ -133,83 +133,83 @@ class Controller:
         topic = self._state.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
 
-    def delete_topics(self, topic_ids: Collection[UUID]) -> Decision[Mapping[UUID, KafkaError | None]]:
+    def delete_topics(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
         return self._topics.delete(topic_ids)
 
     def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool
-    ) -> Decision[Mapping[str, KafkaError | None]]:
+    ) -> ControllerResult[Mapping[str, KafkaError | None]]:
         return self._topics.create_partitions(topics, validate_only=validate_only)
 
     # Settings
 
     def replace_configs(
         self, configs: Mapping[ConfigResource, Mapping[str, str]], *, validate_only: bool
-    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
+    ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
         return self._configs.replace(configs, validate_only=validate_only)
 
     def change_configs(
         self, changes: Mapping[ConfigResource, Sequence[Change]], *, validate_only: bool
-    ) -> Decision[Mapping[ConfigResource, KafkaError | None]]:
+    ) -> ControllerResult[Mapping[ConfigResource, KafkaError | None]]:
         return self._configs.change(changes, validate_only=validate_only)
 
     def update_features(
         self, updates: Mapping[str, tuple[int, UpgradeType | None]], *, validate_only: bool
-    ) -> Decision[KafkaError | None]:
+    ) -> ControllerResult[KafkaError | None]:
         return self._features.update(updates, validate_only=validate_only)
 
-    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]:
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]:
         return self._producer_ids.allocate(broker_id, broker_epoch)
 
     # Brokers
 
-    def register_broker(self, registration: Registration, now: float) -> Decision[int]:
+    def register_broker(self, registration: Registration, now: float) -> ControllerResult[int]:
         return self._brokers.register(registration, now, self._state.image.offset + 1)
 
-    def heartbeat(self, heartbeat: Heartbeat, now: float) -> Decision[HeartbeatAnswer]:
+    def heartbeat(self, heartbeat: Heartbeat, now: float) -> ControllerResult[BrokerHeartbeatReply]:
         return self._brokers.heartbeat(heartbeat, now)
 
-    def unregister_broker(self, broker_id: int) -> Decision[None]:
+    def unregister_broker(self, broker_id: int) -> ControllerResult[None]:
         return self._brokers.unregister(broker_id)
 
     def next_session_expiry(self) -> float | None:
         return self._brokers.next_expiry()
 
-    def expire_sessions(self, now: float) -> Decision[int | None]:
+    def expire_sessions(self, now: float) -> ControllerResult[int | None]:
         """Fences one broker that has been silent for a whole session, and says which; None: no more of them."""
         return self._brokers.expire_one(now)
 
-    def fence_silent_broker(self, broker_id: int, broker_epoch: int, silent_since: float) -> Decision[bool]:
+    def fence_silent_broker(self, broker_id: int, broker_epoch: int, silent_since: float) -> ControllerResult[bool]:
         return self._brokers.fence_silent(broker_id, broker_epoch, silent_since)
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
-    ) -> Decision[Sequence[KafkaError | None]]:
+    ) -> ControllerResult[Sequence[KafkaError | None]]:
         return self._directories.assign(broker_id, broker_epoch, assignments)
 
     # Who holds, leads and follows a partition
 
     def alter_partitions(
         self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
-    ) -> Decision[Sequence[PartitionImage | KafkaError]]:
+    ) -> ControllerResult[Sequence[PartitionImage | KafkaError]]:
         return self._isr_changes.alter(broker_id, broker_epoch, changes)
 
     def elect_leaders(
         self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
-    ) -> Decision[Sequence[TopicElections]]:
+    ) -> ControllerResult[Sequence[TopicElections]]:
         return self._leaders.elect(kind, topics)
 
-    def balance_leaders(self) -> Decision[bool]:
+    def balance_leaders(self) -> ControllerResult[bool]:
         """Gives partitions back to their preferred leaders, some of them. True: there may be more."""
         return self._leaders.balance()
 
-    def elect_unclean_leaders(self) -> Decision[bool]:
+    def elect_unclean_leaders(self) -> ControllerResult[bool]:
         """Where there is no leader and the topic allows any, some of them. True: there may be more."""
         return self._leaders.elect_unclean()
 
     def alter_reassignments(
         self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
-    ) -> Decision[Sequence[KafkaError | None]]:
+    ) -> ControllerResult[Sequence[KafkaError | None]]:
         return self._reassignments.alter(wanted, allow_replication_factor_change=allow_replication_factor_change)
 
     def list_reassignments(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import DirectoryAssignment
-from odradek.core.controller.decision import Decision
+from odradek.core.controller.commands import ControllerResult, DirectoryAssignment
 from odradek.core.controller.elections import Elections
 from odradek.core.controller.state import ControllerState
 from odradek.core.metadata.records import MetadataRecord
@@ -17,7 +16,7 @@ class Directories:
 
     def assign(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]
-    ) -> Decision[Sequence[KafkaError | None]]:
+    ) -> ControllerResult[Sequence[KafkaError | None]]:
         if not self._state.knows_directories:
             raise KafkaError(ErrorCode.unsupported_version, "Directory assignment is not supported yet.")
         self._state.checked_broker(broker_id, broker_epoch)
@@ -29,7 +28,7 @@ class Directories:
                 results.append(None)
             except KafkaError as error:
                 results.append(error)
-        return Decision(tuple(records), results, is_atomic=False)
+        return ControllerResult(tuple(records), results, is_atomic=False)
 
     def _assign_one(self, broker_id: int, assignment: DirectoryAssignment) -> list[MetadataRecord]:
         topic = self._state.image.topics_by_id.get(assignment.topic_id)

@@ -1,11 +1,11 @@
-"""The changes of partitions that one decision gathers: each is decided upon those before it.
+"""The changes of partitions that one result gathers: each is decided upon those before it.
 
 A request may name a partition twice; what it asks second must see what it asked first.
 """
 
 from uuid import UUID
 
-from odradek.core.controller.decision import BoundedRecords
+from odradek.core.controller.bounded_records import BoundedRecords
 from odradek.core.metadata.apply import merge
 from odradek.core.metadata.image import PartitionImage, TopicImage
 from odradek.core.metadata.records import PartitionChangeRecord

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import UpgradeType
+from odradek.core.controller.commands import ControllerResult, UpgradeType
 from odradek.core.controller.configs import Configs
-from odradek.core.controller.decision import Decision
 from odradek.core.controller.state import ControllerState
 from odradek.core.metadata.features import (
     ELIGIBLE_LEADER_REPLICAS,
@@ -33,7 +32,7 @@ class Features:
         updates: Mapping[str, tuple[int, UpgradeType | None]],
         *,
         validate_only: bool,
-    ) -> Decision[KafkaError | None]:
+    ) -> ControllerResult[KafkaError | None]:
         """All levels change together, or none: the first refusal is that of the whole."""
         proposed = {**self._state.image.features.levels, **{name: level for name, (level, _) in updates.items()}}
         records: list[MetadataRecord] = []
@@ -41,13 +40,13 @@ class Features:
             try:
                 records += self._update_one(name, level, upgrade_type, proposed)
             except KafkaError as error:
-                return Decision((), error)
+                return ControllerResult((), error)
         if validate_only:
-            return Decision((), None)
+            return ControllerResult((), None)
         if updates.get(ELIGIBLE_LEADER_REPLICAS, (0, None))[0] > 0:
             records = [*self._configs.before_eligible_leader_replicas(), *records]
         kraft_version, _ = updates.get(KRAFT_VERSION, (None, None))
-        return Decision(tuple(records), None, kraft_version=kraft_version)
+        return ControllerResult(tuple(records), None, kraft_version=kraft_version)
 
     def _update_one(
         self,

@@ -7,8 +7,7 @@ or come back as another incarnation. Completing a reassignment is part of the sa
 from collections.abc import Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import NO_BROKER_EPOCH, IsrChange
-from odradek.core.controller.decision import Decision
+from odradek.core.controller.commands import NO_BROKER_EPOCH, ControllerResult, IsrChange
 from odradek.core.controller.draft import Draft
 from odradek.core.controller.elections import Elections
 from odradek.core.controller.state import ControllerState
@@ -22,7 +21,7 @@ class IsrChanges:
 
     def alter(
         self, broker_id: int, broker_epoch: int, changes: Sequence[IsrChange]
-    ) -> Decision[Sequence[PartitionImage | KafkaError]]:
+    ) -> ControllerResult[Sequence[PartitionImage | KafkaError]]:
         self._state.checked_broker(broker_id, broker_epoch)
         draft = Draft()
         results: list[PartitionImage | KafkaError] = []
@@ -31,7 +30,7 @@ class IsrChanges:
                 results.append(self._alter_one(broker_id, change, draft))
             except KafkaError as error:
                 results.append(error)
-        return Decision(tuple(draft.records), results, is_atomic=False)
+        return ControllerResult(tuple(draft.records), results, is_atomic=False)
 
     def _alter_one(self, broker_id: int, wanted: IsrChange, draft: Draft) -> PartitionImage:
         topic = None if wanted.topic_id is None else self._state.image.topics_by_id.get(wanted.topic_id)

@@ -8,8 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import ElectionKind, PartitionElection, TopicElections
-from odradek.core.controller.decision import Decision
+from odradek.core.controller.commands import ControllerResult, ElectionKind, PartitionElection, TopicElections
 from odradek.core.controller.draft import Draft
 from odradek.core.controller.elections import Elections
 from odradek.core.controller.index import partitions_of
@@ -39,7 +38,7 @@ class Leaders:
 
     def elect(
         self, kind: ElectionKind, topics: Sequence[tuple[str, Sequence[int]]] | None
-    ) -> Decision[Sequence[TopicElections]]:
+    ) -> ControllerResult[Sequence[TopicElections]]:
         by_name = self._state.image.topics_by_name
         everything = topics is None
         wanted = [(name, tuple(topic.partitions)) for name, topic in by_name.items()] if topics is None else topics
@@ -52,7 +51,7 @@ class Leaders:
                 # Nobody named these: where all is well there is nothing to say.
                 elections = [one for one in elections if not _is_needless(one)]
             results.append(TopicElections(name, elections))
-        return Decision(tuple(draft.records), results, is_atomic=False)
+        return ControllerResult(tuple(draft.records), results, is_atomic=False)
 
     def _elect_one(self, kind: ElectionKind, name: str, index: int, draft: Draft) -> KafkaError | None:
         topic = self._state.image.topics_by_name.get(name)
@@ -70,7 +69,7 @@ class Leaders:
 
     # Unasked
 
-    def balance(self) -> Decision[bool]:
+    def balance(self) -> ControllerResult[bool]:
         """Gives partitions back to the first of their replicas. True: there may be more of them."""
         candidates = (
             (topic, index, partition)
@@ -79,7 +78,7 @@ class Leaders:
         )
         return self._take_turn(Election.PREFERRED, candidates)
 
-    def elect_unclean(self) -> Decision[bool]:
+    def elect_unclean(self) -> ControllerResult[bool]:
         """Leaders for partitions without, where the topic has come to allow it at any price. True: as `balance`."""
         allowing = filter(self._allows_unclean, self._state.index.topics_without_leader())
         candidates = (
@@ -95,13 +94,13 @@ class Leaders:
 
     def _take_turn(
         self, election: Election, candidates: Iterator[tuple[TopicImage, int, PartitionImage]]
-    ) -> Decision[bool]:
+    ) -> ControllerResult[bool]:
         draft = Draft()
         for topic, index, partition in candidates:
             self._changes(election, topic, index, partition, draft)
             if len(draft.records) == ELECTIONS_MAX:
                 break
-        return Decision(tuple(draft.records), len(draft.records) == ELECTIONS_MAX, is_atomic=False)
+        return ControllerResult(tuple(draft.records), len(draft.records) == ELECTIONS_MAX, is_atomic=False)
 
     def _changes(
         self, election: Election, topic: TopicImage, index: int, partition: PartitionImage, draft: Draft

@@ -3,8 +3,7 @@
 from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import ProducerIdBlock
-from odradek.core.controller.decision import Decision
+from odradek.core.controller.commands import ControllerResult, ProducerIdBlock
 from odradek.core.controller.state import ControllerState
 from odradek.core.metadata.records import ProducerIdsRecord
 
@@ -16,7 +15,7 @@ class ProducerIds:
     def __init__(self, state: ControllerState) -> None:
         self._state = state
 
-    def allocate(self, broker_id: int, broker_epoch: int) -> Decision[ProducerIdBlock]:
+    def allocate(self, broker_id: int, broker_epoch: int) -> ControllerResult[ProducerIdBlock]:
         self._state.checked_broker(broker_id, broker_epoch)
         first = self._state.image.next_producer_id
         if first > _LAST_FIRST_ID:
@@ -27,4 +26,4 @@ class ProducerIds:
         record = ProducerIdsRecord(
             broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=first + BLOCK_LENGTH
         )
-        return Decision((record,), ProducerIdBlock(first, BLOCK_LENGTH))
+        return ControllerResult((record,), ProducerIdBlock(first, BLOCK_LENGTH))

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.core.controller.assignment import Assignment
-from odradek.core.controller.commands import Reassignment, TopicReassignments
-from odradek.core.controller.decision import RECORDS_MAX, Decision
+from odradek.core.controller.commands import RECORDS_MAX, ControllerResult, Reassignment, TopicReassignments
 from odradek.core.controller.draft import Draft
 from odradek.core.controller.elections import Elections
 from odradek.core.controller.manual_assignment import check_manual_assignment
@@ -21,7 +20,7 @@ class Reassignments:
 
     def alter(
         self, wanted: Sequence[Reassignment], *, allow_replication_factor_change: bool
-    ) -> Decision[Sequence[KafkaError | None]]:
+    ) -> ControllerResult[Sequence[KafkaError | None]]:
         draft = Draft()
         results: list[KafkaError | None] = []
         for one in wanted:
@@ -30,7 +29,7 @@ class Reassignments:
                 results.append(None)
             except KafkaError as error:
                 results.append(error)
-        return Decision(tuple(draft.records), results)
+        return ControllerResult(tuple(draft.records), results)
 
     def ongoing(self, topics: Sequence[tuple[str, Sequence[int]]] | None) -> Sequence[TopicReassignments]:
         image = self._state.image

@@ -7,9 +7,17 @@ from uuid import UUID
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import uuid_to_text
-from odradek.core.controller.commands import DEFAULT, ConfigEntry, NewPartitions, NewTopic, TopicCreated
+from odradek.core.controller.bounded_records import BoundedRecords
+from odradek.core.controller.commands import (
+    DEFAULT,
+    RECORDS_MAX,
+    ConfigEntry,
+    ControllerResult,
+    NewPartitions,
+    NewTopic,
+    TopicCreated,
+)
 from odradek.core.controller.configs import Configs
-from odradek.core.controller.decision import RECORDS_MAX, BoundedRecords, Decision
 from odradek.core.controller.manual_assignment import check_manual_assignment, invalid_assignment
 from odradek.core.controller.placement import Placement
 from odradek.core.controller.state import ControllerState
@@ -41,7 +49,7 @@ class Topics:
 
     def create(
         self, topics: Sequence[NewTopic], *, validate_only: bool
-    ) -> Decision[Mapping[str, TopicCreated | KafkaError]]:
+    ) -> ControllerResult[Mapping[str, TopicCreated | KafkaError]]:
         self._check_total_partitions(topics)
         records = BoundedRecords()
         results: dict[str, TopicCreated | KafkaError] = {}
@@ -53,7 +61,7 @@ class Topics:
             except KafkaError as error:
                 results[topic.name] = error
             records.check()
-        return Decision(() if validate_only else tuple(records), results)
+        return ControllerResult(() if validate_only else tuple(records), results)
 
     def _check_total_partitions(self, topics: Sequence[NewTopic]) -> None:
         total = 0
@@ -142,7 +150,7 @@ class Topics:
 
     def create_partitions(
         self, topics: Sequence[NewPartitions], *, validate_only: bool
-    ) -> Decision[Mapping[str, KafkaError | None]]:
+    ) -> ControllerResult[Mapping[str, KafkaError | None]]:
         records: list[MetadataRecord] = []
         results: dict[str, KafkaError | None] = {}
         for topic in topics:
@@ -151,7 +159,7 @@ class Topics:
                 results[topic.topic] = None
             except KafkaError as error:
                 results[topic.topic] = error
-        return Decision(() if validate_only else tuple(records), results)
+        return ControllerResult(() if validate_only else tuple(records), results)
 
     def _grow(self, request: NewPartitions, records_left: int) -> list[MetadataRecord]:
         topic = self._state.image.topics_by_name.get(request.topic)
@@ -186,7 +194,7 @@ class Topics:
 
     # Deletion
 
-    def delete(self, topic_ids: Collection[UUID]) -> Decision[Mapping[UUID, KafkaError | None]]:
+    def delete(self, topic_ids: Collection[UUID]) -> ControllerResult[Mapping[UUID, KafkaError | None]]:
         records = BoundedRecords()
         results: dict[UUID, KafkaError | None] = {}
         for topic_id in topic_ids:
@@ -196,7 +204,7 @@ class Topics:
             else:
                 results[topic_id] = KafkaError(ErrorCode.unknown_topic_id, "This server does not host this topic ID.")
         records.check()
-        return Decision(tuple(records), results)
+        return ControllerResult(tuple(records), results)
 
     # What both need
 

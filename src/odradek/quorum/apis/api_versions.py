@@ -1,4 +1,4 @@
-"""ApiVersions, versions 0 to 4: what controllers serve."""
+"""ApiVersions, versions 0 to 4: the APIs that controllers serve."""
 
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.apis.served_versions import served_versions

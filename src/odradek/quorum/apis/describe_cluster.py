@@ -1,4 +1,4 @@
-"""DescribeCluster, versions 0 to 2: the controllers, as clients of this listener reach them."""
+"""DescribeCluster, versions 0 to 2: the controllers' endpoints on this listener."""
 
 from odradek.quorum.ports import ControllerNodePort
 from odradek.server.apis.described_cluster import CONTROLLERS, described_cluster, refusal_of

@@ -1,4 +1,4 @@
-"""DescribeConfigs, versions 1 to 4, as brokers answer it; the node described is the controller that is asked."""
+"""DescribeConfigs, versions 1 to 4, as on brokers; the node that it describes is this controller."""
 
 from collections.abc import Awaitable
 from typing import Final
@@ -10,8 +10,8 @@ from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 
-class _InForce:
-    """A controller with its dynamic settings, which it looks up when it is asked."""
+class _DynamicConfigNode:
+    """This controller with its current dynamic configs."""
 
     def __init__(self, node: ControllerNodePort) -> None:
         self.image: Final = node.image
@@ -22,4 +22,4 @@ class _InForce:
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
-    return describe_configs.handle(request, context, _InForce(node))
+    return describe_configs.handle(request, context, _DynamicConfigNode(node))

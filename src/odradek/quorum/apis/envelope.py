@@ -1,8 +1,7 @@
-"""Envelope, version 0: a client's request that a broker hands on, answered as if the client had come itself.
+"""Envelope, version 0: a client's request that a broker forwards, handled as if the client had sent it directly.
 
-What is wrong with the envelope is said in the envelope: the broker then hears UNSUPPORTED_VERSION for a request that
-cannot be read, since it may come from a client that knows more than this node. NOT_CONTROLLER is said there as well,
-so that the broker looks for the active controller instead of passing the refusal on.
+The envelope's own error code reports a request that cannot be read (UNSUPPORTED_VERSION, since the client may be newer
+than this node) and NOT_CONTROLLER, so that the broker looks for the active controller instead of failing the client.
 """
 
 from functools import partial
@@ -25,24 +24,21 @@ from odradek.wire.headers import RequestHeader
 from odradek.wire.principal import UnreadablePrincipal, read_principal
 from odradek.wire.schemas import Message, Schema, SerialError, is_large, schema
 
-# A larger request is read in a thread, as those that come without an envelope.
+# A larger request is parsed in a thread, like a request without an envelope.
 READ_ON_LOOP_BYTES_MAX: Final = 32_768
 _ADDRESS_SIZES: Final = (4, 16)
 
 
 async def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
     try:
-        return _sealed(context, await _answered(request, context, node))
+        data = await _handle_inner(request, context, node)
     except KafkaError as error:
         return context.new("EnvelopeResponse", response_data=None, error_code=error.code)
+    return context.new("EnvelopeResponse", response_data=data, error_code=ErrorCode.none)
 
 
-def _sealed(context: RequestContext, answer: bytes) -> Message:
-    return context.new("EnvelopeResponse", response_data=answer, error_code=ErrorCode.none)
-
-
-async def _answered(request: Message, context: RequestContext, node: ControllerNodePort) -> bytes:
-    """The answer with its header. Raises KafkaError for what the envelope has to say."""
+async def _handle_inner(request: Message, context: RequestContext, node: ControllerNodePort) -> bytes:
+    """Returns the inner response with its header. Raises KafkaError for the envelope's own error code."""
     _check_principal(request.request_principal)
     host = _client_host(request.client_host_address)
     data = request.request_data
@@ -54,7 +50,7 @@ async def _answered(request: Message, context: RequestContext, node: ControllerN
         else:
             inner = read_forwarded_request(messages, data, header)
     except SerialError as error:
-        raise KafkaError(ErrorCode.unsupported_version, f"a forwarded request that cannot be read: {error}") from error
+        raise KafkaError(ErrorCode.unsupported_version, f"cannot read the forwarded request: {error}") from error
     inner_context = context._replace(
         api_key=header.api_key,
         version=header.api_version,
@@ -79,7 +75,7 @@ def _check_principal(data: bytes | None) -> None:
 
 def _client_host(address: bytes) -> str:
     if len(address) not in _ADDRESS_SIZES:
-        raise KafkaError(ErrorCode.invalid_request, f"an address of {len(address)} bytes")
+        raise KafkaError(ErrorCode.invalid_request, f"client address has {len(address)} bytes")
     return str(ip_address(address))
 
 
@@ -87,9 +83,9 @@ def _header(data: bytes) -> RequestHeader:
     try:
         header = read_forwarded_header(data)
     except SerialError as error:
-        raise KafkaError(ErrorCode.unsupported_version, f"a forwarded header that cannot be read: {error}") from error
+        raise KafkaError(ErrorCode.unsupported_version, f"cannot read the forwarded header: {error}") from error
     if header.api_key not in api_key_map:
-        raise KafkaError(ErrorCode.unsupported_version, f"API {header.api_key} is not known here")
+        raise KafkaError(ErrorCode.unsupported_version, f"unknown API {header.api_key}")
     if header.api_key not in FORWARDABLE_APIS:
         raise KafkaError(ErrorCode.invalid_request, f"API {header.api_key} is not eligible for forwarding")
     return header

@@ -28,11 +28,11 @@ from odradek.core.raft.messages import (
 from odradek.quorum.wire import description, elections, refusals, replication, snapshots, voters
 from odradek.quorum.wire.batches import UnknownControl, read_batches
 from odradek.quorum.wire.refusals import RefusedRequest, UnsupportedRequest
+from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import Message, Schema
 
 __all__ = [
     "API_OF",
-    "HIGHEST",
     "RefusedRequest",
     "UnknownControl",
     "UnsupportedRequest",
@@ -45,45 +45,20 @@ __all__ = [
     "write_response",
 ]
 
-FETCH: Final = 1
-API_VERSIONS: Final = 18
-VOTE: Final = 52
-BEGIN_QUORUM_EPOCH: Final = 53
-END_QUORUM_EPOCH: Final = 54
-DESCRIBE_QUORUM: Final = 55
-FETCH_SNAPSHOT: Final = 59
-ADD_RAFT_VOTER: Final = 80
-REMOVE_RAFT_VOTER: Final = 81
-UPDATE_RAFT_VOTER: Final = 82
-
 API_OF: Final[Mapping[type[Request], int]] = MappingProxyType(
     {
-        messages.VoteRequest: VOTE,
-        messages.BeginQuorumEpochRequest: BEGIN_QUORUM_EPOCH,
-        messages.EndQuorumEpochRequest: END_QUORUM_EPOCH,
-        messages.FetchRequest: FETCH,
-        messages.FetchSnapshotRequest: FETCH_SNAPSHOT,
-        messages.AddRaftVoterRequest: ADD_RAFT_VOTER,
-        messages.RemoveRaftVoterRequest: REMOVE_RAFT_VOTER,
-        messages.UpdateRaftVoterRequest: UPDATE_RAFT_VOTER,
-        messages.ApiVersionsRequest: API_VERSIONS,
+        messages.VoteRequest: ApiKey.VOTE,
+        messages.BeginQuorumEpochRequest: ApiKey.BEGIN_QUORUM_EPOCH,
+        messages.EndQuorumEpochRequest: ApiKey.END_QUORUM_EPOCH,
+        messages.FetchRequest: ApiKey.FETCH,
+        messages.FetchSnapshotRequest: ApiKey.FETCH_SNAPSHOT,
+        messages.AddRaftVoterRequest: ApiKey.ADD_RAFT_VOTER,
+        messages.RemoveRaftVoterRequest: ApiKey.REMOVE_RAFT_VOTER,
+        messages.UpdateRaftVoterRequest: ApiKey.UPDATE_RAFT_VOTER,
+        messages.ApiVersionsRequest: ApiKey.API_VERSIONS,
     }
 )
 """Of the requests that a replica sends. What ApiVersions has to tell is heard when a connection is made."""
-
-HIGHEST: Final[Mapping[int, int]] = MappingProxyType(
-    {
-        VOTE: 2,
-        BEGIN_QUORUM_EPOCH: 1,
-        END_QUORUM_EPOCH: 1,
-        FETCH: 18,
-        FETCH_SNAPSHOT: 1,
-        ADD_RAFT_VOTER: 1,
-        REMOVE_RAFT_VOTER: 0,
-        UPDATE_RAFT_VOTER: 0,
-    }
-)
-"""The versions that a replica sends, if its peer knows them."""
 
 
 class _ClientSide(NamedTuple):
@@ -92,38 +67,38 @@ class _ClientSide(NamedTuple):
 
 
 _CLIENT_SIDE: Final[Mapping[int, _ClientSide]] = {
-    VOTE: _ClientSide(elections.write_vote_request, elections.read_vote_response),
-    BEGIN_QUORUM_EPOCH: _ClientSide(elections.write_begin_request, elections.read_begin_response),
-    END_QUORUM_EPOCH: _ClientSide(elections.write_end_request, elections.read_end_response),
-    FETCH: _ClientSide(replication.write_fetch_request, replication.read_fetch_response),
-    FETCH_SNAPSHOT: _ClientSide(snapshots.write_snapshot_request, snapshots.read_snapshot_response),
-    ADD_RAFT_VOTER: _ClientSide(voters.write_add_request, voters.read_add_response),
-    REMOVE_RAFT_VOTER: _ClientSide(voters.write_remove_request, voters.read_remove_response),
-    UPDATE_RAFT_VOTER: _ClientSide(voters.write_update_request, voters.read_update_response),
+    ApiKey.VOTE: _ClientSide(elections.write_vote_request, elections.read_vote_response),
+    ApiKey.BEGIN_QUORUM_EPOCH: _ClientSide(elections.write_begin_request, elections.read_begin_response),
+    ApiKey.END_QUORUM_EPOCH: _ClientSide(elections.write_end_request, elections.read_end_response),
+    ApiKey.FETCH: _ClientSide(replication.write_fetch_request, replication.read_fetch_response),
+    ApiKey.FETCH_SNAPSHOT: _ClientSide(snapshots.write_snapshot_request, snapshots.read_snapshot_response),
+    ApiKey.ADD_RAFT_VOTER: _ClientSide(voters.write_add_request, voters.read_add_response),
+    ApiKey.REMOVE_RAFT_VOTER: _ClientSide(voters.write_remove_request, voters.read_remove_response),
+    ApiKey.UPDATE_RAFT_VOTER: _ClientSide(voters.write_update_request, voters.read_update_response),
 }
 
 _RESPONSE_TYPE: Final[Mapping[int, type[Response]]] = {
-    VOTE: VoteResponse,
-    BEGIN_QUORUM_EPOCH: BeginQuorumEpochResponse,
-    END_QUORUM_EPOCH: EndQuorumEpochResponse,
-    FETCH: FetchResponse,
-    FETCH_SNAPSHOT: FetchSnapshotResponse,
-    ADD_RAFT_VOTER: AddRaftVoterResponse,
-    REMOVE_RAFT_VOTER: RemoveRaftVoterResponse,
-    UPDATE_RAFT_VOTER: UpdateRaftVoterResponse,
-    API_VERSIONS: ApiVersionsResponse,
+    ApiKey.VOTE: VoteResponse,
+    ApiKey.BEGIN_QUORUM_EPOCH: BeginQuorumEpochResponse,
+    ApiKey.END_QUORUM_EPOCH: EndQuorumEpochResponse,
+    ApiKey.FETCH: FetchResponse,
+    ApiKey.FETCH_SNAPSHOT: FetchSnapshotResponse,
+    ApiKey.ADD_RAFT_VOTER: AddRaftVoterResponse,
+    ApiKey.REMOVE_RAFT_VOTER: RemoveRaftVoterResponse,
+    ApiKey.UPDATE_RAFT_VOTER: UpdateRaftVoterResponse,
+    ApiKey.API_VERSIONS: ApiVersionsResponse,
 }
 
 _READ_REQUEST: Final[Mapping[int, Callable[[Message, Schema], Request]]] = {
-    VOTE: elections.read_vote_request,
-    BEGIN_QUORUM_EPOCH: elections.read_begin_request,
-    END_QUORUM_EPOCH: elections.read_end_request,
-    FETCH: replication.read_fetch_request,
-    FETCH_SNAPSHOT: snapshots.read_snapshot_request,
-    DESCRIBE_QUORUM: description.read_describe_request,
-    ADD_RAFT_VOTER: voters.read_add_request,
-    REMOVE_RAFT_VOTER: voters.read_remove_request,
-    UPDATE_RAFT_VOTER: voters.read_update_request,
+    ApiKey.VOTE: elections.read_vote_request,
+    ApiKey.BEGIN_QUORUM_EPOCH: elections.read_begin_request,
+    ApiKey.END_QUORUM_EPOCH: elections.read_end_request,
+    ApiKey.FETCH: replication.read_fetch_request,
+    ApiKey.FETCH_SNAPSHOT: snapshots.read_snapshot_request,
+    ApiKey.DESCRIBE_QUORUM: description.read_describe_request,
+    ApiKey.ADD_RAFT_VOTER: voters.read_add_request,
+    ApiKey.REMOVE_RAFT_VOTER: voters.read_remove_request,
+    ApiKey.UPDATE_RAFT_VOTER: voters.read_update_request,
 }
 
 

@@ -1,4 +1,4 @@
-"""A controller under test: records are replayed as a quorum would, and the records of a decision can be looked at."""
+"""A controller under test: records are replayed as a quorum would, and the records of a result can be looked at."""
 
 from collections.abc import Mapping
 from random import Random
@@ -10,15 +10,15 @@ from odradek.config.node_config import NodeConfig
 from odradek.core.controller.activation import first_records
 from odradek.core.controller.commands import (
     DEFAULT,
+    BrokerHeartbeatReply,
+    ControllerResult,
     Heartbeat,
-    HeartbeatAnswer,
     IsrChange,
     NewTopic,
     Registration,
     TopicCreated,
 )
 from odradek.core.controller.controller import Controller
-from odradek.core.controller.decision import Decision
 from odradek.core.metadata.features import SUPPORTED_FEATURES, default_levels
 from odradek.core.metadata.image import RECOVERED, ClusterImage, PartitionImage
 from odradek.core.metadata.records import Endpoint, FeatureLevelRecord, MetadataRecord, SupportedFeature
@@ -59,9 +59,9 @@ class Cluster:
     def replay(self, records: tuple[MetadataRecord, ...]) -> None:
         self.controller.replay(records, offset=self.image.offset + len(records), epoch=1, timestamp_ms=0)
 
-    def take(self, decision: Decision[T]) -> T:
-        self.replay(decision.records)
-        return decision.response
+    def take(self, result: ControllerResult[T]) -> T:
+        self.replay(result.records)
+        return result.response
 
     def add_broker(self, broker_id: int, rack: str | None = None) -> None:
         self.register(broker_id, rack=rack)
@@ -88,7 +88,7 @@ class Cluster:
     def register(self, broker_id: int, incarnation: int = 1, **others: object) -> int:
         return self.take(self.controller.register_broker(self.registration(broker_id, incarnation, **others), self.now))
 
-    def beat(self, broker_id: int, **wishes: object) -> HeartbeatAnswer:
+    def beat(self, broker_id: int, **wishes: object) -> BrokerHeartbeatReply:
         values: dict[str, object] = {
             "broker_id": broker_id,
             "broker_epoch": self.image.brokers[broker_id].epoch,

@@ -3,8 +3,13 @@ from uuid import UUID
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import ControllerRegistration, DirectoryAssignment, Heartbeat, HeartbeatAnswer
-from odradek.core.controller.decision import Decision
+from odradek.core.controller.commands import (
+    BrokerHeartbeatReply,
+    ControllerRegistration,
+    ControllerResult,
+    DirectoryAssignment,
+    Heartbeat,
+)
 from odradek.core.metadata.directories import LOST, MIGRATING
 from odradek.core.metadata.image import RECOVERED, RECOVERING
 from odradek.core.metadata.records import Endpoint, RegisterBrokerRecord, SupportedFeature
@@ -18,7 +23,7 @@ class TestRegistration:
         epoch = cluster.register(1)
         assert epoch == next_offset == cluster.image.brokers[1].epoch
         assert cluster.image.brokers[1].fenced
-        assert cluster.beat(1) == HeartbeatAnswer(True, False, False, False)
+        assert cluster.beat(1) == BrokerHeartbeatReply(True, False, False, False)
         assert not cluster.image.brokers[1].fenced
 
     def test_one_that_has_not_read_its_own_registration_stays_fenced(self) -> None:
@@ -267,7 +272,7 @@ class TestSessions:
         assert cluster.take(cluster.controller.expire_sessions(cluster.now)) == 2
         assert cluster.image.brokers[2].fenced
         assert (cluster.partition("orders").leader, cluster.partition("orders").isr) == (1, (1,))
-        assert cluster.controller.expire_sessions(cluster.now) == Decision((), None)
+        assert cluster.controller.expire_sessions(cluster.now) == ControllerResult((), None)
 
     def test_one_at_a_time_the_longest_silent_first(self) -> None:
         cluster = Cluster(brokers=3)
@@ -339,7 +344,7 @@ class TestEarlyFence:
         epoch = cluster.image.brokers[2].epoch
         cluster.register(2, incarnation=2)
         cluster.beat(2)
-        assert cluster.controller.fence_silent_broker(2, epoch, cluster.now) == Decision((), False)
+        assert cluster.controller.fence_silent_broker(2, epoch, cluster.now) == ControllerResult((), False)
 
     def test_not_one_that_was_heard_of_meanwhile(self) -> None:
         cluster = Cluster(brokers=2)
@@ -347,13 +352,13 @@ class TestEarlyFence:
         silent_since = cluster.now
         cluster.now += 0.3
         cluster.beat(2)
-        assert cluster.controller.fence_silent_broker(2, epoch, silent_since) == Decision((), False)
+        assert cluster.controller.fence_silent_broker(2, epoch, silent_since) == ControllerResult((), False)
 
     def test_nor_a_stranger_or_one_that_is_fenced(self) -> None:
         cluster = Cluster()
         epoch = cluster.register(2)
-        assert cluster.controller.fence_silent_broker(2, epoch, cluster.now) == Decision((), False)
-        assert cluster.controller.fence_silent_broker(3, 5, cluster.now) == Decision((), False)
+        assert cluster.controller.fence_silent_broker(2, epoch, cluster.now) == ControllerResult((), False)
+        assert cluster.controller.fence_silent_broker(3, 5, cluster.now) == ControllerResult((), False)
 
 
 class TestControllers:
@@ -375,10 +380,10 @@ class TestControllers:
             Cluster(metadata_version=14).controller.register_controller(self.registration)
         assert raised.value.code is ErrorCode.unsupported_version
 
-    def test_stay_awake(self) -> None:
+    def test_no_op_record_changes_only_the_offset(self) -> None:
         cluster = Cluster()
         before = cluster.image
-        cluster.take(cluster.controller.stay_awake())
+        cluster.take(cluster.controller.write_no_op())
         assert cluster.image == before.moved_to(offset=before.offset + 1, epoch=1, timestamp_ms=0)
 
 
@@ -486,6 +491,6 @@ class TestDirectoryAssignment:
 def test_registration_record_is_the_last_of_its_decision() -> None:
     cluster = Cluster()
     cluster.create("orders", 2, 1)
-    decision = cluster.controller.register_broker(cluster.registration(1, incarnation=2), cluster.now)
-    assert isinstance(decision.records[-1], RegisterBrokerRecord)
-    assert len(decision.records) == 3
+    result = cluster.controller.register_broker(cluster.registration(1, incarnation=2), cluster.now)
+    assert isinstance(result.records[-1], RegisterBrokerRecord)
+    assert len(result.records) == 3

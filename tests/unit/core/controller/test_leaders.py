@@ -143,7 +143,7 @@ class TestPreferred:
         cluster = Cluster(brokers=2)
         cluster.create(ORDERS, assignments=dict.fromkeys(range(3), (1, 2)))
         come_back(cluster, 1)
-        monkeypatch.setattr("odradek.core.controller.decision.RECORDS_MAX", 2)
+        monkeypatch.setattr("odradek.core.controller.bounded_records.RECORDS_MAX", 2)
         for topics in (None, [(ORDERS, (0, 1, 2))]):
             with pytest.raises(KafkaError, match="Unable to perform excessively large batch operation") as raised:
                 cluster.controller.elect_leaders(PREFERRED, topics)
@@ -210,8 +210,8 @@ class TestBalance:
     def test_who_is_not_in_sync_waits(self, cluster: Cluster) -> None:
         cluster.beat(1, want_fence=True)
         cluster.beat(1)
-        decision = cluster.controller.balance_leaders()
-        assert (decision.records, decision.response) == ((), False)
+        result = cluster.controller.balance_leaders()
+        assert (result.records, result.response) == ((), False)
 
     def test_in_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(leaders, "ELECTIONS_MAX", 2)
@@ -220,9 +220,9 @@ class TestBalance:
         come_back(cluster, 1)
         turns = []
         while True:
-            decision = cluster.controller.balance_leaders()
-            turns.append(len(decision.records))
-            if not cluster.take(decision):
+            result = cluster.controller.balance_leaders()
+            turns.append(len(result.records))
+            if not cluster.take(result):
                 break
         assert turns == [2, 2, 1]
         assert {one.leader for one in cluster.image.topics_by_name[ORDERS].partitions.values()} == {1}

@@ -1,6 +1,5 @@
 """What controllers answer on their listeners. Refusals are those of Apache Kafka 4.3.1, asked the same."""
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,8 +11,15 @@ from odradek.core.metadata.persistent_map import PersistentMap
 from odradek.core.metadata.records import Endpoint
 from odradek.server.context import NoConnection
 from odradek.wire.apis import CONTROLLER_APIS, load_handler
-from odradek.wire.schemas import Message, schema
-from tests.unit.quorum.fake_controller_node import CLUSTER_ID, LISTENER, NODE_ID, FakeControllerNode
+from odradek.wire.schemas import schema
+from tests.unit.quorum.fake_controller_node import (
+    CLUSTER_ID,
+    LISTENER,
+    NODE_ID,
+    AcceptingCommands,
+    FakeControllerNode,
+    fail_with,
+)
 
 CREATE_TOPICS, DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 19, 32, 33, 44
 DESCRIBE_CLUSTER, HEARTBEAT = 60, 63
@@ -61,8 +67,7 @@ def test_versions_are_told(node: FakeControllerNode, version: int) -> None:
 def test_commands_go_to_this_nodes_controller(node: FakeControllerNode) -> None:
     response = node.ask(CREATE_TOPICS, 7, topics=[{"name": "orders"}])
     assert response.topics[0].error_code is ErrorCode.not_controller
-    ((api_key, version, request),) = node.controller.asked
-    assert (api_key, version, request.topics[0].name) == (CREATE_TOPICS, 7, "orders")
+    assert node.controller.commands == 1
 
 
 def test_the_quorums_own_requests_go_to_the_quorum(node: FakeControllerNode) -> None:
@@ -72,37 +77,33 @@ def test_the_quorums_own_requests_go_to_the_quorum(node: FakeControllerNode) -> 
     )
     assert node.ask(52, 2, cluster_id="other").error_code is ErrorCode.inconsistent_cluster_id
     assert node.quorum.asked == [(52, 2, LISTENER)]
-    assert not node.controller.asked
+    assert not node.controller.commands
 
 
 # Heartbeats
 
 
-def heartbeat_answer(code: ErrorCode) -> Any:
-    return lambda api_key, version, request: schema(api_key, version).new(
-        "BrokerHeartbeatResponse",
-        throttle_time=timedelta(0),
-        error_code=code,
-        is_caught_up=True,
-        is_fenced=False,
-        should_shut_down=False,
-    )
-
-
 def test_the_connection_of_an_accepted_heartbeat_is_remembered(node: FakeControllerNode) -> None:
     connection = NoConnection()
-    node.controller.answer = heartbeat_answer(ErrorCode.none)
+    node.controller.run = AcceptingCommands().run
     assert node.ask(HEARTBEAT, 1, broker_id=3, broker_epoch=7, connection=connection).is_caught_up
-    assert node.heard == [(3, 7, connection)]
+    assert node.heartbeats == [(3, 7, connection)]
+
+
+def test_a_heartbeat_of_the_broker_in_this_process_has_no_connection(node: FakeControllerNode) -> None:
+    node.controller.run = AcceptingCommands().run
+    assert node.ask(HEARTBEAT, 1, broker_id=1, broker_epoch=7).is_caught_up
+    assert not node.heartbeats
 
 
 @pytest.mark.parametrize(
     "code", [ErrorCode.not_controller, ErrorCode.stale_broker_epoch, ErrorCode.broker_id_not_registered]
 )
 def test_that_of_a_refused_one_is_not(node: FakeControllerNode, code: ErrorCode) -> None:
-    node.controller.answer = heartbeat_answer(code)
-    assert node.ask(HEARTBEAT, 1, broker_id=3, broker_epoch=7).error_code is code
-    assert not node.heard
+    node.controller.run = fail_with(code)
+    response = node.ask(HEARTBEAT, 1, broker_id=3, broker_epoch=7, connection=NoConnection())
+    assert response.error_code is code
+    assert not node.heartbeats
 
 
 # DescribeCluster
@@ -182,36 +183,22 @@ def test_a_controllers_own_settings_are_described_with_the_dynamic_ones(node: Fa
 # AlterConfigs and IncrementalAlterConfigs
 
 
-def accept(api_key: int, version: int, request: Message) -> Message:
-    messages = schema(api_key, version)
-    return messages.response_type(
-        throttle_time=timedelta(0),
-        responses=tuple(
-            messages.new(
-                "AlterConfigsResourceResponse",
-                error_code=ErrorCode.none,
-                error_message=None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in request.resources
-        ),
-    )
-
-
 def resource(kind: int, name: str) -> dict[str, Any]:
     return {"resource_type": kind, "resource_name": name, "configs": [{"name": "some.logger", "value": "1"}]}
 
 
 def alter(node: FakeControllerNode, api_key: int, version: int, *resources: dict[str, Any]) -> list[Any]:
-    node.controller.answer = accept
     response = node.ask(api_key, version, resources=resources)
     return [(one.resource_type, one.resource_name, one.error_code, one.error_message) for one in response.responses]
 
 
 @pytest.mark.parametrize("api_key", [ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS])
 @pytest.mark.parametrize("version", [0, 1])
-def test_what_no_controller_need_decide_is_refused(node: FakeControllerNode, api_key: int, version: int) -> None:
+def test_invalid_resources_are_rejected_without_the_controller(
+    node: FakeControllerNode, api_key: int, version: int
+) -> None:
+    commands = AcceptingCommands()
+    node.controller.run = commands.run
     assert alter(
         node, api_key, version, resource(TOPIC, "a"), resource(99, "x"), resource(BROKER, "1"), resource(TOPIC, "a")
     ) == [
@@ -219,15 +206,14 @@ def test_what_no_controller_need_decide_is_refused(node: FakeControllerNode, api
         (99, "x", ErrorCode.unsupported_version, "Unknown resource type 99."),
         (BROKER, "1", ErrorCode.none, None),
     ]
-    ((_, _, asked),) = node.controller.asked
-    assert [one.resource_name for one in asked.resources] == ["1"]
+    assert commands.resources == ["1"]
 
 
 @pytest.mark.parametrize("api_key", [ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS])
 def test_without_anything_to_decide_the_controller_is_not_asked(node: FakeControllerNode, api_key: int) -> None:
     assert alter(node, api_key, 1) == []
     assert alter(node, api_key, 1, resource(0, "x"))[0][2] is ErrorCode.unsupported_version
-    assert not node.controller.asked
+    assert not node.controller.commands
 
 
 @pytest.mark.parametrize(
@@ -243,4 +229,4 @@ def test_loggers_are_this_nodes(node: FakeControllerNode, name: str, code: Error
     assert answered == (LOGGER, name, code, message)
     (answered,) = alter(node, ALTER_CONFIGS, 1, resource(LOGGER, name))
     assert answered == (LOGGER, name, ErrorCode.invalid_request, "Unexpected resource type BROKER_LOGGER.")
-    assert not node.controller.asked
+    assert not node.controller.commands

@@ -2,18 +2,16 @@
 
 import asyncio
 import struct
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.quorum.apis.commands.apis import load_handler
 from odradek.wire.forwarding import read_forwarded_response, write_forwarded_request
 from odradek.wire.principal import ANONYMOUS, Principal, UnreadablePrincipal, read_principal, write_principal
 from odradek.wire.schemas import Message, schema
 from tests import raw_wire
-from tests.unit.quorum.fake_controller_node import FakeControllerNode
+from tests.unit.quorum.fake_controller_node import AcceptingCommands, FakeControllerNode
 
 ENVELOPE, CREATE_TOPICS, DESCRIBE_QUORUM, UNREGISTER = 58, 19, 55, 64
 LOCALHOST = b"\x7f\0\0\1"
@@ -40,26 +38,16 @@ def forward(
 CREATE = inner(CREATE_TOPICS, 7, topics=[{"name": "orders", "num_partitions": 1}])
 
 
-def created(api_key: int, version: int, request: Message) -> Message:
-    messages = schema(api_key, version)
-    return messages.new(
-        "CreateTopicsResponse",
-        throttle_time=timedelta(0),
-        topics=load_handler(api_key).refuse(request, messages, KafkaError(ErrorCode.topic_already_exists)).topics,
-    )
-
-
 @pytest.mark.parametrize("version", range(2, 8))
 def test_the_answer_is_the_one_that_the_client_would_have_got(node: FakeControllerNode, version: int) -> None:
-    node.controller.answer = created
+    node.controller.run = AcceptingCommands().run
     response = forward(node, inner(CREATE_TOPICS, version, topics=[{"name": "orders"}]))
     assert response.error_code is ErrorCode.none
     answer = read_forwarded_response(
         schema(CREATE_TOPICS, version), response.response_data, correlation_id=CORRELATION_ID
     )
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("orders", ErrorCode.topic_already_exists)]
-    ((api_key, asked_version, request),) = node.controller.asked
-    assert (api_key, asked_version, request.topics[0].name) == (CREATE_TOPICS, version, "orders")
+    assert node.controller.commands == 1
 
 
 def test_not_controller_is_the_envelopes_to_say(node: FakeControllerNode) -> None:
@@ -115,11 +103,11 @@ def header(api_key: int, version: int, client_id_size: int = 0) -> bytes:
 def test_requests_that_are_not_taken(node: FakeControllerNode, data: bytes, code: ErrorCode) -> None:
     response = forward(node, data)
     assert (response.error_code, response.response_data) == (code, None)
-    assert not node.controller.asked and not node.quorum.asked
+    assert not node.controller.commands and not node.quorum.asked
 
 
 def test_what_stands_behind_a_request_is_passed_over(node: FakeControllerNode) -> None:
-    node.controller.answer = created
+    node.controller.run = AcceptingCommands().run
     assert forward(node, CREATE + b"xx").error_code is ErrorCode.none
 
 
@@ -131,7 +119,7 @@ def test_a_host_must_be_an_address(node: FakeControllerNode, host: bytes) -> Non
 
 
 def test_a_host_may_be_of_either_kind(node: FakeControllerNode) -> None:
-    node.controller.answer = created
+    node.controller.run = AcceptingCommands().run
     assert forward(node, CREATE, host=bytes(16)).error_code is ErrorCode.none
 
 
@@ -151,7 +139,7 @@ READABLE = {
 @pytest.mark.parametrize("data", READABLE)
 def test_principals_that_are_read(node: FakeControllerNode, data: bytes) -> None:
     assert read_principal(data) == READABLE[data]
-    node.controller.answer = created
+    node.controller.run = AcceptingCommands().run
     assert forward(node, CREATE, principal=data).error_code is ErrorCode.none
 
 
@@ -185,7 +173,7 @@ def test_principals_that_are_refused(node: FakeControllerNode, data: bytes | Non
 
 
 def test_large_requests_and_answers_are_read_and_written_off_the_loop(node: FakeControllerNode) -> None:
-    node.controller.answer = created
+    node.controller.run = AcceptingCommands().run
     topics = [{"name": f"topic-{number:06}"} for number in range(3000)]
     response = forward(node, inner(CREATE_TOPICS, 7, topics=topics))
     answer = read_forwarded_response(schema(CREATE_TOPICS, 7), response.response_data, correlation_id=CORRELATION_ID)
@@ -193,10 +181,10 @@ def test_large_requests_and_answers_are_read_and_written_off_the_loop(node: Fake
     assert node.executor.runs == 2
 
 
-def test_a_refusal_that_no_answer_can_carry_is_the_envelopes(node: FakeControllerNode) -> None:
-    async def handle(api_key: int, version: int, request: Message) -> Message:
+def test_an_error_that_no_inner_response_reports_is_the_envelopes(node: FakeControllerNode) -> None:
+    async def handle(api_key: int, version: int, request: Message, listener_name: str) -> Message:
         await asyncio.sleep(0)
         raise KafkaError(ErrorCode.request_timed_out)
 
-    node.controller.handle = handle  # type: ignore[method-assign]
-    assert forward(node, CREATE).error_code is ErrorCode.request_timed_out
+    node.quorum.answer = handle  # type: ignore[method-assign]
+    assert forward(node, inner(DESCRIBE_QUORUM, 2, topics=[])).error_code is ErrorCode.request_timed_out

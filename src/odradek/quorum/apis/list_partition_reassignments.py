@@ -1,23 +1,29 @@
-"""ListPartitionReassignments, version 0. Without a list it means every partition that is on its way."""
+"""ListPartitionReassignments, version 0. Without a list it returns every ongoing reassignment."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from odradek.base.errors import KafkaError
-from odradek.core.controller.commands import ControllerCommands, TopicReassignments
-from odradek.core.controller.decision import Decision
-from odradek.quorum.apis.commands.answers import NO_THROTTLE, code_of, message_of
+from odradek.core.controller.commands import ControllerCommands, ControllerResult, TopicReassignments
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
 
-def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return run_command(request, context, node, execute, build_error_response)
+
+
+def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
     topics = request.topics
     ongoing = controller.list_reassignments(
         None if topics is None else [(topic.name, tuple(topic.partition_indexes)) for topic in topics]
     )
-    return Decision((), _response(messages, None, (_topic(messages, topic) for topic in ongoing)))
+    return ControllerResult((), _response(messages, None, (_topic(messages, topic) for topic in ongoing)))
 
 
-def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
     topics = (
         messages.new(
             "OngoingTopicReassignment",

@@ -1,25 +1,37 @@
-"""ElectLeaders, versions 0 to 2. Version 0 knows preferred leaders only; without a list it means every partition."""
+"""ElectLeaders, versions 0 to 2. Version 0 has preferred elections only. Without a list it means every partition."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import ControllerCommands, ElectionKind, PartitionElection, TopicElections
-from odradek.core.controller.decision import Decision
-from odradek.quorum.apis.commands.answers import NO_THROTTLE, code_of, message_of
+from odradek.core.controller.commands import (
+    ControllerCommands,
+    ControllerResult,
+    ElectionKind,
+    PartitionElection,
+    TopicElections,
+)
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
 
-def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return run_command(request, context, node, execute, build_error_response)
+
+
+def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
     topics = request.topic_partitions
     if topics is not None and not topics:
-        return Decision((), _response(messages, ErrorCode.none, ()))
-    decision = controller.elect_leaders(
+        return ControllerResult((), _response(messages, ErrorCode.none, ()))
+    result = controller.elect_leaders(
         _kind(request), None if topics is None else [(topic.topic, tuple(topic.partitions)) for topic in topics]
     )
-    return decision.answered(_response(messages, ErrorCode.none, decision.response))
+    return result.with_response(_response(messages, ErrorCode.none, result.response))
 
 
-def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
     results = [
         TopicElections(topic.topic, [PartitionElection(partition, error) for partition in topic.partitions])
         for topic in request.topic_partitions or ()

@@ -9,10 +9,10 @@ import pytest
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, Operation
 from odradek.config.node_config import NodeConfig
+from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.controller import Controller
-from odradek.core.controller.decision import Decision
 from odradek.core.metadata.image import RESOURCE_TOPIC
-from odradek.node.controller_duties import ControllerDuties
+from odradek.node.controller_tasks import ControllerTasks
 from odradek.sim.machine import Ports
 from odradek.sim.world import World, simulated_world
 from tests.unit.core.controller.cluster import PROPERTIES, Cluster
@@ -27,7 +27,7 @@ class Stage:
         self.cluster = Cluster(brokers=3)
         self.is_active = True
         self.commands = 0
-        self.duties: ControllerDuties
+        self.duties: ControllerTasks
         self.machine = world.add_machine("controller")
         self.machine.run(self._control)
         world.run_for(0.01)
@@ -35,11 +35,11 @@ class Stage:
     async def _control(self, ports: Ports) -> int:
         self.clock = ports.clock
         config = NodeConfig.load(PROPERTIES + self.settings, "f")
-        self.duties = ControllerDuties(config, self, clock=ports.clock)
+        self.duties = ControllerTasks(config, self, clock=ports.clock)
         await asyncio.Event().wait()
         return 0
 
-    async def run_command(self, command: Callable[[Controller], Decision[T]]) -> T:
+    async def execute_own(self, command: Callable[[Controller], ControllerResult[T]]) -> T:
         if not self.is_active:
             raise KafkaError(ErrorCode.not_controller)
         self.commands += 1
@@ -54,7 +54,7 @@ class Stage:
         def begin() -> None:
             self.cluster.now = self.clock.monotonic()
             self.cluster.controller.begin_sessions(self.cluster.now)
-            self.duties.controller_changed(self.cluster.controller)
+            self.duties.on_activation(self.cluster.controller)
 
         self.do(begin)
 
@@ -141,7 +141,7 @@ def test_all_of_it_ends_with_the_activity(world: World) -> None:
     stage = Stage(world)
     stage.activate()
     world.run_for(1)
-    stage.do(lambda: stage.duties.controller_changed(None))
+    stage.do(lambda: stage.duties.on_activation(None))
     count = stage.commands
     world.run_for(60)
     assert (stage.commands, stage.fenced) == (count, [])
@@ -165,8 +165,8 @@ def test_active_for_no_time_at_all(world: World) -> None:
     stage = Stage(world)
 
     def flash() -> None:
-        stage.duties.controller_changed(stage.cluster.controller)
-        stage.duties.controller_changed(None)
+        stage.duties.on_activation(stage.cluster.controller)
+        stage.duties.on_activation(None)
 
     stage.do(flash)
     world.run_for(5)
@@ -210,7 +210,7 @@ class TestLeadersUnasked:
         stage = Stage(world, ASLEEP + "leader.imbalance.check.interval.seconds=60\n")
         stage.activate()
         self.lose_and_regain(stage)
-        stage.do(lambda: stage.duties.controller_changed(None))
+        stage.do(lambda: stage.duties.on_activation(None))
         self.keep_alive_for(stage, 130)
         assert stage.cluster.partition("orders").leader == 2
 

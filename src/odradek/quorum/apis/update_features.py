@@ -1,22 +1,30 @@
-"""UpdateFeatures, versions 0 to 2. All features of a request change together, or none."""
+"""UpdateFeatures, versions 0 to 2. The features of a request change all together or not at all."""
+
+from collections.abc import Awaitable
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import ControllerCommands, UpgradeType
-from odradek.core.controller.decision import Decision
-from odradek.quorum.apis.commands.answers import NO_THROTTLE
+from odradek.core.controller.commands import ControllerCommands, ControllerResult, UpgradeType
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.response_parts import NO_THROTTLE
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
 _LAST_VERSION_WITH_RESULTS = 1
 
 
-def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return run_command(request, context, node, execute, build_error_response)
+
+
+def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
     updates = {update.feature: (update.max_version_level, _upgrade_type(update)) for update in request.feature_updates}
-    decision = controller.update_features(updates, validate_only=getattr(request, "validate_only", False))
-    if decision.response is not None:
-        return Decision((), refuse(request, messages, decision.response))
+    result = controller.update_features(updates, validate_only=getattr(request, "validate_only", False))
+    if result.response is not None:
+        return ControllerResult((), build_error_response(request, messages, result.response))
     results: tuple[Message, ...] = ()
     if messages.version <= _LAST_VERSION_WITH_RESULTS:
-        # Kafka puts the name of its error code where there is no error.
+        # As in Kafka, the message of a success is the name of its error code.
         results = tuple(
             messages.new("UpdatableFeatureResult", feature=name, error_code=ErrorCode.none, error_message="NONE")
             for name in updates
@@ -28,10 +36,10 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         error_message=None,
         results=results,
     )
-    return decision.answered(response)
+    return result.with_response(response)
 
 
-def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
     reason = f"The update failed for all features since the following feature had an error: {error.message}"
     return messages.new(
         "UpdateFeaturesResponse",

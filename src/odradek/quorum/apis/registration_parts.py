@@ -1,10 +1,10 @@
-"""What a node offers when it registers, read from its request: brokers and controllers say it alike."""
+"""The parts that registrations of brokers and of controllers share: endpoints and supported features."""
 
 from odradek.core.metadata.records import Endpoint, SupportedFeature
 from odradek.wire.schemas import Message
 
 
-def endpoints(request: Message) -> tuple[Endpoint, ...]:
+def endpoints_of(request: Message) -> tuple[Endpoint, ...]:
     return tuple(
         Endpoint(
             name=listener.name,
@@ -16,7 +16,7 @@ def endpoints(request: Message) -> tuple[Endpoint, ...]:
     )
 
 
-def features(request: Message) -> tuple[SupportedFeature, ...]:
+def features_of(request: Message) -> tuple[SupportedFeature, ...]:
     return tuple(
         SupportedFeature(
             name=feature.name,

@@ -1,21 +1,29 @@
 """AssignReplicasToDirs, version 0."""
 
+from collections.abc import Awaitable
+
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import ControllerCommands, DirectoryAssignment
-from odradek.core.controller.decision import Decision
-from odradek.quorum.apis.commands.answers import NO_THROTTLE, code_of
+from odradek.core.controller.commands import ControllerCommands, ControllerResult, DirectoryAssignment
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
 
-def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return run_command(request, context, node, execute, build_error_response)
+
+
+def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
     assignments = [
         DirectoryAssignment(topic.topic_id, partition.partition_index, directory.id_)
         for directory in request.directories
         for topic in directory.topics
         for partition in topic.partitions
     ]
-    decision = controller.assign_directories(request.broker_id, request.broker_epoch, assignments)
-    results = iter(decision.response)
+    result = controller.assign_directories(request.broker_id, request.broker_epoch, assignments)
+    results = iter(result.response)
     directories = tuple(
         messages.new(
             "DirectoryData",
@@ -39,10 +47,10 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         for directory in request.directories
     )
     response = _response(messages, ErrorCode.none, directories)
-    return decision.answered(response)
+    return result.with_response(response)
 
 
-def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
     return _response(messages, error.code, ())
 
 

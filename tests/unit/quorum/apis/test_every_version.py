@@ -1,4 +1,4 @@
-"""Each request to a controller, in each version that kio knows, is answered, and refused, with a message of it."""
+"""Each API of the active controller, in each version that kio knows, responds with a message of that version."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -14,25 +14,42 @@ from kio.schema.index import api_key_map
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Operation
 from odradek.core.metadata.image import RESOURCE_TOPIC
-from odradek.quorum.apis.commands.apis import CONTROLLER_APIS, load_handler
-from odradek.wire.schemas import Schema, schema
+from odradek.wire.apis import CONTROLLER_APIS, ApiKey, load_handler
+from odradek.wire.schemas import Message, Schema, schema
 from tests.unit.core.controller.cluster import CLUSTER_ID, Cluster
+from tests.unit.quorum.fake_controller_node import FakeControllerNode, context_of
 
 ID = UUID(int=4711)
 SECOND = timedelta(seconds=1)
 
 
+COMMAND_APIS = [key for key, api in CONTROLLER_APIS.items() if hasattr(load_handler(api), "execute")]
+
+
 def versions() -> Iterator[Any]:
-    for api_key, name in CONTROLLER_APIS.items():
+    for api_key in COMMAND_APIS:
         for version in range(20):
             if find_spec(f"kio.schema.{api_key_map[api_key]}.v{version}") is not None:
-                yield pytest.param(api_key, version, id=f"{name}-v{version}")
+                yield pytest.param(api_key, version, id=f"{ApiKey(api_key).name.lower()}-v{version}")
+
+
+def execute(request: Message, messages: Schema, cluster: Cluster) -> Any:
+    """Through the API's handler, as a controller listener or a broker in the same process does."""
+
+    node = FakeControllerNode()
+    node.clock.now = cluster.now
+    node.controller.run = lambda command: cluster.take(command(cluster.controller))
+    return node.handle(request, context_of(messages.api_key, messages.version))
+
+
+def error_response(request: Message, messages: Schema, error: KafkaError) -> Any:
+    return load_handler(CONTROLLER_APIS[messages.api_key]).build_error_response(request, messages, error)
 
 
 def request_of(messages: Schema, cluster: Cluster) -> Any:
     new = messages.new
     epoch = cluster.image.brokers[1].epoch
-    match CONTROLLER_APIS[messages.api_key]:
+    match ApiKey(messages.api_key).name.lower():
         case "create_topics":
             config = new("CreatableTopicConfig", name="retention.ms", value="5")
             topic = new(
@@ -162,12 +179,12 @@ def cluster() -> Cluster:
 @pytest.mark.parametrize(("api_key", "version"), [*versions()])
 def test_answers(api_key: int, version: int, cluster: Cluster) -> None:
     messages = schema(api_key, version)
-    if CONTROLLER_APIS[api_key] == "broker_registration" and version < 2:
+    if api_key == ApiKey.BROKER_REGISTRATION and version < 2:
         # Requests that know no directories belong to clusters that know none, where sessions have to end.
         cluster = Cluster(metadata_version=16)
         cluster.now += 10
     request = request_of(messages, cluster)
-    response = cluster.take(load_handler(api_key).handle(request, messages, cluster.controller, cluster.now))
+    response = execute(request, messages, cluster)
     data = messages.write(response)
     assert messages.read_response(data, 0)[1] == len(data)
     assert getattr(response, "error_code", ErrorCode.none) is ErrorCode.none
@@ -177,7 +194,7 @@ def test_answers(api_key: int, version: int, cluster: Cluster) -> None:
 def test_refuses(api_key: int, version: int, cluster: Cluster) -> None:
     messages = schema(api_key, version)
     request = request_of(messages, cluster)
-    response = load_handler(api_key).refuse(request, messages, KafkaError(ErrorCode.not_controller, "why"))
+    response = error_response(request, messages, KafkaError(ErrorCode.not_controller, "why"))
     data = messages.write(response)
     found, size = messages.read_response(data, 0)
     assert size == len(data)
@@ -187,15 +204,14 @@ def test_refuses(api_key: int, version: int, cluster: Cluster) -> None:
 def test_topic_deletion_can_be_forbidden() -> None:
     cluster = Cluster(delete_topic_enable="false")
     for version, code in ((2, ErrorCode.invalid_request), (3, ErrorCode.topic_deletion_disabled)):
-        messages = schema(20, version)
+        messages = schema(ApiKey.DELETE_TOPICS, version)
         request = messages.new("DeleteTopicsRequest", topic_names=("orders",), timeout=SECOND)
-        with pytest.raises(KafkaError) as raised:
-            load_handler(20).handle(request, messages, cluster.controller, cluster.now)
-        assert raised.value.code is code
+        (topic,) = execute(request, messages, cluster).responses
+        assert topic.error_code is code
 
 
 def test_directory_assignments_are_answered_where_they_stand(cluster: Cluster) -> None:
-    messages = schema(73, 0)
+    messages = schema(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0)
     orders = cluster.image.topics_by_name["orders"].id
     (directory,) = cluster.image.brokers[1].directories
 
@@ -211,17 +227,17 @@ def test_directory_assignments_are_answered_where_they_stand(cluster: Cluster) -
         broker_epoch=cluster.image.brokers[1].epoch,
         directories=(DirectoryData(id_=directory, topics=(topic(orders, 0, 9), topic(ID, 0))),),
     )
-    response = load_handler(73).handle(request, messages, cluster.controller, cluster.now).response
+    response = execute(request, messages, cluster)
     codes = [[one.error_code for one in found.partitions] for found in response.directories[0].topics]
     assert codes == [[ErrorCode.none, ErrorCode.unknown_topic_or_partition], [ErrorCode.unknown_topic_id]]
 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_in_sync_sets_are_answered_where_they_stand(cluster: Cluster, version: int) -> None:
-    messages = schema(56, version)
+    messages = schema(ApiKey.ALTER_PARTITION, version)
     orders = cluster.image.topics_by_name["orders"].id
     request = alter_partition(messages, cluster, orders, ID, None)
-    response = cluster.take(load_handler(56).handle(request, messages, cluster.controller, cluster.now))
+    response = execute(request, messages, cluster)
     assert [topic.topic_id for topic in response.topics] == [orders, ID, None]
     done, unknown, unnamed = (topic.partitions[0] for topic in response.topics)
     assert (done.error_code, done.leader_id, done.isr) == (ErrorCode.none, 1, (1,))
@@ -230,24 +246,22 @@ def test_in_sync_sets_are_answered_where_they_stand(cluster: Cluster, version: i
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_elections_that_nobody_knows_are_refused(cluster: Cluster, version: int) -> None:
-    messages = schema(43, version)
+    messages = schema(ApiKey.ELECT_LEADERS, version)
     for number in (-1, 2, 127):
         topics = (messages.new("TopicPartitions", topic="orders", partitions=(0,)),)
         request = messages.new("ElectLeadersRequest", election_type=number, topic_partitions=topics, timeout=SECOND)
-        with pytest.raises(KafkaError, match=f"Unknown election type {number}") as raised:
-            load_handler(43).handle(request, messages, cluster.controller, cluster.now)
-        response = load_handler(43).refuse(request, messages, raised.value)
+        response = execute(request, messages, cluster)
         (partition,) = response.replica_election_results[0].partition_result
         assert response.error_code is partition.error_code is ErrorCode.invalid_request
         assert partition.error_message == f"Unknown election type {number}"
 
 
 def test_every_leader_is_meant_without_a_list(cluster: Cluster) -> None:
-    messages = schema(43, 2)
+    messages = schema(ApiKey.ELECT_LEADERS, 2)
     everything = messages.new("ElectLeadersRequest", election_type=0, topic_partitions=None, timeout=SECOND)
-    response = load_handler(43).handle(everything, messages, cluster.controller, cluster.now).response
+    response = execute(everything, messages, cluster)
     assert [(one.topic, one.partition_result) for one in response.replica_election_results] == [("orders", ())]
-    refused = load_handler(43).refuse(everything, messages, KafkaError(ErrorCode.not_controller))
+    refused = error_response(everything, messages, KafkaError(ErrorCode.not_controller))
     assert (refused.error_code, refused.replica_election_results) == (ErrorCode.not_controller, ())
 
 
@@ -260,7 +274,7 @@ def large_cluster() -> Cluster:
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_moves_are_answered_where_they_stand_and_listed_then(large_cluster: Cluster, version: int) -> None:
-    cluster, messages = large_cluster, schema(45, version)
+    cluster, messages = large_cluster, schema(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version)
     new = messages.new
 
     def topic(name: str, *moves: tuple[int, tuple[int, ...] | None]) -> Any:
@@ -271,16 +285,16 @@ def test_moves_are_answered_where_they_stand_and_listed_then(large_cluster: Clus
     request = new(
         "AlterPartitionReassignmentsRequest", timeout=SECOND, allow_replication_factor_change=False, topics=topics
     )
-    response = cluster.take(load_handler(45).handle(request, messages, cluster.controller, cluster.now))
+    response = execute(request, messages, cluster)
     found = [[part.error_code for part in one.partitions] for one in response.responses]
     done, unknown = ErrorCode.none, ErrorCode.unknown_topic_or_partition
     refused = [done, ErrorCode.invalid_replication_factor, ErrorCode.no_reassignment_in_progress, unknown]
     # Version 0 cannot say that the number of replicas must stay.
     assert found == [[unknown], [done, done, done, unknown] if version == 0 else refused]
 
-    listing = schema(46, 0)
+    listing = schema(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
     everything = listing.new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=None)
-    listed = load_handler(46).handle(everything, listing, cluster.controller, cluster.now).response
+    listed = execute(everything, listing, cluster)
     (ongoing,) = listed.topics
     (partition,) = ongoing.partitions
     assert (ongoing.name, partition.partition_index, partition.replicas) == ("orders", 1, (3, 1, 2))
@@ -288,11 +302,11 @@ def test_moves_are_answered_where_they_stand_and_listed_then(large_cluster: Clus
 
 
 def test_a_refused_list_names_what_was_asked_for(large_cluster: Cluster) -> None:
-    messages = schema(46, 0)
+    messages = schema(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0)
     error = KafkaError(ErrorCode.not_controller, "why")
     everything = messages.new("ListPartitionReassignmentsRequest", timeout=SECOND, topics=None)
-    assert load_handler(46).refuse(everything, messages, error).topics == ()
-    refused = load_handler(46).refuse(request_of(messages, large_cluster), messages, error)
+    assert error_response(everything, messages, error).topics == ()
+    refused = error_response(request_of(messages, large_cluster), messages, error)
     assert [(one.name, [part.partition_index for part in one.partitions]) for one in refused.topics] == [
         ("orders", [0, 7])
     ]

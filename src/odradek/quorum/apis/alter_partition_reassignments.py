@@ -1,29 +1,35 @@
-"""AlterPartitionReassignments, versions 0 and 1. All that can be done of a request is done together."""
+"""AlterPartitionReassignments, versions 0 and 1. The valid reassignments of a request start together."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import ControllerCommands, Reassignment
-from odradek.core.controller.decision import Decision
-from odradek.quorum.apis.commands.answers import NO_THROTTLE, code_of, message_of
+from odradek.core.controller.commands import ControllerCommands, ControllerResult, Reassignment
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
 
-def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return run_command(request, context, node, execute, build_error_response)
+
+
+def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
     if not request.topics:
-        return Decision((), _answer_to_nothing(messages))
-    wanted = [
+        return ControllerResult((), _empty_response(messages))
+    reassignments = [
         Reassignment(topic.name, one.partition_index, None if one.replicas is None else tuple(one.replicas))
         for topic in request.topics
         for one in topic.partitions
     ]
-    decision = controller.alter_reassignments(
-        wanted, allow_replication_factor_change=_allows_replication_factor_change(request)
+    result = controller.alter_reassignments(
+        reassignments, allow_replication_factor_change=_allows_replication_factor_change(request)
     )
-    return decision.answered(_response(request, messages, None, decision.response))
+    return result.with_response(_response(request, messages, None, result.response))
 
 
-def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
     return _response(request, messages, error, (error for topic in request.topics for _ in topic.partitions))
 
 
@@ -32,8 +38,8 @@ def _allows_replication_factor_change(request: Message) -> bool:
     return allows
 
 
-def _answer_to_nothing(messages: Schema) -> Message:
-    """As Kafka's, whose fields then have the defaults of their types."""
+def _empty_response(messages: Schema) -> Message:
+    """As in Kafka, an empty request gets an empty error message instead of null."""
     return messages.new(
         "AlterPartitionReassignmentsResponse",
         throttle_time=NO_THROTTLE,

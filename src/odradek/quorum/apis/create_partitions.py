@@ -1,28 +1,35 @@
 """CreatePartitions, versions 0 to 3."""
 
 from collections import Counter
+from collections.abc import Awaitable
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import ControllerCommands, NewPartitions
-from odradek.core.controller.decision import Decision
-from odradek.quorum.apis.commands.answers import NO_THROTTLE, code_of, message_of
+from odradek.core.controller.commands import ControllerCommands, ControllerResult, NewPartitions
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.response_parts import NO_THROTTLE, code_of, message_of
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
 
-def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return run_command(request, context, node, execute, build_error_response)
+
+
+def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
     counts = Counter(topic.name for topic in request.topics)
-    wanted = [_new_partitions(topic) for topic in request.topics if counts[topic.name] == 1]
-    decision = controller.create_partitions(wanted, validate_only=request.validate_only)
+    new_partitions = [_new_partitions(topic) for topic in request.topics if counts[topic.name] == 1]
+    result = controller.create_partitions(new_partitions, validate_only=request.validate_only)
     results = {
         name: KafkaError(ErrorCode.invalid_request, "Duplicate topic name.")
         for name, count in counts.items()
         if count > 1
     }
-    response = _response(messages, {**results, **decision.response})
-    return decision.answered(response)
+    response = _response(messages, {**results, **result.response})
+    return result.with_response(response)
 
 
-def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
     return _response(messages, {topic.name: error for topic in request.topics})
 
 

@@ -1,4 +1,4 @@
-"""Parts that several answers share."""
+"""Parts that the responses of several APIs share."""
 
 from datetime import timedelta
 from typing import Final

@@ -1,22 +1,29 @@
 """CreateTopics, versions 2 to 7."""
 
 from collections import Counter
+from collections.abc import Awaitable
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import METADATA_TOPIC
-from odradek.core.controller.commands import ControllerCommands, NewTopic, TopicCreated
-from odradek.core.controller.decision import Decision
-from odradek.quorum.apis.commands.answers import NO_THROTTLE
+from odradek.core.controller.commands import ControllerCommands, ControllerResult, NewTopic, TopicCreated
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.response_parts import NO_THROTTLE
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
 
-def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return run_command(request, context, node, execute, build_error_response)
+
+
+def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
     counts = Counter(topic.name for topic in request.topics)
     creatable = [
         _new_topic(topic) for topic in request.topics if counts[topic.name] == 1 and topic.name != METADATA_TOPIC
     ]
-    decision = controller.create_topics(creatable, validate_only=request.validate_only)
-    results: dict[str, TopicCreated | KafkaError] = dict(decision.response)
+    result = controller.create_topics(creatable, validate_only=request.validate_only)
+    results: dict[str, TopicCreated | KafkaError] = dict(result.response)
     for name, count in counts.items():
         if count > 1:
             results[name] = KafkaError(ErrorCode.invalid_request, "Duplicate topic name.")
@@ -24,13 +31,13 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
             results[name] = KafkaError(
                 ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             )
-    told: dict[int, tuple[Message, ...]] = {}
-    topics = tuple(_result(messages, name, result, told) for name, result in results.items())
+    built: dict[int, tuple[Message, ...]] = {}
+    topics = tuple(_result(messages, name, created, built) for name, created in results.items())
     response = messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
-    return decision.answered(response)
+    return result.with_response(response)
 
 
-def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
     topics = tuple(_result(messages, topic.name, error, {}) for topic in request.topics)
     return messages.new("CreateTopicsResponse", throttle_time=NO_THROTTLE, topics=topics)
 
@@ -46,9 +53,9 @@ def _new_topic(topic: Message) -> NewTopic:
 
 
 def _result(
-    messages: Schema, name: str, result: TopicCreated | KafkaError, told: dict[int, tuple[Message, ...]]
+    messages: Schema, name: str, result: TopicCreated | KafkaError, built: dict[int, tuple[Message, ...]]
 ) -> Message:
-    """`told` has what was made of configs that several topics share: they are the longest part of an answer."""
+    """`built` caches the configs that several topics share, which are the longest part of the response."""
     if isinstance(result, KafkaError):
         return messages.new(
             "CreatableTopicResult",
@@ -70,7 +77,7 @@ def _result(
         topic_config_error_code=0,
         num_partitions=result.partition_count,
         replication_factor=result.replication_factor,
-        configs=told.get(id(result.configs)) or told.setdefault(id(result.configs), _configs(messages, result)),
+        configs=built.get(id(result.configs)) or built.setdefault(id(result.configs), _configs(messages, result)),
     )
 
 

@@ -1,14 +1,22 @@
-"""AlterPartition, versions 2 and 3: leaders say who is in sync. Version 2 knows no epochs of the in-sync brokers."""
+"""AlterPartition, versions 2 and 3: leaders propose a new ISR. Version 2 has no broker epochs for it."""
+
+from collections.abc import Awaitable
 
 from odradek.base.errors import ErrorCode, KafkaError
-from odradek.core.controller.commands import NO_BROKER_EPOCH, ControllerCommands, IsrChange
-from odradek.core.controller.decision import Decision
+from odradek.core.controller.commands import NO_BROKER_EPOCH, ControllerCommands, ControllerResult, IsrChange
 from odradek.core.metadata.image import RECOVERED, PartitionImage
-from odradek.quorum.apis.commands.answers import NO_THROTTLE
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.response_parts import NO_THROTTLE
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
 
 
-def handle(request: Message, messages: Schema, controller: ControllerCommands, now: float) -> Decision[Message]:
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return run_command(request, context, node, execute, build_error_response)
+
+
+def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
     changes = [
         IsrChange(
             topic_id=topic.topic_id,
@@ -21,8 +29,8 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         for topic in request.topics
         for partition in topic.partitions
     ]
-    decision = controller.alter_partitions(request.broker_id, request.broker_epoch, changes)
-    results = iter(decision.response)
+    result = controller.alter_partitions(request.broker_id, request.broker_epoch, changes)
+    results = iter(result.response)
     topics = tuple(
         messages.new(
             "TopicData",
@@ -33,10 +41,10 @@ def handle(request: Message, messages: Schema, controller: ControllerCommands, n
         )
         for topic in request.topics
     )
-    return decision.answered(_response(messages, ErrorCode.none, topics))
+    return result.with_response(_response(messages, ErrorCode.none, topics))
 
 
-def refuse(request: Message, messages: Schema, error: KafkaError) -> Message:
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
     return _response(messages, error.code, ())
 
 

@@ -1,0 +1,63 @@
+"""BrokerRegistration, versions 0 to 4.
+
+Difference from Kafka: a broker that restarts with the directory IDs of the registered one is registered at once,
+without waiting for the old session to expire.
+"""
+
+import logging
+from collections.abc import Awaitable
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import NO_EPOCH, ZERO_UUID
+from odradek.core.controller.commands import ControllerCommands, ControllerResult, Registration
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.registration_parts import endpoints_of, features_of
+from odradek.quorum.apis.response_parts import NO_THROTTLE
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message, Schema
+
+logger = logging.getLogger(__name__)
+
+_FIRST_VERSION_WITH_PREVIOUS_EPOCH = 3
+
+
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    def execute_now(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
+        return execute(request, messages, controller, node.clock.monotonic())
+
+    return run_command(request, context, node, execute_now, build_error_response)
+
+
+def execute(
+    request: Message, messages: Schema, controller: ControllerCommands, now: float
+) -> ControllerResult[Message]:
+    registration = Registration(
+        broker_id=request.broker_id,
+        cluster_id=request.cluster_id,
+        incarnation_id=request.incarnation_id or ZERO_UUID,
+        endpoints=endpoints_of(request),
+        features=features_of(request),
+        rack=request.rack,
+        is_migrating_zk_broker=getattr(request, "is_migrating_zk_broker", False),
+        directories=tuple(directory or ZERO_UUID for directory in getattr(request, "log_dirs", ())),
+        previous_broker_epoch=getattr(request, "previous_broker_epoch", NO_EPOCH),
+        detects_unclean_shutdown=messages.version >= _FIRST_VERSION_WITH_PREVIOUS_EPOCH,
+    )
+    result = controller.register_broker(registration, now)
+    response = messages.new(
+        "BrokerRegistrationResponse",
+        throttle_time=NO_THROTTLE,
+        error_code=ErrorCode.none,
+        broker_epoch=result.response,
+    )
+    return result.with_response(response)
+
+
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
+    if error.message is not None:
+        # The response has no field for the reason, so both sides log it.
+        logger.warning("Broker registration rejected: brokerId=%d, reason=%s", request.broker_id, error.message)
+    return messages.new(
+        "BrokerRegistrationResponse", throttle_time=NO_THROTTLE, error_code=error.code, broker_epoch=NO_EPOCH
+    )

@@ -1,0 +1,37 @@
+"""ControllerRegistration, version 0."""
+
+from collections.abc import Awaitable
+
+from odradek.base.errors import ErrorCode, KafkaError
+from odradek.base.ids import ZERO_UUID
+from odradek.core.controller.commands import ControllerCommands, ControllerRegistration, ControllerResult
+from odradek.quorum.apis.command import run_command
+from odradek.quorum.apis.registration_parts import endpoints_of, features_of
+from odradek.quorum.apis.response_parts import NO_THROTTLE
+from odradek.quorum.ports import ControllerNodePort
+from odradek.server.context import RequestContext
+from odradek.wire.schemas import Message, Schema
+
+
+def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
+    return run_command(request, context, node, execute, build_error_response)
+
+
+def execute(request: Message, messages: Schema, controller: ControllerCommands) -> ControllerResult[Message]:
+    registration = ControllerRegistration(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id or ZERO_UUID,
+        endpoints=endpoints_of(request),
+        features=features_of(request),
+    )
+    return controller.register_controller(registration).with_response(_response(messages, ErrorCode.none, None))
+
+
+def build_error_response(request: Message, messages: Schema, error: KafkaError) -> Message:
+    return _response(messages, error.code, error.message)
+
+
+def _response(messages: Schema, code: ErrorCode, message: str | None) -> Message:
+    return messages.new(
+        "ControllerRegistrationResponse", throttle_time=NO_THROTTLE, error_code=code, error_message=message
+    )
