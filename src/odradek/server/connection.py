@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 from odradek.base.deferred import DeferredResponse
 from odradek.instruments.requests import RequestMeter
+from odradek.server.connecting import Place
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
 from odradek.wire.error_codes import error_codes
 from odradek.wire.framing import FrameReader
@@ -155,8 +156,9 @@ class ClientConnection(asyncio.Protocol):
         self._turn_is_due = False
         self._write_blocked = False
         self._reading_paused = False
-        # Why no more requests will come; those that came are handled first.
-        self._ending: str | None = None
+        # No more requests will come; those that came are handled first.
+        self._is_ending = False
+        self._end_reason: str | None = None
         self._last_call: asyncio.TimerHandle | None = None
         self._client_has_left = False
         self.was_closed_here = False
@@ -165,6 +167,12 @@ class ClientConnection(asyncio.Protocol):
         # Whom to tell of the end, each once.
         self._to_tell: dict[Callable[[], None], None] | None = None
         self.peer_host = ""
+        self._peer_port = 0
+
+    @property
+    def peer(self) -> str:
+        """The client's address, for log messages."""
+        return str(Place(self.peer_host, self._peer_port))
 
     # asyncio's side
 
@@ -172,7 +180,9 @@ class ClientConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "pause_reading")
         self._transport = transport  # type: ignore[assignment]
         peer = transport.get_extra_info("peername")
-        self.peer_host = peer[0] if peer else ""
+        if peer:
+            self.peer_host, self._peer_port = peer[:2]
+        logger.debug("Connection from %s opened on listener %s", self.peer, self.listener_name)
         admission = self._limits.admit(self)
         if admission is Admission.REFUSED:
             transport.close()
@@ -209,6 +219,7 @@ class ClientConnection(asyncio.Protocol):
             self._last_call.cancel()
         self._limits.release(self)
         self._has_ended = True
+        logger.debug("Connection from %s closed by %s", self.peer, "this node" if self.was_closed_here else "client")
         to_tell, self._to_tell = self._to_tell, None
         for told in to_tell or ():
             told()
@@ -244,7 +255,7 @@ class ClientConnection(asyncio.Protocol):
         self._client_has_left = True
         if not self._is_busy and not self._pending:
             return False
-        self._end_after_the_last("the client has hung up")
+        self._end_after_the_last(None)
         return self._transport is not None
 
     def pause_writing(self) -> None:
@@ -318,9 +329,9 @@ class ClientConnection(asyncio.Protocol):
                 self._send(held_back, 0)
         if self._transport is None:
             return
-        if self._ending is not None:
+        if self._is_ending:
             if not self._is_busy and not self._pending:
-                self._hang_up(self._ending)
+                self._hang_up(self._end_reason)
         elif self._reading_paused and not self._is_full:
             self._resume_reading()
 
@@ -333,9 +344,10 @@ class ClientConnection(asyncio.Protocol):
         self._turn_is_due = False
         self._work_off()
 
-    def _end_after_the_last(self, reason: str) -> None:
-        if self._ending is None:
-            self._ending = reason
+    def _end_after_the_last(self, reason: str | None) -> None:
+        if not self._is_ending:
+            self._is_ending = True
+            self._end_reason = reason
             self._pause_reading()
             self._last_call = asyncio.get_running_loop().call_later(LAST_REQUESTS_SECONDS_MAX, self.abort)
         self._work_off()
@@ -372,8 +384,8 @@ class ClientConnection(asyncio.Protocol):
             return
         except Exception:
             # A fault of ours while handling one request ends this connection alone.
-            logger.exception("request %s failed", frame[:8].hex())
-            self._hang_up("an internal error")
+            logger.exception("Request with header %s from %s failed", frame[:8].hex(), self.peer)
+            self._hang_up(None)
             return
         kind = answer.__class__
         if kind is bytes or kind is list:
@@ -435,8 +447,8 @@ class ClientConnection(asyncio.Protocol):
         """Called from within an append or a commit: no failure of this connection may reach it."""
         if deferred.error is not None:
             self._blocking = None
-            logger.error("deferred response failed", exc_info=deferred.error)
-            self._hang_up("an internal error")
+            logger.error("Pending request from %s failed", self.peer, exc_info=deferred.error)
+            self._hang_up(None)
         elif not deferred.allows_next_request:
             self._send_blocking()
         elif deferred is self._pending[0].deferred and not self._send_is_scheduled:
@@ -451,13 +463,13 @@ class ClientConnection(asyncio.Protocol):
         try:
             self._answer(pending.deferred.result, pending.context)
         except Exception:
-            logger.exception("response of api %d cannot be written", pending.context.api_key)
-            self._hang_up("an internal error")
+            logger.exception("Cannot encode the %s response to %s", pending.context.schema.api_name, self.peer)
+            self._hang_up(None)
             return
         self.last_active = now = self._monotonic()
         _measure(pending.context, pending.times, now)
         # Not now: the append that completed the response must not handle this client's next request.
-        if self._waiting or self._reading_paused or self._ending is not None:
+        if self._waiting or self._reading_paused or self._is_ending:
             self._take_turns()
 
     async def _finish(self, answer: Any, context: RequestContext, times: _Times | None) -> None:
@@ -469,8 +481,10 @@ class ClientConnection(asyncio.Protocol):
             self._hang_up(_unreadable(error))
             return
         except Exception:
-            logger.exception("request of api %d version %d failed", context.api_key, context.version)
-            self._hang_up("an internal error")
+            logger.exception(
+                "%s request version %d from %s failed", context.schema.api_name, context.version, self.peer
+            )
+            self._hang_up(None)
             return
         self._task = self._awaited = None
         self._handling = False
@@ -498,7 +512,7 @@ class ClientConnection(asyncio.Protocol):
         if response is None:
             return
         if response is CLOSE_CONNECTION:
-            self._hang_up("a request without acknowledgement failed")
+            self._hang_up("a Produce request with acks=0 failed")
         elif self._pending:
             completed = DeferredResponse.completed(response)
             self._pending.append(_PendingResponse(context, self._correlation_id, completed))
@@ -524,9 +538,11 @@ class ClientConnection(asyncio.Protocol):
         else:
             transport.writelines(parts)
 
-    def _hang_up(self, reason: str) -> None:
+    def _hang_up(self, reason: str | None) -> None:
+        """Closes the connection after the pending responses. `reason` is logged; None: the log has it already."""
         if self._transport is not None:
-            logger.info("closing the connection of %s: %s", self.peer_host, reason)
+            if reason is not None:
+                logger.info("Closing connection from %s: %s", self.peer, reason)
             self._forget_waiting()
             held_back, self._held_back = self._held_back, None
             if held_back:
@@ -559,4 +575,4 @@ def _head(context: RequestContext, correlation_id: int, size: int) -> bytes:
 
 
 def _unreadable(error: SerialError) -> str:
-    return f"a request that cannot be read: {error or type(error).__name__}"
+    return f"cannot decode the request ({error or type(error).__name__})"

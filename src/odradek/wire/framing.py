@@ -79,7 +79,7 @@ class FrameReader:
         while end - position >= _PREFIX_BYTES:
             (length,) = _LENGTH.unpack_from(data, position)
             if length < 0 or length > self._limit:
-                self.failure = f"a request of {length} bytes, where socket.request.max.bytes is {self._limit}"
+                self.failure = f"a request of {length} bytes exceeds socket.request.max.bytes ({self._limit})"
                 return frames
             wanted = _PREFIX_BYTES + length
             if wanted > end - position:
