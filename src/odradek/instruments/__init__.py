@@ -1,1 +1,1 @@
-"""What a node counts of itself, on its way and for next to nothing: plain attributes, no locks, no exposition."""
+"""Counters of a node: plain attributes, incremented where the event happens. No locks, no exposition."""

@@ -1,4 +1,4 @@
-"""Leaders that changed, as the metadata log tells it."""
+"""Counts leader elections, as they appear in the metadata log."""
 
 from collections.abc import Collection
 
@@ -8,14 +8,14 @@ class ElectionCounts:
 
     def __init__(self) -> None:
         self.total = 0
-        """Partitions that got another leader, whoever it was."""
+        """Partitions that got another leader."""
         self.unclean = 0
-        """Of these, leaders that may lack records."""
+        """Of these, elections of a replica that may miss committed records."""
         self.from_eligible = 0
-        """And those that were not in sync, but known to have everything (KIP-966)."""
+        """And elections of an eligible leader replica, outside the ISR (KIP-966)."""
 
-    def elected(self, leader: int, in_sync: Collection[int], eligible: Collection[int]) -> None:
-        """`in_sync` and `eligible` are those of before."""
+    def count_election(self, leader: int, in_sync: Collection[int], eligible: Collection[int]) -> None:
+        """`in_sync` and `eligible` are those before the election."""
         self.total += 1
         if leader in in_sync:
             return

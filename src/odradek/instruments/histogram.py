@@ -1,8 +1,7 @@
-"""How long things took: counted by size, so that quantiles of the last minutes can be told at any time.
+"""A histogram of durations, with quantiles of the last minutes.
 
-Buckets grow with what they hold: each is at most an eighth wider than the one before it, from a quarter of a
-microsecond to days. Counting one costs a few attribute accesses; what costs more is done when somebody asks.
-It must not read a clock.
+Bucket widths grow by at most an eighth, from a quarter of a microsecond to days. An observation costs a few attribute
+accesses; quantiles are computed on demand. The histogram must not read a clock.
 """
 
 from collections import deque
@@ -13,20 +12,20 @@ from typing import Final
 
 UNITS_PER_SECOND: Final = 4_000_000
 _FIRST: Final = 8
-"""Added to every duration: from here on a bucket is known by the four highest bits."""
+"""Added to every duration, so that its four highest bits identify the bucket."""
 BUCKETS: Final = 8 * 42 + 16
 WINDOWS_MAX: Final = 5
 
 
 class Histogram:
-    """`mark` is called once a minute; quantiles reach back over as many minutes as there are windows."""
+    """`mark` is called once a minute; quantiles cover the last `WINDOWS_MAX` minutes."""
 
     __slots__ = ("_marks", "counts", "sum_seconds")
 
     def __init__(self) -> None:
         self.counts: Final = [0] * BUCKETS
         self.sum_seconds = 0.0
-        # What had been counted a minute ago, two minutes ago, …; the oldest first.
+        # The counts at the last marks, the oldest first.
         self._marks: Final[deque[list[int]]] = deque(maxlen=WINDOWS_MAX)
 
     def observe(self, seconds: float, times: int = 1) -> None:
@@ -43,14 +42,14 @@ class Histogram:
         return sum(self.counts)
 
     def recent(self) -> list[int]:
-        """By bucket, what the windows hold."""
+        """The counts of the last minutes, by bucket."""
         if len(self._marks) < WINDOWS_MAX:
             return self.counts
         return [now - then for now, then in zip(self.counts, self._marks[0], strict=True)]
 
 
 def quantiles(histograms: Iterable[Histogram], wanted: Sequence[float]) -> list[float]:
-    """In seconds, of all these together. Not a number, where nothing was counted in the last minutes."""
+    """In seconds, of all histograms together; NaN without observations in the last minutes."""
     totals = list(accumulate(map(sum, zip(*(one.recent() for one in histograms), strict=True))))
     count = totals[-1]
     if not count:
@@ -63,7 +62,7 @@ def quantiles(histograms: Iterable[Histogram], wanted: Sequence[float]) -> list[
 
 
 def _middle(bucket: int) -> float:
-    """Of the durations that are counted there."""
+    """The middle of a bucket's durations."""
     length, highest = divmod(bucket - 8, 8)
     lowest = (highest + 8) << length - 4
     width = 1 << length - 4

@@ -1,7 +1,7 @@
-"""Which keys weigh most in a partition: a sketch of a few dozen entries, whatever the number of keys.
+"""Hot keys of a partition: a sketch with a few dozen entries, for any number of keys.
 
-A key that makes up more than one in `CAPACITY` of what was seen is in it (the Space-Saving algorithm). What was seen
-fades: after `FADE_SECONDS` it counts for half.
+It contains every key with a share of more than one in `CAPACITY` (the Space-Saving algorithm). Weights decay: after
+`FADE_SECONDS` a record counts half.
 """
 
 from collections.abc import Iterable
@@ -10,26 +10,26 @@ from typing import Final, NamedTuple
 CAPACITY: Final = 32
 FADE_SECONDS: Final = 60.0
 KEY_BYTES_MAX: Final = 128
-"""Longer keys are told by their beginning."""
-# Below this an entry says nothing any more.
-_FORGOTTEN: Final = 0.01
+"""Longer keys are truncated."""
+# Entries below this are dropped.
+_WEIGHT_MIN: Final = 0.01
 
 Key = bytes | None
 
 
 class Seen(NamedTuple):
-    """A record that was looked at."""
+    """A sampled record."""
 
     key: Key
     size: int
     stands_for: float
-    """So many records, itself included."""
+    """The number of records that it represents, itself included."""
 
 
 class Share(NamedTuple):
     key: Key
     share: float
-    """Of everything, at most: a key that came late takes over what the one it replaced had."""
+    """An upper bound: a new key inherits the weight of the key that it replaces."""
 
 
 class HeavyKeys:
@@ -37,7 +37,7 @@ class HeavyKeys:
         self._capacity: Final = capacity
         self._weights: dict[Key, float] = {}
         self.total = 0.0
-        """Everything, whether or not its key is among those known here."""
+        """The weight of all keys, including those without an entry."""
 
     def add(self, key: Key, weight: float) -> None:
         self.total += weight
@@ -52,7 +52,9 @@ class HeavyKeys:
 
     def fade(self, factor: float) -> None:
         self.total *= factor
-        self._weights = {key: faded for key, weight in self._weights.items() if (faded := weight * factor) > _FORGOTTEN}
+        self._weights = {
+            key: faded for key, weight in self._weights.items() if (faded := weight * factor) > _WEIGHT_MIN
+        }
 
     def top(self, count: int) -> list[Share]:
         """The heaviest first."""
@@ -63,7 +65,7 @@ class HeavyKeys:
 
 
 class KeySketch:
-    """Of one partition."""
+    """The hot keys of one partition, by records and by bytes."""
 
     def __init__(self) -> None:
         self.by_records: Final = HeavyKeys()
@@ -75,7 +77,7 @@ class KeySketch:
             self.by_bytes.add(key, stands_for * size)
 
     def fade(self, seconds: float) -> None:
-        """So much time has passed."""
+        """Decays the weights by the time that has passed."""
         factor = 0.5 ** (seconds / FADE_SECONDS)
         self.by_records.fade(factor)
         self.by_bytes.fade(factor)

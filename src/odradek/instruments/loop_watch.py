@@ -1,7 +1,7 @@
-"""How busy the event loop is, and how long it kept others waiting: a call that comes late says so.
+"""Measures how busy the event loop is, and how long it stalls.
 
-It is called every so often, and told when it should have been and when it was, and how much processor time the loop's
-thread has used until then.
+A timer calls `observe` periodically with the time at which it was due, the current time, and the processor time that
+the loop's thread has used.
 """
 
 from math import exp
@@ -16,14 +16,14 @@ class LoopWatch:
     def __init__(self) -> None:
         self.stalls: Final = Histogram()
         self.idle_seconds = 0.0
-        """In all, since the first call: what the thread did not spend on the processor."""
+        """Since the first call: the time that the thread did not spend on the processor."""
         self.idle_ratio = 1.0
-        """Of the last minute or so."""
-        # Of the minute before, and of this one.
+        """Over about the last minute."""
+        # Of the previous minute, and of the current one.
         self._longest_seconds = [0.0, 0.0]
         self._last: tuple[float, float] | None = None
 
-    def called(self, due: float, now: float, thread_seconds: float) -> None:
+    def observe(self, due: float, now: float, thread_seconds: float) -> None:
         late = max(0.0, now - due)
         self.stalls.observe(late)
         self._longest_seconds[1] = max(self._longest_seconds[1], late)
@@ -37,10 +37,10 @@ class LoopWatch:
 
     @property
     def longest_seconds(self) -> float:
-        """Of the stalls since the minute before this one."""
+        """The longest stall of the current and the previous minute."""
         return max(self._longest_seconds)
 
     def mark(self) -> None:
-        """Once a minute."""
+        """Called once a minute."""
         self.stalls.mark()
         self._longest_seconds = [self._longest_seconds[1], 0.0]

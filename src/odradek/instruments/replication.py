@@ -1,4 +1,4 @@
-"""What leaders count of the replicas in sync."""
+"""Counts ISR changes, on the leader."""
 
 
 class IsrCounts:
@@ -8,9 +8,9 @@ class IsrCounts:
         self.shrinks = 0
         self.expands = 0
         self.failed_updates = 0
-        """Proposals that the controller refused."""
+        """AlterPartition requests that the controller rejected."""
 
-    def committed(self, before: int, after: int) -> None:
+    def count_change(self, before: int, after: int) -> None:
         if after < before:
             self.shrinks += 1
         elif after > before:

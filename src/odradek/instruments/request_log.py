@@ -1,45 +1,45 @@
-"""Whose requests are written down, on demand: everybody's, those of some clients, or those that name some topics.
+"""Selects which requests are logged: all, those of some clients, or those for some topics.
 
-One for the process, as its loggers are. While nobody asks for it, it costs requests nothing: whoever serves them is
-told when that changes.
+There is one per process, as for loggers. Disabled, it costs nothing per request: dispatchers are notified when it is
+enabled or disabled.
 """
 
 from typing import Final, Protocol
 from weakref import WeakSet
 
 LOGGER: Final = "kafka.request.logger"
-"""Kafka's name of it. At DEBUG every request is written."""
+"""Kafka's name for the logger. At DEBUG it logs every request."""
 OF_CLIENT: Final = f"{LOGGER}.client."
 OF_TOPIC: Final = f"{LOGGER}.topic."
-CHOSEN_MAX: Final = 100
+SELECTED_MAX: Final = 100
 
 
-class Server(Protocol):
-    def requests_are_logged(self) -> None:
-        """From now on, or not any more: `is_on` has changed."""
+class RequestLogListener(Protocol):
+    def on_request_log_changed(self) -> None:
+        """`is_on` has changed."""
 
 
 class RequestLog:
     def __init__(self) -> None:
-        self.everybody = False
+        self.is_for_all_clients = False
         self.clients: frozenset[str] = frozenset()
         self.topics: frozenset[str] = frozenset()
-        self._servers: Final[WeakSet[Server]] = WeakSet()
+        self._listeners: Final[WeakSet[RequestLogListener]] = WeakSet()
 
     @property
     def is_on(self) -> bool:
-        return self.everybody or bool(self.clients) or bool(self.topics)
+        return self.is_for_all_clients or bool(self.clients) or bool(self.topics)
 
-    def tell(self, server: Server) -> None:
-        """For as long as it lives."""
-        self._servers.add(server)
+    def add_listener(self, listener: RequestLogListener) -> None:
+        """Does not keep the listener alive."""
+        self._listeners.add(listener)
 
-    def choose(self, everybody: bool, clients: frozenset[str], topics: frozenset[str]) -> None:
+    def select(self, is_for_all_clients: bool, clients: frozenset[str], topics: frozenset[str]) -> None:
         was_on = self.is_on
-        self.everybody, self.clients, self.topics = everybody, clients, topics
+        self.is_for_all_clients, self.clients, self.topics = is_for_all_clients, clients, topics
         if self.is_on != was_on:
-            for server in list(self._servers):
-                server.requests_are_logged()
+            for listener in list(self._listeners):
+                listener.on_request_log_changed()
 
 
 REQUEST_LOG: Final = RequestLog()

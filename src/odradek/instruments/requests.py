@@ -1,9 +1,10 @@
-"""Requests by name: how many of which version, which errors they were answered with, and where their time went.
+"""Request metrics by API: counts by version, error codes of responses, and latencies.
 
-Every request is counted, and while they are few the time of every one is taken; of very many only that of some, each
-of which then stands for as many as were left out.
-Of a request's time the queue is that before its handler began, because others of its connection came first; local is
-the handler's own on the event loop; remote is what the answer then waited for: data, replicas, disks, the controller.
+Every request is counted. At low rates every request is timed, at high rates only some: each of these then represents
+the requests that were skipped.
+Queue time is the time before the handler started, while earlier requests of the connection ran; local time is the
+handler's own on the event loop; remote time is what the response then waited for: data, replicas, disks, the
+controller.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ FETCH: Final = "Fetch"
 FROM_CONSUMERS: Final = "FetchConsumer"
 FROM_FOLLOWERS: Final = "FetchFollower"
 MEASURED_MAX: Final = 200
-"""Requests whose time is taken before that is done for half of them only, from then on."""
+"""After this many timed requests, the share of requests that are timed is halved."""
 STRIDE_MAX: Final = 256
 
 
@@ -25,7 +26,7 @@ class ErrorName(Protocol):
 
 
 class RequestKind:
-    """All requests of one name."""
+    """All requests to one API."""
 
     __slots__ = ("errors", "local", "name", "queue", "remote", "total", "versions")
 
@@ -33,7 +34,7 @@ class RequestKind:
         self.name: Final = name
         self.versions: Final[dict[int, RequestCount]] = {}
         self.errors: Final[dict[str, int]] = {}
-        """By name, as Kafka spells it. Success is no error."""
+        """By Kafka's name. NONE is not counted."""
         self.total: Final = Histogram()
         self.queue: Final = Histogram()
         self.local: Final = Histogram()
@@ -50,17 +51,17 @@ class RequestKind:
         return found
 
     def mark(self) -> None:
-        """Once a minute."""
+        """Called once a minute."""
         for histogram in (self.total, self.queue, self.local, self.remote):
             histogram.mark()
         for version in self.versions.values():
-            version.calm_down()
+            version.shorten_stride()
 
 
 class RequestCount:
-    """The requests of one kind that came in one version. Whoever takes one up counts it off:
+    """The requests to one version of an API. The connection counts each request down:
 
-    `left -= 1`, and where nothing is left, `begin_again()` and, when it is answered, `measured(…)`.
+    `left -= 1`; at zero it calls `restart_stride()` and, after the response, `measure(…)`.
     """
 
     __slots__ = ("_counted", "_measured", "_stride", "kind", "left")
@@ -69,20 +70,20 @@ class RequestCount:
         self.kind: Final = kind
         self._counted = 0
         self._measured = 0
-        # Of so many requests one is measured.
+        # One of this many requests is timed.
         self._stride = 1
         self.left = 1
-        """How many are counted off until the next is measured, that one included."""
+        """The number of requests until the next one is timed, that one included."""
 
     @property
     def count(self) -> int:
         return self._counted + self._stride - self.left
 
     def correct(self, number: int) -> None:
-        """So many more there were, or fewer."""
+        """Adds `number`, which may be negative, to the count."""
         self._counted += number
 
-    def begin_again(self) -> None:
+    def restart_stride(self) -> None:
         self._counted += self._stride
         self._measured += 1
         if self._measured >= MEASURED_MAX:
@@ -90,15 +91,15 @@ class RequestCount:
             self._stride = min(STRIDE_MAX, 2 * self._stride)
         self.left = self._stride
 
-    def measured(self, arrived: float, started: float, handled: float, answered: float) -> None:
+    def measure(self, arrived: float, started: float, handled: float, answered: float) -> None:
         stride, kind = self._stride, self.kind
         kind.queue.observe(started - arrived, stride)
         kind.local.observe(handled - started, stride)
         kind.remote.observe(answered - handled, stride)
         kind.total.observe(answered - arrived, stride)
 
-    def calm_down(self) -> None:
-        """Now and then: there may be fewer of them by now."""
+    def shorten_stride(self) -> None:
+        """Called once a minute, since the rate may have fallen."""
         self._counted = self.count
         self._measured = 0
         self._stride = max(1, self._stride // 2)
@@ -106,7 +107,7 @@ class RequestCount:
 
 
 class RequestMeter:
-    """What counts the requests of one connection to one version of an API."""
+    """Counts the requests of one connection to one version of an API."""
 
     __slots__ = ("_followers", "requests")
 
@@ -114,16 +115,16 @@ class RequestMeter:
         self.requests = requests
         self._followers: Final = followers
 
-    def is_follower(self) -> None:
-        """It turns out who asks, and will ask from now on."""
+    def count_as_follower(self) -> None:
+        """The connection's Fetch requests turn out to be those of a follower."""
         followers = self._followers
         if followers is not None and followers is not self.requests:
-            # The one that is being handled was counted before anybody had looked into it.
+            # The current request was counted before it was decoded.
             self.requests.correct(-1)
             followers.correct(1)
             self.requests = followers
 
-    def failed(self, codes: Iterable[ErrorName]) -> None:
+    def count_errors(self, codes: Iterable[ErrorName]) -> None:
         errors = self.requests.kind.errors
         for code in codes:
             name = code.name.upper()
@@ -131,7 +132,7 @@ class RequestMeter:
 
 
 class RequestMeters:
-    """Of one node, whichever listener the requests come by."""
+    """The meters of one node, over all its listeners."""
 
     def __init__(self) -> None:
         self.kinds: Final[dict[str, RequestKind]] = {}
@@ -151,4 +152,4 @@ class RequestMeters:
 
 
 UNCOUNTED: Final = RequestMeter(RequestKind("").version(0))
-"""Of requests that come from within the node."""
+"""For requests from within the node."""

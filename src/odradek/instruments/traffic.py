@@ -1,7 +1,7 @@
-"""What goes in and out of partitions. Counted per partition only, where it happens; topics and brokers are sums.
+"""Traffic counters. Counted per partition only; those of topics and of the broker are sums.
 
-A partition that leaves takes none of it along: its figures stay in its topic's, and those of a topic in the broker's,
-since counters that fall are taken for those of a node that was started anew.
+A removed partition's counts stay in its topic's sum, and a removed topic's in the broker's, since Prometheus takes a
+counter that decreases for a restart.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ COUNTERS: Final = (
     "bytes_in",
     "messages_in",
     "appends",
-    "refused_appends",
+    "rejected_appends",
     "failed_appends",
     "bytes_rejected",
     "bytes_out",
@@ -22,14 +22,14 @@ COUNTERS: Final = (
     "replication_bytes_out",
 )
 RATED: Final = ("bytes_in", "bytes_out", "replication_bytes_in", "replication_bytes_out")
-_NOTHING: Final = (0,) * len(RATED)
-_STANDSTILL: Final = (0.0,) * len(RATED)
+_NO_TRAFFIC: Final = (0,) * len(RATED)
+_NO_RATES: Final = (0.0,) * len(RATED)
 RATE_SECONDS: Final = 60.0
-"""A rate is that of the last minute, as far as an exponential decay has a length."""
+"""The time constant of the exponential decay: rates cover about the last minute."""
 
 
 class Traffic:
-    """Bytes are those of record batches. In and out is what clients write and read; brokers' copies are apart."""
+    """Bytes of record batches. In and out count clients; replication is counted separately."""
 
     __slots__ = COUNTERS
 
@@ -37,12 +37,12 @@ class Traffic:
         self.bytes_in = 0
         self.messages_in = 0
         self.appends = 0
-        """Batches taken, those included that were here already."""
-        self.refused_appends = 0
+        """Accepted batches, including duplicates."""
+        self.rejected_appends = 0
         self.failed_appends = 0
-        """Of the refused, those for which Kafka blames the broker."""
+        """Of the rejected appends, those that Kafka counts as failures of the broker."""
         self.bytes_rejected = 0
-        """Of batches larger than allowed."""
+        """Bytes of batches above max.message.bytes."""
         self.bytes_out = 0
         self.fetches = 0
         self.failed_fetches = 0
@@ -53,7 +53,7 @@ class Traffic:
         self.bytes_in += other.bytes_in
         self.messages_in += other.messages_in
         self.appends += other.appends
-        self.refused_appends += other.refused_appends
+        self.rejected_appends += other.rejected_appends
         self.failed_appends += other.failed_appends
         self.bytes_rejected += other.bytes_rejected
         self.bytes_out += other.bytes_out
@@ -64,20 +64,20 @@ class Traffic:
 
 
 class BrokerTraffic:
-    """What partitions leave behind."""
+    """The counts of removed partitions."""
 
     def __init__(self) -> None:
         self._gone: Final = Traffic()
         self._of_topics: Final[dict[str, Traffic]] = {}
 
     def retire(self, topic: str, traffic: Traffic) -> None:
-        """A partition has left."""
+        """Adds the counts of a partition that was removed."""
         self._of_topics.setdefault(topic, Traffic()).add(traffic)
 
-    def left_behind(self, topics: Iterable[str]) -> "TrafficSums":
-        """To begin with, before the partitions that are here are added one by one. `topics` are all that they are of.
+    def start_sums(self, topics: Iterable[str]) -> "TrafficSums":
+        """Sums with the counts of removed partitions; the caller adds the current partitions. `topics` are theirs.
 
-        A partition that leaves while they are being added is among them, and not among those that have left.
+        A partition that is removed while the caller adds is counted once, among the current ones.
         """
         sums = TrafficSums({topic: Traffic() for topic in topics})
         for topic in [one for one in self._of_topics if one not in sums.topics]:
@@ -92,13 +92,13 @@ class TrafficSums:
     def __init__(self, topics: dict[str, Traffic]) -> None:
         self.topics: Final = topics
         self.gone: Final = Traffic()
-        """Of topics that are not here any more."""
+        """Counts of topics without partitions on this broker."""
 
     def add(self, topic: str, traffic: Traffic) -> None:
         self.topics[topic].add(traffic)
 
     def total(self) -> Traffic:
-        """Of the broker."""
+        """The counts of the broker."""
         total = Traffic()
         for part in (self.gone, *self.topics.values()):
             total.add(part)
@@ -106,18 +106,18 @@ class TrafficSums:
 
 
 class _Rate:
-    """Of one partition that ever had traffic."""
+    """The rates of one partition that has had traffic."""
 
     __slots__ = ("counted", "per_second")
 
     def __init__(self) -> None:
-        self.counted = _NOTHING
+        self.counted = _NO_TRAFFIC
         self.per_second: tuple[float, ...] | None = None
 
     def tick(self, counted: tuple[int, ...], seconds: float, weight: float) -> None:
         now = tuple((new - old) / seconds for new, old in zip(counted, self.counted, strict=True))
         self.counted = counted
-        # The first figure is the best there is.
+        # The first sample is the estimate.
         if self.per_second is None:
             self.per_second = now
         else:
@@ -126,19 +126,19 @@ class _Rate:
 
 
 class TrafficRates:
-    """Bytes per second of every partition, over the last minute or so: newer seconds weigh more."""
+    """Bytes per second of every partition, over about the last minute: recent seconds weigh more."""
 
     def __init__(self) -> None:
         self._rates: dict[Traffic, _Rate] = {}
 
     def tick(self, traffics: Iterable[Traffic], seconds: float) -> None:
-        """So much time has passed since the last call. Those that are not among them any more are forgotten."""
+        """Updates the rates after `seconds`, and drops the partitions that are not in `traffics`."""
         weight = 1 - exp(-seconds / RATE_SECONDS)
         known, self._rates = self._rates, {}
         for traffic in traffics:
             counted = _rated(traffic)
             rate = known.get(traffic)
-            if rate is None and counted != _NOTHING:
+            if rate is None and counted != _NO_TRAFFIC:
                 rate = _Rate()
             if rate is not None:
                 rate.tick(counted, seconds, weight)
@@ -147,7 +147,7 @@ class TrafficRates:
     def of(self, traffic: Traffic) -> tuple[float, ...]:
         """In the order of `RATED`."""
         rate = self._rates.get(traffic)
-        return _STANDSTILL if rate is None or rate.per_second is None else rate.per_second
+        return _NO_RATES if rate is None or rate.per_second is None else rate.per_second
 
 
 def _rated(traffic: Traffic) -> tuple[int, ...]:

@@ -101,7 +101,7 @@ class Node:
         else:
             await self._unless_failed(quorum.caught_up())
         self._periodic.every("metadata snapshots", lambda: MAINTENANCE_INTERVAL_MS, quorum.maintain)
-        self._listeners.begin_chores()
+        self._listeners.start_periodic_tasks()
         self._serving = True
         self._observation.progress = None
 
@@ -243,8 +243,8 @@ class Node:
         return results
 
     async def _serve(self, broker: Broker) -> None:
-        self._listeners.limits_changed(broker.config)
-        broker.on_config(self._listeners.limits_changed)
+        self._listeners.on_config(broker.config)
+        broker.on_config(self._listeners.on_config)
         apis = broker_apis(two_phase_commit=bool(broker.static_config.effective("transaction.two.phase.commit.enable")))
         await self._listeners.serve_clients(ApiDispatcher(apis, broker, self._observation.meters))
 

@@ -194,7 +194,7 @@ class Observation:
 
     def _watch(self, due: float) -> None:
         now = self._clock.monotonic()
-        self.loop_watch.called(due, now, time.thread_time())
+        self.loop_watch.observe(due, now, time.thread_time())
         loop = asyncio.get_running_loop()
         self._watching = loop.call_later(WATCH_INTERVAL_SECONDS, self._watch, now + WATCH_INTERVAL_SECONDS)
 

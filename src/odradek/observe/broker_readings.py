@@ -21,7 +21,7 @@ _OF_TOPICS: Final[Mapping[str, Callable[[Traffic], int]]] = {
     "BytesInPerSec": attrgetter("bytes_in"),
     "BytesOutPerSec": attrgetter("bytes_out"),
     "MessagesInPerSec": attrgetter("messages_in"),
-    "TotalProduceRequestsPerSec": lambda traffic: traffic.appends + traffic.refused_appends,
+    "TotalProduceRequestsPerSec": lambda traffic: traffic.appends + traffic.rejected_appends,
     "TotalFetchRequestsPerSec": attrgetter("fetches"),
     "FailedProduceRequestsPerSec": attrgetter("failed_appends"),
     "FailedFetchRequestsPerSec": attrgetter("failed_fetches"),

@@ -22,7 +22,7 @@ def count_elections(delta: ImageDelta, counts: ElectionCounts) -> None:
         for index in delta.partitions_changed.get(topic.id, ()):
             old, new = before.partitions.get(index), topic.partitions[index]
             if old is not None and new.leader >= 0 and new.leader != old.leader:
-                counts.elected(new.leader, old.isr, old.elr)
+                counts.count_election(new.leader, old.isr, old.elr)
 
 
 def controller_families(image: ClusterImage, elections: ElectionCounts, *, is_active: bool) -> list[Family]:

@@ -122,7 +122,7 @@ async def _read_partitions(broker: BrokerView) -> tuple[list[PartitionReading], 
     """What each is, and what the topics carried."""
     readings: list[PartitionReading] = []
     partitions = list(broker.partitions().values())
-    sums = broker.traffic.left_behind(partition.name.topic for partition in partitions)
+    sums = broker.traffic.start_sums(partition.name.topic for partition in partitions)
     for start in range(0, len(partitions), READ_AT_ONCE_MAX):
         for partition in partitions[start : start + READ_AT_ONCE_MAX]:
             if partition.unavailable is None:

@@ -1,8 +1,8 @@
-"""Opening a connection to another node, and saying exactly why there is none.
+"""Opens a connection to another node, and reports exactly why it cannot.
 
-That a connect was *refused* is evidence: the machine is there and nobody listens on the port. Silence, a missing route
-or an unknown name say nothing about the process. Whoever judges by that (a controller that suspects a broker, a voter
-that suspects its leader) must be able to tell them apart, also where a name has several addresses.
+A *refused* connection is evidence: the machine runs and no process listens on the port. A timeout, a missing route or
+an unknown host name say nothing about the process. Dead-process detection must distinguish them, also for a host name
+with several addresses.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import Final, NamedTuple, TypeVar
 
 Connected = TypeVar("Connected", bound=asyncio.Protocol)
 
-# Of an address that cannot be tried from this machine, having no such addresses itself: IPv6 switched off, for one.
+# This machine cannot connect to addresses of that family, for example because IPv6 is disabled.
 _NO_SUCH_FAMILY: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 
 
-class Place(NamedTuple):
+class HostPort(NamedTuple):
     host: str
     port: int
 
@@ -26,62 +26,62 @@ class Place(NamedTuple):
 
 
 class PeerError(Exception):
-    """Another node could not be asked, or did not answer."""
+    """A request to another node failed."""
 
-    def __init__(self, place: Place, reason: str) -> None:
-        super().__init__(f"{place}: {reason}")
-        self.place: Final = place
+    def __init__(self, address: HostPort, reason: str) -> None:
+        super().__init__(f"{address}: {reason}")
+        self.address: Final = address
         self.reason: Final = reason
 
 
 class Refused(PeerError):
-    """Nobody listens: every address of the host refused the connection."""
+    """Every address of the host refused the connection: no process listens on the port."""
 
 
 class Unreachable(PeerError):
-    """There is no connection, and no telling whether the process lives: silence, no route, an unknown name."""
+    """No connection, for a reason that says nothing about the process: a timeout, no route, an unknown host name."""
 
 
 async def open_connection(
-    new_protocol: Callable[[], Connected], place: Place, timeout_seconds: float
+    new_protocol: Callable[[], Connected], address: HostPort, timeout_seconds: float
 ) -> tuple[asyncio.BaseTransport, Connected]:
     """Tries the host's addresses one after the other. Raises Refused or Unreachable."""
     try:
         async with asyncio.timeout(timeout_seconds):
-            return await _first_that_answers(new_protocol, place)
+            return await _connect_to_first(new_protocol, address)
     except TimeoutError:
-        raise Unreachable(place, f"no connection within {timeout_seconds:g} s") from None
+        raise Unreachable(address, f"no connection within {timeout_seconds:g} s") from None
 
 
 async def probe(host: str, port: int, *, timeout_seconds: float) -> None:
-    """Returns if somebody accepts connections there, which is closed again at once. Raises Refused or Unreachable."""
-    transport, _ = await open_connection(asyncio.Protocol, Place(host, port), timeout_seconds)
+    """Connects and closes the connection at once. Raises Refused or Unreachable."""
+    transport, _ = await open_connection(asyncio.Protocol, HostPort(host, port), timeout_seconds)
     transport.close()
 
 
-async def _first_that_answers(
-    new_protocol: Callable[[], Connected], place: Place
+async def _connect_to_first(
+    new_protocol: Callable[[], Connected], address: HostPort
 ) -> tuple[asyncio.BaseTransport, Connected]:
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+        found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise Unreachable(place, f"the host name is not known here ({_reason(error)})") from None
+        raise Unreachable(address, f"cannot resolve the host name ({_reason(error)})") from None
     failures: list[OSError] = []
-    for address in dict.fromkeys(str(entry[4][0]) for entry in found):
+    for host in dict.fromkeys(str(entry[4][0]) for entry in found):
         try:
-            return await loop.create_connection(new_protocol, address, place.port)
+            return await loop.create_connection(new_protocol, host, address.port)
         except OSError as error:
             failures.append(error)
-    raise _verdict(place, failures)
+    raise _verdict(address, failures)
 
 
-def _verdict(place: Place, failures: list[OSError]) -> PeerError:
+def _verdict(address: HostPort, failures: list[OSError]) -> PeerError:
     tried = [error for error in failures if error.errno not in _NO_SUCH_FAMILY] or failures
     if tried and all(isinstance(error, ConnectionRefusedError) for error in tried):
-        return Refused(place, "connection refused")
-    told = next((error for error in tried if not isinstance(error, ConnectionRefusedError)), None)
-    return Unreachable(place, "the host has no address" if told is None else _reason(told))
+        return Refused(address, "connection refused")
+    other = next((error for error in tried if not isinstance(error, ConnectionRefusedError)), None)
+    return Unreachable(address, "the host has no address" if other is None else _reason(other))
 
 
 def _reason(error: OSError) -> str:

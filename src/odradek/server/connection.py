@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 from odradek.base.deferred import DeferredResponse
 from odradek.instruments.requests import RequestMeter
-from odradek.server.connecting import Place
+from odradek.server.connecting import HostPort
 from odradek.server.context import CLOSE_CONNECTION, RequestContext
 from odradek.wire.error_codes import error_codes
 from odradek.wire.framing import FrameReader
@@ -95,8 +95,8 @@ class _PendingResponse:
 
 
 class Admission(Enum):
-    TAKEN = 1
-    # Until there is room: `ClientConnection.let_in` is called then.
+    ADMITTED = 1
+    # Until there is room: then `ClientConnection.on_admitted` is called.
     WAITING = 2
     REFUSED = 3
 
@@ -172,7 +172,7 @@ class ClientConnection(asyncio.Protocol):
     @property
     def peer(self) -> str:
         """The client's address, for log messages."""
-        return str(Place(self.peer_host, self._peer_port))
+        return str(HostPort(self.peer_host, self._peer_port))
 
     # asyncio's side
 
@@ -190,9 +190,9 @@ class ClientConnection(asyncio.Protocol):
             # Not at once: uvloop begins to read only after this call.
             asyncio.get_running_loop().call_soon(self._pause_reading)
         else:
-            self.let_in()
+            self.on_admitted()
 
-    def let_in(self) -> None:
+    def on_admitted(self) -> None:
         """There is room for this connection: its requests are handled from now on."""
         self._is_in = True
         self.last_active = self._monotonic()
@@ -376,7 +376,7 @@ class ClientConnection(asyncio.Protocol):
             requests = context.meter.requests
             requests.left = left = requests.left - 1
             if not left:
-                requests.begin_again()
+                requests.restart_stride()
                 started = self._monotonic() if has_waited else arrived
             answer = self._dispatcher.dispatch(frame, body, context)
         except SerialError as error:
@@ -393,7 +393,7 @@ class ClientConnection(asyncio.Protocol):
             self._answer(answer, context)
             if started is not None:
                 now = self._monotonic()
-                context.meter.requests.measured(arrived, started, now, now)
+                context.meter.requests.measure(arrived, started, now, now)
             return
         times = None if started is None else (arrived, started, self._monotonic())
         if isinstance(answer, DeferredResponse):
@@ -553,7 +553,7 @@ class ClientConnection(asyncio.Protocol):
 
 def _measure(context: RequestContext, times: _Times | None, answered: float) -> None:
     if times is not None:
-        context.meter.requests.measured(*times, answered)
+        context.meter.requests.measure(*times, answered)
 
 
 def _body(response: Any, context: RequestContext) -> list[bytes]:
@@ -564,7 +564,7 @@ def _body(response: Any, context: RequestContext) -> list[bytes]:
     if kind is bytes:
         return [response]
     if errors := error_codes(response):
-        context.meter.failed(errors)
+        context.meter.count_errors(errors)
     return [context.schema.write(response)]
 
 

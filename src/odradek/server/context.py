@@ -1,4 +1,4 @@
-"""What a handler receives with each request, and the part of a node that every handler may use."""
+"""What a handler receives with each request: the context, and the ports of the node that it may use."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, Protocol
@@ -11,41 +11,41 @@ from odradek.wire.schemas import Message, Schema
 
 
 class CloseConnection:
-    """Returned by a handler whose only answer is to hang up, as Kafka does for a failed Produce with acks=0."""
+    """Returned by a handler to close the connection, as Kafka does after a failed Produce request with acks=0."""
 
 
 CLOSE_CONNECTION: Final = CloseConnection()
 
-# An entity of the request's version, or its encoded form; None: this request gets no answer.
+# A message of the request's version, or its encoded form; None: this request expects no response.
 Response = Message | bytes | list[bytes] | CloseConnection | None
 Answer = Response | Awaitable[Any]
 
 
 class ConnectionPort(Protocol):
-    """The connection on which a request came."""
+    """The connection on which a request arrived."""
 
     @property
     def was_closed_here(self) -> bool:
-        """Whether it was this node that ended it. Of meaning once it has ended."""
+        """Whether this node closed the connection. Only meaningful once it is closed."""
 
-    def on_close(self, told: Callable[[], None]) -> None:
-        """Called once, when the connection has ended; soon, if it has already. The same one is kept only once."""
+    def on_close(self, listener: Callable[[], None]) -> None:
+        """`listener` is called once, when the connection is closed; soon, if it is closed already. Idempotent."""
 
 
 class NoConnection:
-    """Of a request that came without one, from within the node. It does not end."""
+    """For a request from within the node. It is never closed."""
 
     was_closed_here = False
 
-    def on_close(self, told: Callable[[], None]) -> None:
-        """There is nothing to tell."""
+    def on_close(self, listener: Callable[[], None]) -> None:
+        """Never calls the listener."""
 
 
 NO_CONNECTION: Final = NoConnection()
 
 
 class RequestContext(NamedTuple):
-    """Who asks, and for what: the same for all requests of a client to one version of an API."""
+    """The client, the API and its version: the same for all requests of a connection to that version."""
 
     api_key: int
     version: int
@@ -65,18 +65,18 @@ class RequestContext(NamedTuple):
 
 
 class ServingPort(Protocol):
-    """Any node that answers requests."""
+    """Any node that serves requests."""
 
     @property
     def executor(self) -> Executor: ...
 
 
 class ConfiguredNode(Protocol):
-    """Any node, as far as its settings and those of the cluster go."""
+    """Any node, limited to its configuration and the metadata image."""
 
     @property
     def config(self) -> NodeConfig:
-        """What is in force, dynamic settings included."""
+        """The effective configuration, including dynamic configs."""
 
     @property
     def node_id(self) -> int: ...
@@ -86,7 +86,7 @@ class ConfiguredNode(Protocol):
 
 
 class NodePort(ServingPort, ConfiguredNode, Protocol):
-    """What the handlers of brokers and of controllers both need."""
+    """What the handlers of brokers and of controllers need."""
 
     @property
     def cluster_id(self) -> str: ...

@@ -1,4 +1,4 @@
-"""From a request's header to its handler, for one kind of listener."""
+"""Routes requests to their handlers, for one type of listener."""
 
 import struct
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,23 +15,23 @@ from odradek.wire.error_codes import error_codes
 from odradek.wire.headers import RequestHeader, response_header
 from odradek.wire.schemas import Message, Schema, is_large, schema
 
-# A larger request, records apart, is read in a thread.
-READ_ON_LOOP_BYTES_MAX: Final = 32_768
+# Larger requests, apart from those with records, are decoded in a thread.
+DECODED_ON_LOOP_BYTES_MAX: Final = 32_768
 _LENGTH: Final = struct.Struct(">i")
 
 
 class ApiDispatcher:
     def __init__(self, apis: Mapping[int, ServedApi], port: ServingPort, meters: RequestMeters | None = None) -> None:
-        """`port` is what the handlers of these APIs are given."""
+        """`port` is passed to every handler."""
         self._meters: Final = meters or RequestMeters()
         self._apis: Final = apis
         self._port: Final = port
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._handlers: dict[int, tuple[Callable[..., Any], Callable[..., Any] | None]] = {}
-        REQUEST_LOG.tell(self)
+        REQUEST_LOG.add_listener(self)
 
-    def requests_are_logged(self) -> None:
-        """Handlers are looked up anew: those that write down what they are asked, or not any more."""
+    def on_request_log_changed(self) -> None:
+        """Looks the handlers up again: with or without logging."""
         self._handlers.clear()
 
     def schema_of(self, header: RequestHeader) -> Schema:
@@ -40,9 +40,9 @@ class ApiDispatcher:
         if found is None:
             api = self._apis.get(header.api_key)
             if api is None:
-                raise UnsupportedRequest(f"API {header.api_key} is not served here")
+                raise UnsupportedRequest(f"API {header.api_key} is not supported on this listener")
             if not api.served_from <= header.api_version <= api.high:
-                raise UnsupportedRequest(f"API {header.api_key} is not served in version {header.api_version}")
+                raise UnsupportedRequest(f"version {header.api_version} of API {header.api_key} is not supported")
             found = self._schemas[key] = schema(*key)
         return found
 
@@ -59,9 +59,9 @@ class ApiDispatcher:
             read = read_request(frame, body, context.version)
             if read is not None:
                 return handle(read, context, self._port)
-        # kio reads only what nobody can change under it.
+        # kio reads immutable buffers only.
         data = bytes(frame)
-        if len(data) > READ_ON_LOOP_BYTES_MAX:
+        if len(data) > DECODED_ON_LOOP_BYTES_MAX:
             return self._read_and_handle(handle, data, body, context)
         request, _ = context.schema.read_request(data, body)
         answer = handle(request, context, self._port)
@@ -78,13 +78,13 @@ class ApiDispatcher:
             from odradek.server.logged_requests import logged
 
             handle = logged(handle, REQUEST_LOG)
-        # A hot request is read by its handler's own reader, which may leave what is unusual to the declaration.
+        # Frequent requests have a decoder of their own, which returns None for unusual requests.
         return handle, getattr(module, "read_request", None)
 
     async def _read_and_handle(
         self, handle: Callable[..., Any], data: bytes, body: int, context: RequestContext
     ) -> Any:
-        """For a request that may name thousands of things: reading it would hold up the loop."""
+        """For a large request: decoding it would block the event loop."""
         request, _ = await self._port.executor.run(lambda: context.schema.read_request(data, body))
         answer = handle(request, context, self._port)
         if isinstance(answer, DeferredResponse):
@@ -98,13 +98,13 @@ class ApiDispatcher:
         return await self._write(response, context) if is_large(response) else response
 
     async def _write(self, response: Message, context: RequestContext) -> bytes:
-        """For a response that speaks of thousands of things: writing it would hold up the loop."""
+        """For a large response: encoding it would block the event loop."""
         errors, written = await self._port.executor.run(lambda: (error_codes(response), context.schema.write(response)))
-        context.meter.failed(errors)
+        context.meter.count_errors(errors)
         return written
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
-        """A client that opens with an ApiVersions from the future is told, in version 0, what it may ask."""
+        """An ApiVersions request of an unknown version gets a response in version 0, with the known versions."""
         if header.api_key != ApiKey.API_VERSIONS:
             return None
         from odradek.server.apis.served_versions import unsupported_version_response

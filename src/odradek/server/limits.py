@@ -1,8 +1,8 @@
-"""How many connections a node takes, in all and from one address, and which it closes for having gone quiet.
+"""Limits the number of connections to a node, in total and per address, and closes idle ones.
 
 Names and meanings are Kafka's: `max.connections`, `max.connections.per.ip`, `max.connections.per.ip.overrides`,
-`connections.max.idle.ms`. At the first limit newcomers wait until somebody leaves, except on the listener that brokers
-use among themselves, where there are others: there the idlest connection of another listener has to go.
+`connections.max.idle.ms`. At `max.connections` a new connection waits until another one closes. The inter-broker
+listener is privileged where there are other listeners: it closes the longest idle connection of another listener.
 """
 
 import asyncio
@@ -41,23 +41,24 @@ class NodeConnectionLimits:
         self.connections_max = connections_max
         self.per_address_max = per_address_max
         self.per_address_overrides = per_address_overrides
-        """By address, in the form in which peers have theirs: see `limits_by_address`."""
+        """By address, formatted as peer addresses are: see `limits_by_address`."""
         self.idle_ms_max = idle_ms_max
         self._open: Final[dict[ClientConnection, None]] = {}
-        # Told to go, and not gone yet.
-        self._leaving: Final[set[ClientConnection]] = set()
+        # Aborted, and not released yet.
+        self._closing: Final[set[ClientConnection]] = set()
         self._waiting: Final[dict[ClientConnection, None]] = {}
         self._per_address: Final[Counter[str]] = Counter()
 
     def admit(self, connection: ClientConnection) -> Admission:
         if self._has_room_for(connection):
-            return Admission.TAKEN if self._take(connection) else Admission.REFUSED
+            return Admission.ADMITTED if self._take(connection) else Admission.REFUSED
         if len(self._waiting) >= self._waiting_max:
             logger.warning(
-                "refusing a connection from %s: max.connections (%d) is reached, and %d wait already",
-                connection.peer_host,
+                "Rejected connection from %s: max.connections (%d) is reached and %d connections are waiting",
+                connection.peer,
                 self.connections_max,
                 len(self._waiting),
+                extra={"client": connection.peer, "listener": connection.listener_name},
             )
             return Admission.REFUSED
         self._waiting[connection] = None
@@ -66,13 +67,18 @@ class NodeConnectionLimits:
     def _has_room_for(self, connection: ClientConnection) -> bool:
         if connection.listener_name == self._privileged_listener:
             return True
-        return len(self._open) + len(self._leaving) < self.connections_max
+        return len(self._open) + len(self._closing) < self.connections_max
 
     def _take(self, connection: ClientConnection) -> bool:
         host = connection.peer_host
         allowed = self.per_address_overrides.get(host, self.per_address_max)
         if self._per_address[host] >= allowed:
-            logger.warning("refusing a connection from %s: max.connections.per.ip is %d", host, allowed)
+            logger.warning(
+                "Rejected connection from %s: max.connections.per.ip (%d) is reached",
+                connection.peer,
+                allowed,
+                extra={"client": connection.peer, "listener": connection.listener_name},
+            )
             return False
         self._open[connection] = None
         self._per_address[host] += 1
@@ -83,31 +89,31 @@ class NodeConnectionLimits:
         self._waiting.pop(connection, None)
         if connection in self._open:
             del self._open[connection]
-        elif connection in self._leaving:
-            self._leaving.remove(connection)
+        elif connection in self._closing:
+            self._closing.remove(connection)
         else:
             return
         host = connection.peer_host
         self._per_address[host] -= 1
         if not self._per_address[host]:
             del self._per_address[host]
-        self._let_in()
+        self._admit_waiting()
 
     def change(self, *, connections_max: int, per_address_max: int, per_address_overrides: Mapping[str, int]) -> None:
-        """Limits that changed at run time; who is one too many now, and was idle for longest, has to go."""
+        """Applies limits that changed at run time, and closes the longest idle connections above them."""
         self.connections_max = connections_max
         self.per_address_max = per_address_max
         self.per_address_overrides = per_address_overrides
         self._close_excess()
-        self._let_in()
+        self._admit_waiting()
 
-    def _let_in(self) -> None:
+    def _admit_waiting(self) -> None:
         for connection in list(self._waiting):
             if not self._has_room_for(connection):
                 return
             del self._waiting[connection]
             if self._take(connection):
-                connection.let_in()
+                connection.on_admitted()
             else:
                 connection.close()
 
@@ -117,21 +123,26 @@ class NodeConnectionLimits:
             return
         others = [one for one in self._open if one.listener_name != self._privileged_listener]
         for connection in sorted(others, key=_LAST_ACTIVE)[:excess]:
-            logger.warning("max.connections (%d) is exceeded: closing the idlest connection", self.connections_max)
-            self._send_away(connection)
+            logger.warning(
+                "Closed idle connection from %s: max.connections (%d) is exceeded",
+                connection.peer,
+                self.connections_max,
+                extra={"client": connection.peer, "listener": connection.listener_name},
+            )
+            self._abort(connection)
 
     def close_idle(self) -> None:
-        """Closes what has been silent for `connections.max.idle.ms`; called now and then."""
+        """Closes the connections that have been idle for `connections.max.idle.ms`."""
         if self.idle_ms_max < 0:
             return
         oldest_allowed = self.monotonic() - self.idle_ms_max / 1000
         for connection in [one for one in self._open if one.last_active <= oldest_allowed]:
-            self._send_away(connection)
+            self._abort(connection)
 
-    def _send_away(self, connection: ClientConnection) -> None:
+    def _abort(self, connection: ClientConnection) -> None:
         del self._open[connection]
-        self._leaving.add(connection)
-        # At once: a peer that reads nothing would keep a polite end waiting for ever.
+        self._closing.add(connection)
+        # Not `close`: it would wait forever for a client that reads nothing.
         connection.abort()
 
     def connections(self) -> list[ClientConnection]:
@@ -139,7 +150,7 @@ class NodeConnectionLimits:
 
 
 def limits_by_address(overrides: Mapping[str, int]) -> dict[str, int]:
-    """Those that are given for an address, in the form in which peers have theirs."""
+    """The overrides given for an address, formatted as peer addresses are."""
     found: dict[str, int] = {}
     for host, limit in overrides.items():
         if (address := _as_address(host)) is not None:
@@ -148,14 +159,14 @@ def limits_by_address(overrides: Mapping[str, int]) -> dict[str, int]:
 
 
 async def limits_by_name(overrides: Mapping[str, int]) -> dict[str, int]:
-    """Those that are given for a host's name, by its addresses. Names that do not resolve are left out."""
+    """The overrides given for a host name, by the host's addresses. Names that do not resolve are left out."""
     found: dict[str, int] = {}
     for host, limit in overrides.items():
         if _as_address(host) is None:
             try:
                 entries = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
             except OSError as error:
-                logger.warning("max.connections.per.ip.overrides: %s is not known (%s)", host, error.strerror or error)
+                logger.warning("max.connections.per.ip.overrides: cannot resolve %s: %s", host, error.strerror or error)
                 continue
             found.update({str(entry[4][0]): limit for entry in entries})
     return found

@@ -1,6 +1,6 @@
-"""The addresses a node listens on, those for clients and those of the quorum, and who may connect to them.
+"""The listeners of a node: those for clients, and those of the controller quorum.
 
-The quorum's have limits of their own: clients that crowd the node cannot keep its controllers from each other.
+The controller listeners have connection limits of their own, so that clients cannot block the quorum.
 """
 
 import socket
@@ -31,7 +31,7 @@ class NodeListeners:
         self._overrides: Mapping[str, int] = {}
 
     async def bind(self) -> None:
-        """Takes the addresses; whoever connects is refused until they are served. Raises ListenError."""
+        """Binds the addresses; connections are refused until `serve_quorum` and `serve_clients`. Raises ListenError."""
         for address in self._config.broker_listeners:
             await self._bind(address, self._clients, self._client_limits)
         for address in self._config.controller_listeners:
@@ -60,22 +60,22 @@ class NodeListeners:
         for listener in self._clients:
             await listener.serve(dispatcher)
 
-    def begin_chores(self) -> None:
+    def start_periodic_tasks(self) -> None:
         self._periodic.every("idle connections", self._close_idle_interval_ms, self._close_idle)
         for listener, advertised in zip(self._clients, self.advertised(), strict=True):
             reachability = Reachability(listener.name, advertised.host, advertised.port)
-            listener.on_client(reachability.client_connected)
+            listener.on_client(reachability.on_client)
             self._periodic.once(reachability.check())
 
     def stop(self) -> None:
-        """Nobody is let in any more, and who is in is shown out."""
+        """Stops accepting connections and closes the open ones."""
         self.stop_clients()
         _stop(self._quorum, self._quorum_limits)
 
     def stop_clients(self) -> None:
         _stop(self._clients, self._client_limits)
 
-    # Where others are told to go. A port of 0 stands for the one that was given by the system.
+    # Advertised addresses. A port of 0 stands for the port that the system chose.
 
     def advertised(self) -> list[Address]:
         return _with_ports(self._config.advertised_listeners, self._clients)
@@ -84,7 +84,7 @@ class NodeListeners:
         return _with_ports(self._config.advertised_controller_listeners, self._quorum)
 
     def connection_counts(self) -> dict[str, int]:
-        """By the listener's name."""
+        """By listener name."""
         counts = {listener.name: 0 for listener in (*self._clients, *self._quorum)}
         for limits in (self._client_limits, self._quorum_limits):
             for connection in limits.connections():
@@ -93,7 +93,7 @@ class NodeListeners:
 
     # Limits
 
-    def limits_changed(self, config: NodeConfig) -> None:
+    def on_config(self, config: NodeConfig) -> None:
         self._overrides = overrides = config.max_connections_per_ip_overrides
         known = limits_by_address(overrides)
         self._client_limits.change(

@@ -1,7 +1,7 @@
-"""A handler whose requests are written down once they are answered, in the form of Kafka's request log.
+"""Wraps a handler so that its requests are logged once they complete, in the format of Kafka's request log.
 
-Records and other bytes are told by their size, long arrays by their beginning, and values of configs that may be
-secrets not at all.
+Records and other bytes are logged as their size, long arrays are truncated, and configs that may be secrets are
+redacted.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ Handle = Callable[..., Any]
 
 
 def logged(handle: Handle, log: RequestLog) -> Handle:
-    """The same handler, for as long as `log` is on."""
+    """The handler with logging, while `log` is enabled."""
 
     def handle_and_log(request: Any, context: RequestContext, port: Any) -> Any:
-        # What is handled may be changed on the way: records get their offsets where they lie.
-        shown = _json_of(request)
-        if not _is_chosen(log, shown, context, port):
+        # Before handling, which changes the request: records get their offsets in place.
+        shown = _to_json(request)
+        if not _is_selected(log, shown, context, port):
             return handle(request, context, port)
         entry = _Entry(context, shown)
         answer = handle(request, context, port)
@@ -74,8 +74,8 @@ class _Entry:
                 "clientId": context.client_id,
                 "requestApiKeyName": context.schema.api_name.upper(),
             },
-            "request": _cut(self._request),
-            "response": _cut(_response(response)),
+            "request": _truncate(self._request),
+            "response": _truncate(_response(response)),
             "connection": context.peer_host,
             "totalTimeMs": round(total * 1000, 3),
             "localTimeMs": round(local * 1000, 3),
@@ -96,8 +96,8 @@ async def _awaited(answer: Any, entry: _Entry) -> Any:
     return response
 
 
-def _is_chosen(log: RequestLog, request: Any, context: RequestContext, port: Any) -> bool:
-    if log.everybody or context.client_id in log.clients:
+def _is_selected(log: RequestLog, request: Any, context: RequestContext, port: Any) -> bool:
+    if log.is_for_all_clients or context.client_id in log.clients:
         return True
     if not log.topics:
         return False
@@ -110,7 +110,7 @@ def _is_chosen(log: RequestLog, request: Any, context: RequestContext, port: Any
 
 
 def _topics_in(shown: Any) -> Iterator[str]:
-    """Names, and ids as text, wherever a request may have them."""
+    """Topic names, and topic IDs as text, wherever a request has them."""
     if isinstance(shown, Mapping):
         for key, value in shown.items():
             if key == "topicId" or (key in _TOPIC_KEYS and isinstance(value, str)):
@@ -130,11 +130,11 @@ def _response(response: Any) -> Any:
         return {"sizeInBytes": len(response)}
     if isinstance(response, list):
         return {"sizeInBytes": sum(map(len, response))}
-    return _json_of(response)
+    return _to_json(response)
 
 
-def _json_of(value: Any) -> Any:
-    """Of a message or of a part of it. Names and forms are Kafka's."""
+def _to_json(value: Any) -> Any:
+    """A message, or a part of it, with Kafka's field names and formats."""
     if is_dataclass(value) or hasattr(value, "_fields"):
         return _entity(value)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -146,25 +146,25 @@ def _json_of(value: Any) -> Any:
     if isinstance(value, IntEnum):
         return int(value)
     if isinstance(value, list | tuple | set | frozenset):
-        return [_json_of(one) for one in value]
+        return [_to_json(one) for one in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _cut(shown: Any) -> Any:
-    """Without the rest of long arrays."""
+def _truncate(shown: Any) -> Any:
+    """Shortens long arrays."""
     if isinstance(shown, dict):
-        return {key: _cut(value) for key, value in shown.items()}
+        return {key: _truncate(value) for key, value in shown.items()}
     if isinstance(shown, list):
         left = len(shown) - ARRAY_SHOWN_MAX
-        first = [_cut(one) for one in shown[:ARRAY_SHOWN_MAX]]
+        first = [_truncate(one) for one in shown[:ARRAY_SHOWN_MAX]]
         return [*first, f"and {left} more"] if left > 0 else first
     return shown
 
 
 def _entity(value: Any) -> dict[str, Any]:
     names = value._fields if hasattr(value, "_fields") else [field.name for field in fields(value)]
-    shown = {_camel(name): _json_of(getattr(value, name)) for name in names}
-    # A name and a value: a config, which may be a password.
+    shown = {_camel(name): _to_json(getattr(value, name)) for name in names}
+    # An entity with a name and a value is a config, which may be a password.
     if {"name", "value"} <= shown.keys() and _may_be_secret(shown["name"]):
         shown["value"] = _REDACTED
     return shown

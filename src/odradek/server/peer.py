@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from odradek.server.connecting import PeerError, Place, Refused, Unreachable, open_connection
+from odradek.server.connecting import HostPort, PeerError, Refused, Unreachable, open_connection
 from odradek.server.peer_link import Disconnected, NotServed, Overloaded, PeerLink
 from odradek.wire.client_session import UnsupportedApi, VersionRange
 from odradek.wire.schemas import Message, Schema
@@ -47,7 +47,7 @@ class Peer:
         on_disconnect: Callable[[], None] | None = None,
     ) -> None:
         """`on_disconnect` is called when a connection that was ready ends, unless `close` ended it."""
-        self._place: Final = Place(host, port)
+        self._address: Final = HostPort(host, port)
         self._client_id: Final = client_id
         self._connect_timeout_seconds: Final = connect_timeout_seconds
         self._response_bytes_max: Final = response_bytes_max
@@ -63,11 +63,11 @@ class Peer:
 
     @property
     def host(self) -> str:
-        return self._place.host
+        return self._address.host
 
     @property
     def port(self) -> int:
-        return self._place.port
+        return self._address.port
 
     @property
     def is_connected(self) -> bool:
@@ -96,14 +96,14 @@ class Peer:
         except TimeoutError:
             if link is not None:
                 link.end("an earlier request timed out")
-            raise PeerTimedOut(self._place, f"no response within {timeout_seconds:g} s") from None
+            raise PeerTimedOut(self._address, f"no response within {timeout_seconds:g} s") from None
 
     def close(self) -> None:
         """For good. Pending requests fail with Disconnected."""
         self._is_closed = True
         reason = "closed on this side"
         if self._attempt is not None:
-            self._attempt.set_exception(Disconnected(self._place, reason))
+            self._attempt.set_exception(Disconnected(self._address, reason))
             self._attempt = None
         if self._task is not None:
             self._task.cancel()
@@ -117,7 +117,7 @@ class Peer:
         if self._link is not None:
             return self._link
         if self._is_closed:
-            raise Disconnected(self._place, "closed on this side")
+            raise Disconnected(self._address, "closed on this side")
         if self._attempt is None:
             loop = asyncio.get_running_loop()
             self._attempt = loop.create_future()
@@ -134,7 +134,7 @@ class Peer:
             if not attempt.done():
                 self._attempt = self._task = None
                 is_cancelled = isinstance(error, asyncio.CancelledError)
-                attempt.set_exception(Disconnected(self._place, "cancelled") if is_cancelled else error)
+                attempt.set_exception(Disconnected(self._address, "cancelled") if is_cancelled else error)
             if not isinstance(error, PeerError):
                 raise
         else:
@@ -145,25 +145,25 @@ class Peer:
     async def _establish(self) -> PeerLink:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._connect_timeout_seconds
-        _, link = await open_connection(self._new_link, self._place, self._connect_timeout_seconds)
+        _, link = await open_connection(self._new_link, self._address, self._connect_timeout_seconds)
         try:
             async with asyncio.timeout_at(deadline):
                 await link.negotiate()
         except TimeoutError:
             link.end("ApiVersions timed out")
             within = f"within {self._connect_timeout_seconds:g} s"
-            raise PeerTimedOut(self._place, f"connected, but no response to ApiVersions {within}") from None
+            raise PeerTimedOut(self._address, f"connected, but no response to ApiVersions {within}") from None
         except BaseException:
             link.end("cancelled before the connection was ready")
             raise
         if not link.is_open:
-            raise Disconnected(self._place, "the node closed the connection after ApiVersions")
+            raise Disconnected(self._address, "the node closed the connection after ApiVersions")
         self.served = link.session.served
         self.supported_features = link.session.supported_features
         return link
 
     def _new_link(self) -> PeerLink:
-        return PeerLink(self._place, self._client_id, self._response_bytes_max, self._link_ended)
+        return PeerLink(self._address, self._client_id, self._response_bytes_max, self._link_ended)
 
     def _link_ended(self, link: PeerLink) -> None:
         if link is self._link:
@@ -175,4 +175,4 @@ class Peer:
         try:
             return link.session.choose_schema(api_key, highest=highest)
         except UnsupportedApi as error:
-            raise NotServed(self._place, str(error)) from None
+            raise NotServed(self._address, str(error)) from None

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from odradek.server.connecting import PeerError, Place
+from odradek.server.connecting import HostPort, PeerError
 from odradek.wire.client_session import (
     ClientSession,
     DataToSend,
@@ -35,10 +35,10 @@ class NotServed(PeerError):
 
 class PeerLink(asyncio.Protocol):
     def __init__(
-        self, place: Place, client_id: str, response_bytes_max: int, on_end: Callable[["PeerLink"], None]
+        self, address: HostPort, client_id: str, response_bytes_max: int, on_end: Callable[["PeerLink"], None]
     ) -> None:
         """`on_end` is called once, by whichever side the connection ends, after the pending requests have failed."""
-        self._place: Final = place
+        self._address: Final = address
         self._on_end: Final = on_end
         self.session: Final = ClientSession(client_id, response_bytes_max=response_bytes_max)
         self._negotiation: asyncio.Future[None] | None = None
@@ -66,7 +66,7 @@ class PeerLink(asyncio.Protocol):
         try:
             sent = self.session.send(chosen, request)
         except TooManyInFlight as error:
-            raise Overloaded(self._place, str(error)) from None
+            raise Overloaded(self._address, str(error)) from None
         response = self._pending[sent.correlation_id] = _new_future()
         transport.write(sent.data)
         return response
@@ -82,12 +82,12 @@ class PeerLink(asyncio.Protocol):
         self._pending.clear()
         for one in pending if self._negotiation is None else (self._negotiation, *pending):
             if not one.done():
-                one.set_exception(Disconnected(self._place, reason))
+                one.set_exception(Disconnected(self._address, reason))
         self._on_end(self)
 
     def _open_transport(self) -> asyncio.Transport:
         if self._transport is None or self._end is not None:
-            raise Disconnected(self._place, self._end or "not connected")
+            raise Disconnected(self._address, self._end or "not connected")
         return self._transport
 
     # asyncio's side
@@ -122,7 +122,7 @@ class PeerLink(asyncio.Protocol):
             case VersionsRefused(error):
                 if self._negotiation is not None and not self._negotiation.done():
                     reason = f"the node refuses to list its API versions ({error.name.upper()})"
-                    self._negotiation.set_exception(NotServed(self._place, reason))
+                    self._negotiation.set_exception(NotServed(self._address, reason))
             case DataToSend(data):
                 if self._transport is not None:
                     self._transport.write(data)

@@ -1,4 +1,4 @@
-"""Chores that come round: each in a task of its own, its interval read anew every time, its failures survived."""
+"""Periodic tasks: each runs in its own asyncio task, reads its interval before every round, and survives failures."""
 
 import asyncio
 import logging
@@ -8,23 +8,23 @@ logger = logging.getLogger(__name__)
 
 
 class Periodic:
-    """The chores of one node. An error in one round is logged; the next round comes all the same."""
+    """The periodic tasks of one node. An error is logged; the next round runs as usual."""
 
     def __init__(self) -> None:
-        # In the order of their beginning, in which they are stopped: a set has none that a second run would repeat.
+        # Stopped in the order in which they were started: a set's order would differ between simulator runs.
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def every(
         self,
         name: str,
         interval_ms: Callable[[], int],
-        chore: Callable[[], Awaitable[None]],
+        work: Callable[[], Awaitable[None]],
         first_ms: int | None = None,
     ) -> None:
-        self.once(self._repeat(name, interval_ms, chore, first_ms))
+        self.once(self._repeat(name, interval_ms, work, first_ms))
 
-    def once(self, chore: Coroutine[None, None, None]) -> None:
-        task = asyncio.ensure_future(chore)
+    def once(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
         self._tasks[task] = None
         task.add_done_callback(self._forget)
 
@@ -32,16 +32,16 @@ class Periodic:
         self,
         name: str,
         interval_ms: Callable[[], int],
-        chore: Callable[[], Awaitable[None]],
+        work: Callable[[], Awaitable[None]],
         first_ms: int | None,
     ) -> None:
         delay_ms = interval_ms() if first_ms is None else first_ms
         while True:
             await asyncio.sleep(delay_ms / 1000)
             try:
-                await chore()
+                await work()
             except Exception:
-                logger.exception("%s failed; it is tried again at its next turn", name)
+                logger.exception("Periodic task %s failed; it runs again at its next interval", name)
             delay_ms = interval_ms()
 
     def _forget(self, task: asyncio.Task[None]) -> None:

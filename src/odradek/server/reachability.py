@@ -1,8 +1,8 @@
-"""Says in the log when clients are being sent to an address that they cannot reach.
+"""Warns when clients cannot reach the advertised address.
 
-The first complaint of new operators: a client gets through to the bootstrap address, is told the advertised one, and
-fails there. Two things can be known from here: an advertised name that resolves to nothing or to somebody else's port,
-and a loopback address advertised to a client that came from another machine.
+The most common problem of new operators: a client reaches the bootstrap address, receives the advertised address, and
+fails to connect to it. The node can detect two cases: an advertised host that does not resolve or does not accept
+connections, and a loopback address advertised to a client on another machine.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS_MAX: Final = 3.0
-# Peers that were judged already; bounded, since anybody may connect.
-PEERS_REMEMBERED_MAX: Final = 1000
+# Bounded, since any host may connect.
+CHECKED_PEERS_MAX: Final = 1000
 
 
 class Reachability:
@@ -24,7 +24,7 @@ class Reachability:
         self._host: Final = advertised_host
         self._port: Final = advertised_port
         self._addresses: frozenset[str] = frozenset()
-        self._judged: set[str] = set()
+        self._checked_peers: set[str] = set()
 
     async def check(self) -> None:
         """Resolves the advertised address and connects to it once, as a client on this machine would."""
@@ -33,7 +33,7 @@ class Reachability:
         try:
             found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         except OSError:
-            self._warn(f"clients are told to connect to {place}, but {self._host} does not resolve here")
+            self._warn(f"The advertised address {place} does not resolve on this machine")
             return
         self._addresses = frozenset(str(entry[4][0]) for entry in found)
         try:
@@ -41,21 +41,26 @@ class Reachability:
                 loop.create_connection(asyncio.Protocol, self._host, self._port), CONNECT_SECONDS_MAX
             )
         except (OSError, TimeoutError) as error:
-            reason = "it does not answer" if isinstance(error, TimeoutError) else (error.strerror or str(error))
-            self._warn(f"clients are told to connect to {place}, which cannot be reached from this machine: {reason}")
+            reason = "connection timed out" if isinstance(error, TimeoutError) else (error.strerror or str(error))
+            self._warn(f"The advertised address {place} cannot be reached from this machine: {reason}")
             return
         transport.close()
 
-    def client_connected(self, peer_host: str) -> None:
-        # Whoever comes before the address is known is judged when it comes again.
-        if not self._addresses or peer_host in self._judged or len(self._judged) >= PEERS_REMEMBERED_MAX:
+    def on_client(self, peer_host: str) -> None:
+        # A client that connects before the address is resolved is checked when it connects again.
+        if not self._addresses or peer_host in self._checked_peers or len(self._checked_peers) >= CHECKED_PEERS_MAX:
             return
-        self._judged.add(peer_host)
+        self._checked_peers.add(peer_host)
         if reason := unreachable_from(peer_host, self._host, self._addresses):
             self._warn(reason)
 
     def _warn(self, reason: str) -> None:
-        logger.warning("%s; correct advertised.listeners for %s", reason, self._listener_name)
+        logger.warning(
+            "%s. Correct advertised.listeners for listener %s.",
+            reason,
+            self._listener_name,
+            extra={"listener": self._listener_name},
+        )
 
 
 def unreachable_from(peer_host: str, advertised_host: str, addresses: frozenset[str]) -> str | None:
@@ -63,8 +68,8 @@ def unreachable_from(peer_host: str, advertised_host: str, addresses: frozenset[
     if not addresses or not all(map(_is_loopback, addresses)) or _is_loopback(peer_host):
         return None
     return (
-        f"a client at {peer_host} is told to connect to {advertised_host}, "
-        f"which is the client's own machine and not this one"
+        f"The advertised address {advertised_host} is a loopback address: "
+        f"the client at {peer_host} would connect to its own machine"
     )
 
 

@@ -1,4 +1,4 @@
-"""A listener: an address on which clients of one kind are served."""
+"""A listener: an address on which one type of requests is served."""
 
 import asyncio
 import errno
@@ -10,7 +10,7 @@ from odradek.server.connection import ClientConnection, ConnectionLimits, Dispat
 
 
 class ListenError(Exception):
-    """The address cannot be listened on; the message says why and what to do."""
+    """Cannot bind the address; the message says why and what to do."""
 
 
 class Listener:
@@ -41,7 +41,7 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def bind(self) -> None:
-        """Takes the address; whoever connects is refused until `serve`. Raises ListenError."""
+        """Binds the address; connections are refused until `serve`. Raises ListenError."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
@@ -55,14 +55,14 @@ class Listener:
         except OSError as error:
             raise ListenError(self._explain(error)) from error
         self.port = self._server.sockets[0].getsockname()[1]
-        # Connections inherit what is set on the socket that accepts them; -1 leaves it to the system.
+        # Connections inherit the options of the accepting socket; -1 keeps the system's default.
         for accepting in self._server.sockets:
             for option, size in self._buffer_options:
                 if size > 0:
                     accepting.setsockopt(socket.SOL_SOCKET, option, size)
 
     async def serve(self, dispatcher: Dispatcher) -> None:
-        """Lets clients in. Raises ListenError if somebody else took the address meanwhile."""
+        """Accepts connections. Raises ListenError if another process has bound the address in the meantime."""
         assert self._server is not None
         self._dispatcher = dispatcher
         try:
@@ -70,9 +70,9 @@ class Listener:
         except OSError as error:
             raise ListenError(self._explain(error)) from error
 
-    def on_client(self, told: Callable[[str], None]) -> None:
-        """`told` hears the address of each client that connects."""
-        self._on_client = told
+    def on_client(self, listener: Callable[[str], None]) -> None:
+        """`listener` receives the address of each client that connects."""
+        self._on_client = listener
 
     def _new_connection(self) -> ClientConnection:
         assert self._dispatcher is not None
@@ -84,13 +84,20 @@ class Listener:
         place = f"{self.host or '*'}:{self.port}"
         if error.errno == errno.EADDRINUSE:
             return (
-                f"port {self.port} is in use ({self.name} at {place}): stop what listens there, or choose another port"
+                f"Cannot bind {place} for listener {self.name}: address already in use. "
+                "Stop the process that uses the port, or choose another port."
             )
         if error.errno == errno.EACCES:
-            return f"no permission to listen on {place}: ports below 1024 need privileges, choose a higher one"
+            return (
+                f"Cannot bind {place} for listener {self.name}: permission denied. "
+                "Ports below 1024 need privileges: choose a higher port."
+            )
         if error.errno == errno.EADDRNOTAVAIL:
-            return f"{place} is not an address of this machine: correct 'listeners'"
-        return f"cannot listen on {place}: {error.strerror or error}"
+            return (
+                f"Cannot bind {place} for listener {self.name}: not an address of this machine. "
+                "Correct the address in 'listeners'."
+            )
+        return f"Cannot bind {place} for listener {self.name}: {error.strerror or error}"
 
     def stop_accepting(self) -> None:
         if self._server is not None:

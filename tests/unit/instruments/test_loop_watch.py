@@ -7,19 +7,19 @@ from odradek.instruments.loop_watch import LoopWatch
 
 def test_idle_is_what_the_thread_did_not_use() -> None:
     watch = LoopWatch()
-    watch.called(0.0, 0.0, 5.0)
-    watch.called(1.0, 1.0, 5.25)
-    watch.called(2.0, 2.0, 6.25)
+    watch.observe(0.0, 0.0, 5.0)
+    watch.observe(1.0, 1.0, 5.25)
+    watch.observe(2.0, 2.0, 6.25)
     assert watch.idle_seconds == pytest.approx(0.75)
 
 
 def test_the_longest_stall_is_known_for_a_minute_or_two() -> None:
     watch = LoopWatch()
-    watch.called(10.0, 10.5, 0.0)
-    watch.called(10.55, 10.5, 0.0)
+    watch.observe(10.0, 10.5, 0.0)
+    watch.observe(10.55, 10.5, 0.0)
     assert watch.longest_seconds == 0.5
     watch.mark()
-    watch.called(11.0, 11.25, 0.0)
+    watch.observe(11.0, 11.25, 0.0)
     assert watch.longest_seconds == 0.5
     watch.mark()
     assert watch.longest_seconds == 0.25

@@ -18,8 +18,8 @@ def handle(requests: RequestCount, seconds: float = 0.001) -> bool:
     requests.left -= 1
     if requests.left:
         return False
-    requests.begin_again()
-    requests.measured(0.0, seconds, 3 * seconds, 7 * seconds)
+    requests.restart_stride()
+    requests.measure(0.0, seconds, 3 * seconds, 7 * seconds)
     return True
 
 
@@ -47,10 +47,10 @@ def test_who_fetches_is_known_once_the_request_is_read() -> None:
     for _ in range(3):
         handle(consumer.requests)
         handle(follower.requests)
-        follower.is_follower()
+        follower.count_as_follower()
     assert (meters.kinds[FROM_CONSUMERS].count, meters.kinds[FROM_FOLLOWERS].count) == (3, 3)
     metadata = meters.meter("Metadata", 1)
-    metadata.is_follower()
+    metadata.count_as_follower()
     assert metadata.requests.kind.name == "Metadata"
 
 
@@ -71,5 +71,7 @@ def test_few_are_all_measured_and_of_many_some_stand_for_all() -> None:
 def test_errors_by_kafkas_names() -> None:
     meters = RequestMeters()
     meter: RequestMeter = meters.meter("Produce", 11)
-    meter.failed([ErrorCode.not_leader_or_follower, ErrorCode.not_leader_or_follower, ErrorCode.message_too_large])
+    meter.count_errors(
+        [ErrorCode.not_leader_or_follower, ErrorCode.not_leader_or_follower, ErrorCode.message_too_large]
+    )
     assert meters.kinds["Produce"].errors == {"NOT_LEADER_OR_FOLLOWER": 2, "MESSAGE_TOO_LARGE": 1}

@@ -15,7 +15,7 @@ def carrying(**counted: int) -> Traffic:
 
 
 def sums(broker: BrokerTraffic, *partitions: tuple[str, Traffic]) -> tuple[Traffic, Mapping[str, Traffic]]:
-    found = broker.left_behind(topic for topic, _ in partitions)
+    found = broker.start_sums(topic for topic, _ in partitions)
     for topic, traffic in partitions:
         found.add(topic, traffic)
     return found.total(), found.topics
@@ -48,7 +48,7 @@ def test_what_has_left_stays_in_the_sums() -> None:
 def test_who_leaves_while_others_are_being_added_counts_once() -> None:
     broker = BrokerTraffic()
     stays, leaves, last = carrying(bytes_in=1), carrying(bytes_in=10), carrying(bytes_in=100)
-    found = broker.left_behind(("a", "b"))
+    found = broker.start_sums(("a", "b"))
     for topic, traffic in (("a", leaves), ("b", last)):
         found.add(topic, traffic)
         broker.retire(topic, traffic)

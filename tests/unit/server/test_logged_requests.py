@@ -28,7 +28,7 @@ def context(api_key: int, version: int, client_id: str | None = "me") -> Request
 
 def chosen(*, clients: set[str] | None = None, topics: set[str] | None = None) -> RequestLog:
     log = RequestLog()
-    log.choose(not clients and not topics, frozenset(clients or ()), frozenset(topics or ()))
+    log.select(not clients and not topics, frozenset(clients or ()), frozenset(topics or ()))
     return log
 
 

@@ -19,7 +19,7 @@ from odradek.core.metadata.image import (
     RESOURCE_GROUP,
     RESOURCE_TOPIC,
 )
-from odradek.server.apis.config_operations import answer_of
+from odradek.server.apis.config_operations import resource_response
 from odradek.server.apis.logger_levels import change_levels, node_id_of
 from odradek.server.context import RequestContext
 from odradek.wire.apis import ApiKey
@@ -32,7 +32,7 @@ ChangesOf = Callable[[Message, BrokerPort], Sequence[Change]]
 
 
 async def settle(
-    request: Message, context: RequestContext, broker: BrokerPort, response_name: str, changes_of: ChangesOf
+    request: Message, context: RequestContext, broker: BrokerPort, response_name: str, read_changes: ChangesOf
 ) -> Message:
     """Answers what can be answered here, and the rest as the controller answers it, in the request's order."""
     counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
@@ -42,7 +42,7 @@ async def settle(
         try:
             if counts[(resource.resource_type, resource.resource_name)] > 1:
                 raise _invalid_request("Each resource must appear at most once.")
-            changes = changes_of(resource, broker)
+            changes = read_changes(resource, broker)
             _check(resource, changes, context.api_key, broker)
             if resource.resource_type == RESOURCE_BROKER_LOGGER:
                 change_levels(resource.resource_name, changes, broker.node_id, validate_only=request.validate_only)
@@ -60,7 +60,7 @@ async def settle(
         response_name,
         throttle_time=timedelta(0),
         responses=tuple(
-            answer_of(context, resource, settled[position]) if position in settled else next(answers)
+            resource_response(context, resource, settled[position]) if position in settled else next(answers)
             for position, resource in enumerate(request.resources)
         ),
     )

@@ -9,7 +9,7 @@ from odradek.broker.apis.in_slices import in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import AssignedTopic, DescribedConsumer, DescribedConsumerGroup
 from odradek.core.metadata.features import GROUP_VERSION
-from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -19,7 +19,7 @@ _PER_TURN_MAX: Final = 100
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else NOT_REQUESTED
     return in_slices(
         request.group_ids,
         _PER_TURN_MAX,
@@ -49,7 +49,7 @@ def _group(group: DescribedConsumerGroup, operations: int, context: RequestConte
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
         members=tuple(_member(member, context) for member in group.members),
-        authorized_operations=operations if group.error is ErrorCode.none else NOT_ASKED,
+        authorized_operations=operations if group.error is ErrorCode.none else NOT_REQUESTED,
     )
 
 

@@ -2,13 +2,13 @@
 
 from odradek.broker.apis.cluster_view import random_alive_broker, reachable_brokers
 from odradek.broker.ports import BrokerPort
-from odradek.server.apis.described_cluster import BROKERS, described_cluster, refusal_of
+from odradek.server.apis.described_cluster import BROKERS, describe_cluster_response, wrong_endpoint_response
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message:
-    refusal = refusal_of(request, context, BROKERS)
+    refusal = wrong_endpoint_response(request, context, BROKERS)
     if refusal is not None:
         return refusal
     with_fenced = getattr(request, "include_fenced_brokers", False)
@@ -25,4 +25,4 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Mes
         if with_fenced or not one.fenced
     ]
     controller_id = random_alive_broker(broker.image, broker.random)
-    return described_cluster(request, context, BROKERS, broker.cluster_id, controller_id, brokers)
+    return describe_cluster_response(request, context, BROKERS, broker.cluster_id, controller_id, brokers)

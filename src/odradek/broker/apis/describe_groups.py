@@ -8,7 +8,7 @@ from odradek.broker.apis.coordinator_response import NOT_THROTTLED
 from odradek.broker.apis.in_slices import in_slices
 from odradek.broker.ports import BrokerPort
 from odradek.core.groups.commands import DescribedGroup, DescribedMember
-from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_ASKED
+from odradek.server.apis.authorized_operations import GROUP_OPERATIONS, NOT_REQUESTED
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -16,7 +16,7 @@ _PER_TURN_MAX: Final = 500
 
 
 def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Message | Awaitable[Message]:
-    operations = GROUP_OPERATIONS if getattr(request, "include_authorized_operations", False) else NOT_ASKED
+    operations = GROUP_OPERATIONS if getattr(request, "include_authorized_operations", False) else NOT_REQUESTED
     return in_slices(
         request.groups,
         _PER_TURN_MAX,
@@ -39,7 +39,7 @@ def _group(group: DescribedGroup, operations: int, context: RequestContext) -> M
         protocol_type=group.protocol_type,
         protocol_data=group.protocol_data,
         members=tuple(_member(member, context) for member in group.members),
-        authorized_operations=operations if group.error is ErrorCode.none else NOT_ASKED,
+        authorized_operations=operations if group.error is ErrorCode.none else NOT_REQUESTED,
     )
 
 

@@ -8,7 +8,7 @@ from odradek.broker.apis.cluster_view import NOBODY, leader_endpoint, offline_re
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS, why_invalid
-from odradek.server.apis.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS
+from odradek.server.apis.authorized_operations import NOT_REQUESTED, TOPIC_OPERATIONS
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
@@ -95,7 +95,7 @@ def _refusal(context: RequestContext, request: Message, error: ErrorCode) -> Mes
             topic_id=None,
             is_internal=False,
             partitions=(),
-            topic_authorized_operations=NOT_ASKED,
+            topic_authorized_operations=NOT_REQUESTED,
         )
         for topic in request.topics
     ]

@@ -66,7 +66,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
         return _refuse(ErrorCode.unknown_server_error, context)
     reader = reader_of(request, context.version, broker)
     if reader.follower is not None:
-        context.meter.is_follower()
+        context.meter.count_as_follower()
     try:
         fetch = _open_session(request, reader, context, broker)
     except KafkaError as error:
@@ -83,7 +83,7 @@ def handle(request: Message, context: RequestContext, broker: BrokerPort) -> Any
 
 
 def _refuse(code: ErrorCode, context: RequestContext) -> list[bytes]:
-    context.meter.failed((code,))
+    context.meter.count_errors((code,))
     return write_fetch_response([], context.version, error=code)
 
 
@@ -346,7 +346,7 @@ def _count(
     target: FetchTarget, fetched: FetchedPartition, follows: bool, context: RequestContext, broker: BrokerPort
 ) -> None:
     if fetched.error is not ErrorCode.none:
-        context.meter.failed((fetched.error,))
+        context.meter.count_errors((fetched.error,))
     partition = target.settled or broker.partition(target.topic, target.key.partition)
     if partition is None:
         return

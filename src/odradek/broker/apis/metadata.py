@@ -22,7 +22,7 @@ from odradek.broker.apis.cluster_view import (
 from odradek.broker.ports import BrokerPort
 from odradek.core.metadata.image import PartitionImage, TopicImage
 from odradek.core.metadata.topic_names import INTERNAL_TOPICS, why_invalid
-from odradek.server.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from odradek.server.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED, TOPIC_OPERATIONS
 from odradek.server.context import RequestContext
 from odradek.wire.metadata_codec import MetadataBroker, MetadataPartition, MetadataTopic, write_metadata_response
 from odradek.wire.schemas import Message
@@ -75,7 +75,7 @@ class _View:
         self.listener: Final = context.listener_name
         self.with_cluster_operations: Final[bool] = getattr(request, "include_cluster_authorized_operations", False)
         with_topic_operations = getattr(request, "include_topic_authorized_operations", False)
-        self._operations: Final = TOPIC_OPERATIONS if with_topic_operations else NOT_ASKED
+        self._operations: Final = TOPIC_OPERATIONS if with_topic_operations else NOT_REQUESTED
         # Partitions are many, and the ways in which they lie on brokers few.
         self._offline: Final[dict[tuple[tuple[int, ...], tuple[UUID | None, ...]], tuple[int, ...]]] = {}
 
@@ -110,7 +110,7 @@ class _View:
     def by_id(self, ids: Iterable[UUID]) -> list[MetadataTopic]:
         known = {topic_id: self.image.topics_by_id.get(topic_id) for topic_id in ids}
         unknown = [
-            MetadataTopic(ErrorCode.unknown_topic_id, None, topic_id, False, (), NOT_ASKED)
+            MetadataTopic(ErrorCode.unknown_topic_id, None, topic_id, False, (), NOT_REQUESTED)
             for topic_id, topic in known.items()
             if topic is None
         ]
@@ -156,14 +156,14 @@ def _response(view: _View, topics: Sequence[MetadataTopic], broker: BrokerPort) 
         cluster_id=broker.cluster_id,
         controller_id=random_alive_broker(view.image, broker.random),
         topics=topics,
-        cluster_operations=CLUSTER_OPERATIONS if view.with_cluster_operations else NOT_ASKED,
+        cluster_operations=CLUSTER_OPERATIONS if view.with_cluster_operations else NOT_REQUESTED,
         error=ErrorCode.none,
     )
 
 
 def _refusal(error: ErrorCode, request: Message, context: RequestContext) -> bytes:
     topics = [
-        MetadataTopic(error, topic.name or "", getattr(topic, "topic_id", None), False, (), NOT_ASKED)
+        MetadataTopic(error, topic.name or "", getattr(topic, "topic_id", None), False, (), NOT_REQUESTED)
         for topic in request.topics
     ]
     return write_metadata_response(
@@ -172,6 +172,6 @@ def _refusal(error: ErrorCode, request: Message, context: RequestContext) -> byt
         cluster_id=None,
         controller_id=NOBODY,
         topics=topics,
-        cluster_operations=NOT_ASKED,
+        cluster_operations=NOT_REQUESTED,
         error=error,
     )

@@ -143,7 +143,7 @@ def respond(topics: list[TopicResult], acks: int, context: RequestContext) -> An
                 errors = errors or []
                 errors.append(result.error)
     if errors is not None:
-        context.meter.failed(errors)
+        context.meter.count_errors(errors)
     if acks != NO_ACKS:
         return write_produce_response(topics, context.version)
     if errors is not None:

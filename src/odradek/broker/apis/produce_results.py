@@ -76,7 +76,7 @@ def refused_batch(
 
 
 def _count_refusal(traffic: Traffic, batch: BatchHeader, error: KafkaError | OSError) -> None:
-    traffic.refused_appends += 1
+    traffic.rejected_appends += 1
     if isinstance(error, KafkaError):
         if error.code in TOO_LARGE:
             traffic.bytes_rejected += batch.size

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from odradek.config.node_config import NodeConfig
 from odradek.core.metadata.image import ClusterImage
-from odradek.server.connecting import Place
+from odradek.server.connecting import HostPort
 from odradek.server.peer import BuildRequest, Peer, Unreachable
 from odradek.wire.schemas import Message
 
@@ -39,7 +39,7 @@ class BrokerPeers:
         broker = self._image().brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoint(self._listener)
         if endpoint is None:
-            raise Unreachable(Place(f"broker {broker_id}", 0), "it is not registered")
+            raise Unreachable(HostPort(f"broker {broker_id}", 0), "it is not registered")
         peer = self._peers.get(broker_id)
         if peer is None or (peer.host, peer.port) != (endpoint.host, endpoint.port):
             if peer is not None:

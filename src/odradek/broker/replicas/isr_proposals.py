@@ -97,7 +97,7 @@ class IsrProposals:
             if answer is ErrorCode.none:
                 answer = ErrorCode.unknown_server_error
             if isinstance(answer, CommittedIsr):
-                self.counts.committed(in_sync_before, len(answer.isr))
+                self.counts.count_change(in_sync_before, len(answer.isr))
             else:
                 self.counts.failed_updates += 1
             replication = partition.replication

@@ -1,13 +1,13 @@
 """DescribeCluster, versions 0 to 2: the controllers' endpoints on this listener."""
 
 from odradek.quorum.ports import ControllerNodePort
-from odradek.server.apis.described_cluster import CONTROLLERS, described_cluster, refusal_of
+from odradek.server.apis.described_cluster import CONTROLLERS, describe_cluster_response, wrong_endpoint_response
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Message:
-    refusal = refusal_of(request, context, CONTROLLERS)
+    refusal = wrong_endpoint_response(request, context, CONTROLLERS)
     if refusal is not None:
         return refusal
     controllers = [
@@ -23,4 +23,4 @@ def handle(request: Message, context: RequestContext, node: ControllerNodePort) 
         for endpoint in one.endpoints
         if endpoint.name == context.listener_name
     ]
-    return described_cluster(request, context, CONTROLLERS, node.cluster_id, node.quorum.leader_id, controllers)
+    return describe_cluster_response(request, context, CONTROLLERS, node.cluster_id, node.quorum.leader_id, controllers)

@@ -12,7 +12,7 @@ from odradek.quorum.apis.alter_config_resources import (
     resource_of,
 )
 from odradek.quorum.ports import ControllerNodePort
-from odradek.server.apis.config_operations import changes_of
+from odradek.server.apis.config_operations import read_changes
 from odradek.server.apis.logger_levels import change_levels
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message, Schema
@@ -23,7 +23,7 @@ __all__ = ["build_error_response", "execute", "handle"]
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
     def alter_loggers(resource: Message) -> KafkaError | None:
         try:
-            changes = changes_of(resource)
+            changes = read_changes(resource)
             change_levels(resource.resource_name, changes, node.node_id, validate_only=request.validate_only)
         except KafkaError as error:
             return error

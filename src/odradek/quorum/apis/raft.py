@@ -14,7 +14,7 @@ from odradek.wire.schemas import Message, Schema
 
 def handle(request: Message, context: RequestContext, node: ControllerNodePort) -> Awaitable[Message]:
     # Only replicas fetch the metadata log; the other Raft APIs have one metric each.
-    context.meter.is_follower()
+    context.meter.count_as_follower()
     return node.quorum.answer(context.api_key, context.version, request, context.listener_name)
 
 

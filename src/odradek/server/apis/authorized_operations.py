@@ -1,8 +1,8 @@
-"""What a client may do with a topic, a group or the cluster, as bits: everything, while there is no authorizer."""
+"""The authorized operations on a topic, a group or the cluster, as a bit field: all of them, without an authorizer."""
 
 from typing import Final
 
-NOT_ASKED: Final = -(2**31)
+NOT_REQUESTED: Final = -(2**31)
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _CLUSTER_ACTION = range(3, 10)
 _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = range(10, 13)

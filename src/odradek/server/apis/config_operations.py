@@ -1,4 +1,4 @@
-"""The changes that a resource of IncrementalAlterConfigs asks for, and what it is answered, whichever node is asked."""
+"""Reads the changes of an IncrementalAlterConfigs resource and builds its response, on brokers and controllers."""
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, Operation
@@ -7,8 +7,8 @@ from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 
-def changes_of(resource: Message) -> list[Change]:
-    """Raises KafkaError for an operation that nobody knows."""
+def read_changes(resource: Message) -> list[Change]:
+    """Raises KafkaError for an unknown operation."""
     return [Change(config.name, _operation(resource, config), config.value) for config in resource.configs]
 
 
@@ -19,12 +19,12 @@ def _operation(resource: Message, config: Message) -> Operation:
         if resource.resource_type == RESOURCE_BROKER:
             reason = f"Unknown operations type {config.config_operation}"
             raise KafkaError(ErrorCode.invalid_request, reason) from None
-        # Kafka's answer to an operation that nobody knows.
+        # Kafka's response to an unknown operation.
         raise KafkaError(ErrorCode.unknown_server_error) from None
 
 
-def answer_of(context: RequestContext, resource: Message, error: KafkaError | None) -> Message:
-    """`error`: None where it was done."""
+def resource_response(context: RequestContext, resource: Message, error: KafkaError | None) -> Message:
+    """`error` is None if the changes were applied."""
     return context.new(
         "AlterConfigsResourceResponse",
         error_code=ErrorCode.none if error is None else error.code,

@@ -1,6 +1,6 @@
-"""DescribeConfigs, versions 1 to 4: values in force, where they come from, and the values below them.
+"""DescribeConfigs, versions 1 to 4: effective values, their sources, and their synonyms.
 
-Differences from Kafka: a config's documentation is this project's own, and only of what it honours; loggers are those
+Differences from Kafka: the documentation is this project's own, and only for supported configs; the loggers are those
 of this process.
 """
 
@@ -33,7 +33,7 @@ _MALFORMED: Final = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
 )
-_IN_ONE_GO_MAX: Final = 20
+_RESOURCES_PER_STEP: Final = 20
 
 # None: every config.
 _Names = Collection[str] | None
@@ -41,15 +41,15 @@ _Names = Collection[str] | None
 
 async def handle(request: Message, context: RequestContext, node: ConfiguredNode) -> Message:
     if any(resource.resource_type not in _DESCRIBERS for resource in request.resources):
-        # One resource of an unknown kind, and Kafka refuses them all.
+        # One resource of an unknown type makes Kafka reject the whole request.
         refusal = KafkaError(ErrorCode.invalid_request, _MALFORMED)
         results = [_result(resource, refusal, (), context) for resource in request.resources]
     else:
         results = []
         for number, resource in enumerate(request.resources):
             results.append(_describe(resource, request, context, node))
-            if number % _IN_ONE_GO_MAX == _IN_ONE_GO_MAX - 1:
-                # Every resource has dozens of configs: others have their turn between them.
+            if number % _RESOURCES_PER_STEP == _RESOURCES_PER_STEP - 1:
+                # Every resource has dozens of configs: other connections take turns.
                 await asyncio.sleep(0)
     return context.new("DescribeConfigsResponse", throttle_time=timedelta(0), results=tuple(results))
 

@@ -1,22 +1,22 @@
-"""The answer to DescribeCluster, which brokers give of brokers and controllers of controllers."""
+"""The response to DescribeCluster: brokers describe brokers, controllers describe controllers."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 from odradek.base.errors import ErrorCode
-from odradek.server.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from odradek.server.apis.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 from odradek.server.context import RequestContext
 from odradek.wire.schemas import Message
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 _NAMES: Final = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
-_NOBODY: Final = -1
+_NO_CONTROLLER: Final = -1
 
 
-def refusal_of(request: Message, context: RequestContext, own_type: int) -> Message | None:
-    """The answer to a question about nodes of another kind than this one, or None."""
+def wrong_endpoint_response(request: Message, context: RequestContext, own_type: int) -> Message | None:
+    """The response to a request for nodes of another type than this one, or None."""
     wanted = getattr(request, "endpoint_type", BROKERS)
     if wanted == own_type:
         return None
@@ -31,18 +31,18 @@ def refusal_of(request: Message, context: RequestContext, own_type: int) -> Mess
     return context.new(
         "DescribeClusterResponse",
         throttle_time=timedelta(0),
-        # Version 0 has neither of them.
+        # Version 0 knows neither error.
         error_code=ErrorCode.invalid_request if context.version == 0 else error,
         error_message=message,
         endpoint_type=BROKERS,
         cluster_id="",
-        controller_id=_NOBODY,
+        controller_id=_NO_CONTROLLER,
         brokers=(),
-        cluster_authorized_operations=NOT_ASKED,
+        cluster_authorized_operations=NOT_REQUESTED,
     )
 
 
-def described_cluster(
+def describe_cluster_response(
     request: Message,
     context: RequestContext,
     own_type: int,
@@ -50,7 +50,7 @@ def described_cluster(
     controller_id: int,
     nodes: Sequence[Message],
 ) -> Message:
-    # A controller that is not in the list would only confuse.
+    # Clients look the controller up in the list.
     known = any(node.broker_id == controller_id for node in nodes)
     return context.new(
         "DescribeClusterResponse",
@@ -59,9 +59,9 @@ def described_cluster(
         error_message=None,
         endpoint_type=own_type,
         cluster_id=cluster_id,
-        controller_id=controller_id if known else _NOBODY,
+        controller_id=controller_id if known else _NO_CONTROLLER,
         brokers=tuple(nodes),
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         ),
     )

@@ -1,6 +1,6 @@
-"""The levels of this process's loggers, as the resource BROKER_LOGGER shows and changes them. A restart forgets them.
+"""The levels of this process's loggers, as the resource BROKER_LOGGER describes and changes them, until a restart.
 
-A logger that does not exist is refused, as by Kafka, but for those that choose whose requests are written down:
+As in Kafka, a logger must exist. The exceptions are the loggers that select which requests are logged:
 `kafka.request.logger.client.<client id>` and `kafka.request.logger.topic.<name>`.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, Operation
-from odradek.instruments.request_log import CHOSEN_MAX, LOGGER, OF_CLIENT, OF_TOPIC, REQUEST_LOG
+from odradek.instruments.request_log import LOGGER, OF_CLIENT, OF_TOPIC, REQUEST_LOG, SELECTED_MAX
 
 ROOT: Final = "root"
 TRACE: Final = 5
@@ -22,7 +22,7 @@ _LEVELS: Final = {
     "TRACE": TRACE,
     "WARN": logging.WARNING,
 }
-_WRITING: Final = (logging.DEBUG, TRACE)
+_LOGGING: Final = (logging.DEBUG, TRACE)
 _NAMES: Final = {level: name for name, level in _LEVELS.items()}
 
 logger: Final = logging.getLogger(__name__)
@@ -30,13 +30,13 @@ logging.getLogger(LOGGER).setLevel(logging.INFO)
 
 
 def levels() -> dict[str, str]:
-    """Of every logger there is, its own or the one it takes after."""
+    """The effective level of every logger."""
     own = {name: _NAMES.get(one.getEffectiveLevel(), "INFO") for name, one in _loggers().items()}
-    return own | dict.fromkeys(_chosen(), "DEBUG")
+    return own | dict.fromkeys(_selected(), "DEBUG")
 
 
 def change_levels(resource_name: str, changes: Sequence[Change], own_id: int, *, validate_only: bool) -> None:
-    """All of them or none. Raises KafkaError."""
+    """Applies all changes or none. Raises KafkaError."""
     node_id = node_id_of(resource_name)
     if node_id != own_id:
         reason = f"Unexpected node id. Expected {own_id}, but received {node_id}"
@@ -55,13 +55,13 @@ def node_id_of(resource_name: str) -> int:
 
 
 def _check(changes: Iterable[Change]) -> None:
-    known, chosen = _loggers(), set(_chosen())
+    known, selected = _loggers(), set(_selected())
     for change in changes:
         if change.operation in (Operation.APPEND, Operation.SUBTRACT):
             reason = f"{change.operation.name} operation is not allowed for the BROKER_LOGGER resource"
             raise KafkaError(ErrorCode.invalid_request, reason)
-        chooses = change.name.startswith((OF_CLIENT, OF_TOPIC))
-        if change.name not in known and not chooses:
+        selects = change.name.startswith((OF_CLIENT, OF_TOPIC))
+        if change.name not in known and not selects:
             raise KafkaError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
         if change.operation is Operation.DELETE:
             if change.name == ROOT:
@@ -74,34 +74,34 @@ def _check(changes: Iterable[Change]) -> None:
                 f"Cannot set the log level of {change.name} to {change.value} as it is not a supported log level. "
                 f"Valid log levels are {', '.join(_LEVELS)}",
             )
-        if chooses:
-            chosen.add(change.name)
-    if len(chosen) > CHOSEN_MAX:
-        reason = f"Requests of at most {CHOSEN_MAX} clients and topics are logged at a time"
+        if selects:
+            selected.add(change.name)
+    if len(selected) > SELECTED_MAX:
+        reason = f"Requests of at most {SELECTED_MAX} clients and topics are logged at a time"
         raise KafkaError(ErrorCode.invalid_config, reason)
 
 
 def _apply(changes: Iterable[Change]) -> None:
-    chosen = set(_chosen())
+    selected = set(_selected())
     for change in changes:
         level = None if change.operation is Operation.DELETE else _LEVELS[change.value or ""]
         if change.name.startswith((OF_CLIENT, OF_TOPIC)):
-            (chosen.add if level in _WRITING else chosen.discard)(change.name)
+            (selected.add if level in _LOGGING else selected.discard)(change.name)
         elif change.name == ROOT:
             logging.root.setLevel(level or logging.INFO)
         else:
-            # Whoever wants requests in the log says so: they do not take after the root.
+            # The request log is enabled explicitly: it does not inherit the root's level.
             unset = logging.INFO if change.name == LOGGER else logging.NOTSET
             logging.getLogger(change.name).setLevel(unset if level is None else level)
-        logger.warning("log level of %s: %s", change.name, "unset" if level is None else change.value)
-    REQUEST_LOG.choose(
-        logging.getLogger(LOGGER).level in _WRITING,
-        frozenset(name.removeprefix(OF_CLIENT) for name in chosen if name.startswith(OF_CLIENT)),
-        frozenset(name.removeprefix(OF_TOPIC) for name in chosen if name.startswith(OF_TOPIC)),
+        logger.warning("Log level of %s changed to %s", change.name, "unset" if level is None else change.value)
+    REQUEST_LOG.select(
+        logging.getLogger(LOGGER).level in _LOGGING,
+        frozenset(name.removeprefix(OF_CLIENT) for name in selected if name.startswith(OF_CLIENT)),
+        frozenset(name.removeprefix(OF_TOPIC) for name in selected if name.startswith(OF_TOPIC)),
     )
 
 
-def _chosen() -> list[str]:
+def _selected() -> list[str]:
     clients = (OF_CLIENT + client for client in sorted(REQUEST_LOG.clients))
     return [*clients, *(OF_TOPIC + topic for topic in sorted(REQUEST_LOG.topics))]
 

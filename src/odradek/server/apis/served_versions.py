@@ -1,6 +1,6 @@
-"""ApiVersions, versions 0 to 4, for any listener: what is served there, and the cluster's feature levels.
+"""ApiVersions, versions 0 to 4, for any listener: the versions served there, and the cluster's feature levels.
 
-A version from the future is answered in version 0 with UNSUPPORTED_VERSION, so that the client can choose again.
+A request of an unknown version gets UNSUPPORTED_VERSION in version 0, so that the client can choose another version.
 """
 
 import re
@@ -17,7 +17,7 @@ from odradek.wire.schemas import Message, schema
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def served_versions(
+def api_versions_response(
     request: Message, context: RequestContext, apis: Mapping[int, ServedApi], image: ClusterImage
 ) -> Message:
     if context.version >= 3 and not (

@@ -1,4 +1,4 @@
-"""The configs of groups, of which those of consumer groups are honoured, and of client metrics, of which none is."""
+"""Describes group configs (those of consumer groups are supported) and client metrics configs (none is supported)."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple

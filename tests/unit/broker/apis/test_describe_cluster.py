@@ -6,7 +6,7 @@ from odradek.base.errors import ErrorCode
 from tests.unit.broker.fake_broker import CLUSTER_ID, FakeBroker, broker_image
 
 DESCRIBE_CLUSTER = 60
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 
 
 def ask(broker: FakeBroker, version: int, **fields: Any) -> Any:
@@ -21,7 +21,7 @@ def test_the_cluster(broker: FakeBroker, version: int) -> None:
     assert [(one.broker_id, one.host, one.port, one.rack) for one in answer.brokers] == [
         (1, "plaintext-1", 9001, "rack-1")
     ]
-    assert answer.cluster_authorized_operations == NOT_ASKED
+    assert answer.cluster_authorized_operations == NOT_REQUESTED
     assert ask(broker, version, include_cluster_authorized_operations=True).cluster_authorized_operations == 8096
 
 

@@ -11,7 +11,7 @@ from tests.unit.broker.fake_broker import CLUSTER_ID, FakeBroker, broker_image, 
 
 METADATA = 3
 ALL_VERSIONS = range(14)
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 ALL_TOPIC_OPERATIONS = 3576
 ALL_CLUSTER_OPERATIONS = 8096
 
@@ -94,7 +94,7 @@ def test_topics_by_id(broker: FakeBroker, version: int) -> None:
     topics = [{"name": None, "topic_id": known}, {"name": "ignored", "topic_id": UUID(int=77)}]
     answer = ask(broker, version, None, topics=topics, include_topic_authorized_operations=True)
     assert [(one.error_code, one.name, one.topic_id, one.topic_authorized_operations) for one in answer.topics] == [
-        (ErrorCode.unknown_topic_id, None, UUID(int=77), NOT_ASKED),
+        (ErrorCode.unknown_topic_id, None, UUID(int=77), NOT_REQUESTED),
         (ErrorCode.none, "orders", known, ALL_TOPIC_OPERATIONS),
     ]
 
@@ -118,8 +118,8 @@ def test_authorized_operations(broker: FakeBroker, version: int, expected: int) 
     assert asked.cluster_authorized_operations == expected
     assert {topic.topic_authorized_operations for topic in asked.topics} == {ALL_TOPIC_OPERATIONS}
     unasked = ask(broker, version, ("orders",))
-    assert unasked.cluster_authorized_operations == NOT_ASKED
-    assert unasked.topics[0].topic_authorized_operations == NOT_ASKED
+    assert unasked.cluster_authorized_operations == NOT_REQUESTED
+    assert unasked.topics[0].topic_authorized_operations == NOT_REQUESTED
 
 
 class TestBrokersThatAreAway:

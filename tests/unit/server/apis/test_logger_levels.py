@@ -7,7 +7,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.config.alteration import Change, Operation
-from odradek.instruments.request_log import CHOSEN_MAX, REQUEST_LOG
+from odradek.instruments.request_log import REQUEST_LOG, SELECTED_MAX
 from odradek.server.apis.logger_levels import change_levels, levels
 
 REQUESTS = "kafka.request.logger"
@@ -21,7 +21,7 @@ def _as_before() -> Iterator[None]:
     logging.root.setLevel(before)
     logging.getLogger("odradek.tried").setLevel(logging.NOTSET)
     logging.getLogger(REQUESTS).setLevel(logging.INFO)
-    REQUEST_LOG.choose(False, frozenset(), frozenset())
+    REQUEST_LOG.select(False, frozenset(), frozenset())
 
 
 def change(*changes: tuple[str, Operation, str | None], name: str = "1", validate_only: bool = False) -> None:
@@ -45,7 +45,7 @@ def test_levels_are_set_and_unset() -> None:
         ([("root", Operation.APPEND, "INFO")], ErrorCode.invalid_request, "APPEND operation is not allowed"),
         ([("root", Operation.SET, "info")], ErrorCode.invalid_config, "Cannot set the log level of root to info"),
         (
-            [(f"{REQUESTS}.client.{number}", Operation.SET, "DEBUG") for number in range(CHOSEN_MAX + 1)],
+            [(f"{REQUESTS}.client.{number}", Operation.SET, "DEBUG") for number in range(SELECTED_MAX + 1)],
             ErrorCode.invalid_config,
             "at most 100",
         ),
@@ -70,7 +70,7 @@ def test_only_looking_changes_nothing() -> None:
 def test_requests_are_chosen_by_client_and_topic() -> None:
     client, topic = f"{REQUESTS}.client.my.app", f"{REQUESTS}.topic.orders"
     change((client, Operation.SET, "DEBUG"), (topic, Operation.SET, "TRACE"))
-    assert (REQUEST_LOG.everybody, REQUEST_LOG.clients, REQUEST_LOG.topics) == (False, {"my.app"}, {"orders"})
+    assert (REQUEST_LOG.is_for_all_clients, REQUEST_LOG.clients, REQUEST_LOG.topics) == (False, {"my.app"}, {"orders"})
     assert levels()[client] == levels()[topic] == "DEBUG"
     change((client, Operation.SET, "INFO"), (topic, Operation.DELETE, None))
     assert not REQUEST_LOG.is_on
@@ -79,7 +79,7 @@ def test_requests_are_chosen_by_client_and_topic() -> None:
     change(("root", Operation.SET, "DEBUG"))
     assert not REQUEST_LOG.is_on
     change((REQUESTS, Operation.SET, "DEBUG"))
-    assert REQUEST_LOG.everybody
+    assert REQUEST_LOG.is_for_all_clients
     change((REQUESTS, Operation.DELETE, None))
     assert not REQUEST_LOG.is_on
 
@@ -88,15 +88,15 @@ def test_who_serves_is_told_once_it_is_switched() -> None:
     class Server:
         told = 0
 
-        def requests_are_logged(self) -> None:
+        def on_request_log_changed(self) -> None:
             self.told += 1
 
     server, gone = Server(), Server()
-    REQUEST_LOG.tell(server)
-    REQUEST_LOG.tell(gone)
+    REQUEST_LOG.add_listener(server)
+    REQUEST_LOG.add_listener(gone)
     del gone
-    REQUEST_LOG.choose(False, frozenset({"a"}), frozenset())
-    REQUEST_LOG.choose(False, frozenset({"a", "b"}), frozenset())
+    REQUEST_LOG.select(False, frozenset({"a"}), frozenset())
+    REQUEST_LOG.select(False, frozenset({"a", "b"}), frozenset())
     assert server.told == 1
-    REQUEST_LOG.choose(False, frozenset(), frozenset())
+    REQUEST_LOG.select(False, frozenset(), frozenset())
     assert server.told == 2
