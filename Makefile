@@ -6,7 +6,7 @@ DATA_DIR ?= odradek-data
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline pipeline-connector clean
+.PHONY: help run test test-fast test-pythons proof flaky test-reference test-slow check sim chaos exactly-once spark-kills bench bench-metadata bench-failover bench-broker-failover bench-replicas bench-columns bench-spark bench-spark-writes bench-groups bench-counting bench-console pipeline pipeline-connector docs words dist clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,8 +106,17 @@ pipeline-connector: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a s
 java-for-spark: | $(BIN)/pip
 	@$(BIN)/python -m examples.runtime.java
 
+docs: $(VENV)/.installed-docs ## build the documentation site into site/ (SERVE=1: serve it on http://127.0.0.1:8000 instead)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs $(if $(SERVE),serve,build --strict --quiet)
+
+words: $(BIN)/pip ## find words that user-facing text must not contain (tools/words.py)
+	@$(BIN)/python -m tools.words
+
+dist: $(VENV)/.installed-dist ## build wheel and sdist, and run the README's first five minutes against the wheel in an empty environment
+	@$(BIN)/python -m tools.dist
+
 clean: ## remove .venv, caches and results; data directories stay
-	rm -rf $(VENV) $(VENV)-* .cache proof-logs proof-report.md bench-results pipeline-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site dist build $(VENV)-* .cache proof-logs proof-report.md bench-results pipeline-results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench examples -name __pycache__ -prune -exec rm -rf {} +
 
 # One stamp per extra, so that a second run starts at once and `make run` never waits for Spark.

@@ -1,9 +1,9 @@
-"""The tables of docs/metrics.md."""
+"""The tables of docs/reference/metrics.md."""
 
 import re
 from pathlib import Path
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "metrics.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
 _ROW = re.compile(r"\| `([^`]+)` \| (.+) \|")
 
 

@@ -1,4 +1,4 @@
-"""The test that docs/testing.md shows, as it stands there, and that it stands there."""
+"""The test that docs/tutorials/testing.md shows, as it stands there, and that it stands there."""
 
 import inspect
 from pathlib import Path
@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 
 from odradek.testing import Cluster
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "testing.md"
 
 
 def test_producer_survives_failover() -> None:

@@ -16,6 +16,7 @@ FOLDERS: Final = {
     "chaos": Folder("fast", "second"),
     "cluster": Folder("test", "second"),
     "console": Folder("test", "first"),
+    "docs": Folder("fast", "second"),
     "kafka": Folder("test", "first"),
     "raft": Folder("fast", is_deterministic=True),
     "replication": Folder("fast", is_deterministic=True),

@@ -1,4 +1,4 @@
-"""docs/metrics.md speaks of every MBean that Apache Kafka 4.3.1 registers, and names what is here by the exporter's
+"""docs/reference/metrics.md speaks of every MBean that Apache Kafka 4.3.1 registers, and names what is here by the exporter's
 rules. That a node serves exactly these is for `tests/wire/test_metrics.py`."""
 
 import re
