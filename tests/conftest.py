@@ -20,9 +20,9 @@ from tests.tiers.folders import is_deterministic, lane_of
 
 pytest_plugins = ["tests.tiers.selection", "tests.tiers.summary", "tests.tiers.flaky", "pytester"]
 
-# How long an example takes says more of the machine than of what is tested.
+# The duration of one example depends on the machine, not on the code under test.
 settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("odradek")
+settings.register_profile("fast", settings.get_profile("odradek"), max_examples=25)
 
 # A test that asks for one of these fixtures gets the marker, so that `-m "not kafka"` leaves it out.
 _MARKER_OF_FIXTURE = {
@@ -47,7 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("fast" if config.getoption("--tier") == "fast" else "odradek")
     # A shell that runs this in the background ignores SIGINT, and so would every process that a test starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
