@@ -1,5 +1,7 @@
-"""docs/reference/metrics.md speaks of every MBean that Apache Kafka 4.3.1 registers, and names what is here by the exporter's
-rules. That a node serves exactly these is for `tests/wire/test_metrics.py`."""
+"""docs/reference/metrics.md lists every MBean that Apache Kafka 4.3.1 registers, with names by the exporter's rules.
+
+tests/wire/test_metrics.py checks that a node serves exactly these.
+"""
 
 import re
 from pathlib import Path
