@@ -5,6 +5,7 @@ are cut away may come back after a crash, and are then cut again by recovery.
 """
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import NamedTuple
 
 from odradek.base.ports import Disk
@@ -78,6 +79,10 @@ class LeaderEpochs:
         self._set([*kept, entry])
 
     def _set(self, entries: list[EpochEntry]) -> None:
+        assert all(
+            one.epoch < following.epoch and one.start_offset < following.start_offset
+            for one, following in pairwise(entries)
+        ), f"leader epochs are not in order: {entries}"
         self.entries = entries
         self._latest = entries[-1].epoch if entries else UNDEFINED_EPOCH
 

@@ -77,6 +77,9 @@ class OffsetIndex(IndexFile):
 
     def commit(self, count: int, offset: int, position: int) -> None:
         """Counts the entries written ahead; `offset` and `position` are the last one's."""
+        assert self.entries <= 0 or (offset > self.last_offset and position > self.last_position), (
+            f"{self.path}: entry {offset} at {position} after {self.last_offset} at {self.last_position}"
+        )
         self.last_offset = offset
         self.last_position = position
         self.entries += count

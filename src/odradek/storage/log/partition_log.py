@@ -6,6 +6,7 @@ here looks at records, save in transaction markers. An OSError goes to the calle
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
@@ -66,6 +67,8 @@ class PartitionLog:
         self._active = loaded.segments[-1]
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
+        self._assert_segments_in_order()
+        self._assert_start_within_log()
         self._durability = Durability(disk, loaded.recovery_point)
         for segment in loaded.reindexed:
             self._durability.closed(segment)
@@ -188,7 +191,11 @@ class PartitionLog:
                     self._check_verified(batch, verification, origin)
                 staged.add(batch, data)
             offset += batch.last_offset_delta + 1
-        if leader_epoch != self.epochs.latest_epoch:
+        latest_epoch = self.epochs.latest_epoch
+        if leader_epoch != latest_epoch:
+            assert latest_epoch is None or leader_epoch > latest_epoch, (
+                f"{self.topic_partition}: leader epoch decreased from {latest_epoch} to {leader_epoch}"
+            )
             self.epochs.assign(leader_epoch, first_offset)
         return self._append(data, batches, first_offset, offset, staged, now_ms)
 
@@ -243,6 +250,9 @@ class PartitionLog:
         staged: StagedProducers | None,
         now_ms: int,
     ) -> Appended:
+        assert self.log_end_offset <= first_offset < end_offset, (
+            f"{self.topic_partition}: offsets {first_offset} to {end_offset} appended at {self.log_end_offset}"
+        )
         size = len(data)
         config = self.config
         segment = self._active
@@ -295,6 +305,7 @@ class PartitionLog:
         active.finish()
         segment = Segment.create(self._disk, self.directory, base_offset, self.config, now_ms=now_ms)
         self._durability.closed(active)
+        assert base_offset > active.base_offset, f"{self.topic_partition}: segment {base_offset} is out of order"
         self.segments = [*self.segments, segment]
         self._active = segment
         self._changed = True
@@ -444,6 +455,7 @@ class PartitionLog:
         self.log_end_offset = offset
         self._durability.truncated(offset, self._active)
         self.log_start_offset = min(self.log_start_offset, offset)
+        self._assert_start_within_log()
         self.epochs.truncate_from_end(offset)
         # Meanwhile readers see those that were: of too many open transactions, never of too few.
         producers = self.producers.copy()
@@ -473,13 +485,20 @@ class PartitionLog:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
+        self._assert_start_within_log()
         self.epochs.truncate_from_start(offset)
         self.producers.advance_log_start(offset)
         return True
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
         """Lets go of the segments that retention or the log's start have passed; returns how many."""
-        return sum(self._delete_first(count, now_ms) for count in retention.steps(self, now_ms, high_watermark))
+        start_before = self.log_start_offset
+        deleted = sum(self._delete_first(count, now_ms) for count in retention.steps(self, now_ms, high_watermark))
+        assert self.log_start_offset <= max(start_before, high_watermark), (
+            f"{self.topic_partition}: retention moved the log start {self.log_start_offset} above the high watermark "
+            f"{high_watermark}"
+        )
+        return deleted
 
     def _delete_first(self, count: int, now_ms: int) -> int:
         if count == 0:
@@ -523,8 +542,19 @@ class PartitionLog:
         self._doom_segments(emptied, now_ms, keep_snapshots_of=begins)
         swap_in(self._disk, self.directory, new)
         self.segments = sorted([*kept, *new], key=reading.base_offset_of)
+        self._assert_segments_in_order()
         self._doom_segments([one for one in old if one not in emptied], now_ms, keep_snapshots_of=begins)
         settle(self._disk, self.directory, new)
+
+    def _assert_start_within_log(self) -> None:
+        assert 0 <= self.log_start_offset <= self.log_end_offset, (
+            f"{self.topic_partition}: log start {self.log_start_offset} is above the log end {self.log_end_offset}"
+        )
+
+    def _assert_segments_in_order(self) -> None:
+        assert all(one.base_offset < following.base_offset for one, following in pairwise(self.segments)), (
+            f"{self.topic_partition}: segments are not in order: {[one.base_offset for one in self.segments]}"
+        )
 
     # ---- the end
 

@@ -79,6 +79,9 @@ class ProducerEntry:
     def add_batch(self, epoch: int, batch: SequencedBatch) -> None:
         self.enter_epoch(epoch)
         batches = self.batches
+        assert not batches or batch.last_offset > batches[-1].last_offset, (
+            f"producer {self.producer_id}: batch at {batch.last_offset} after {batches[-1].last_offset}"
+        )
         if len(batches) == BATCHES_KEPT:
             del batches[0]
         batches.append(batch)

@@ -226,6 +226,9 @@ class ProducerState:
     def apply(self, staged: StagedProducers) -> None:
         self.producers.update(staged.entries)
         for first_offset, producer_id in staged.started:
+            assert first_offset >= next(reversed(self._ongoing), 0), (
+                f"{self.topic_partition}: transaction starts at {first_offset}, before one that is open already"
+            )
             self._ongoing[first_offset] = producer_id
         for completed in staged.completed:
             # In this order: a reader in another thread finds it in one of the two at any moment.

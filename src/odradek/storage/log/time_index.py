@@ -69,6 +69,9 @@ class TimeIndex(IndexFile):
         self.file().write_at((self.entries + ahead) * 12, _ENTRY.pack(timestamp, offset - self.base_offset))
 
     def commit(self, count: int, timestamp: int, offset: int) -> None:
+        assert self.entries <= 0 or (timestamp > self.last_timestamp and offset >= self.last_offset), (
+            f"{self.path}: entry {timestamp} at {offset} after {self.last_timestamp} at {self.last_offset}"
+        )
         self.last_timestamp = timestamp
         self.last_offset = offset
         self.entries += count

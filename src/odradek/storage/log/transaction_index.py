@@ -68,7 +68,11 @@ class TransactionIndex:
             file.close()
 
     def commit(self, aborted: list[AbortedTransaction]) -> None:
-        self.entries().extend(aborted)
+        entries = self.entries()
+        assert not entries or entries[-1].last_offset < aborted[0].last_offset, (
+            f"{self.path}: abort marker {aborted[0].last_offset} after {entries[-1].last_offset}"
+        )
+        entries.extend(aborted)
 
     def collect(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """The aborted transactions that reach into [from, to), and whether later segments can hold no more of them."""

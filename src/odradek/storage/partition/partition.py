@@ -122,6 +122,7 @@ class Partition:
 
     def become_leader(self, leader_id: int, leader_epoch: int, replication: LeaderState | None = None) -> None:
         """Of a new epoch. `replication` is for the followers, if there are any."""
+        self._assert_epoch_grows(leader_epoch)
         self.count_messages()
         self._counted_to = self.log.log_end_offset
         self.leader_id = leader_id
@@ -154,7 +155,13 @@ class Partition:
             self.traffic.messages_in += end_offset - self._counted_to
             self._counted_to = end_offset
 
+    def _assert_epoch_grows(self, leader_epoch: int) -> None:
+        assert leader_epoch >= self.leader_epoch, (
+            f"{self.name}: leader epoch decreased from {self.leader_epoch} to {leader_epoch}"
+        )
+
     def _leave_leadership(self, leader_id: int, leader_epoch: int, following: FollowerState | None) -> None:
+        self._assert_epoch_grows(leader_epoch)
         self.count_messages()
         was_leader = self.is_leader
         self.leader_id = leader_id
@@ -386,6 +393,7 @@ class Partition:
         def truncate() -> bool:
             if not self._follows_in(leader_epoch):
                 return False
+            assert not self.is_leader, f"{self.name}: a leader never truncates its log"
             now_ms = self._clock.wall_ms()
             if fully:
                 self.log.truncate_fully_to(offset, now_ms)
@@ -546,6 +554,9 @@ class Partition:
 
     def relocate(self, log: PartitionLog, log_dir: str, pace: AppendPace) -> None:
         """Goes on with an equal log in another log dir. Only from within `exclusively`."""
+        assert log.log_end_offset == self.log.log_end_offset, (
+            f"{self.name}: the log in {log_dir} ends at {log.log_end_offset}, not at {self.log.log_end_offset}"
+        )
         self.log = log
         self.log_dir = log_dir
         self._pace = pace
@@ -565,6 +576,10 @@ class Partition:
 
     def _on_high_watermark_advance(self, added_bytes: int) -> None:
         """The only place that wakes waiting fetches and completes acks=all requests."""
+        assert self.log.log_start_offset <= self.high_watermark <= self.log.log_end_offset, (
+            f"{self.name}: high watermark {self.high_watermark} is outside the log "
+            f"{self.log.log_start_offset} to {self.log.log_end_offset}"
+        )
         self.tell_watchers(added_bytes)
         if self._uncommitted:
             self._acknowledge_committed()

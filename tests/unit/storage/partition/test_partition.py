@@ -215,6 +215,8 @@ def test_a_sync_that_fails_where_the_replica_was_before_is_not_the_new_disks(tmp
             config=partition.log.config,
             now_ms=0,
         )
+        copied = partition.log.read(0, 1 << 20, end_offset_exclusive=1).data
+        elsewhere.append_as_follower(copied, parse_batches(copied), now_ms=0)
 
         def flush(up_to_offset: int | None = None) -> None:
             partition.relocate(elsewhere, "elsewhere", AppendPace())
