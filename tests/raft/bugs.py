@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from odradek.base.errors import ErrorCode
 from odradek.core.metadata.snapshot import SnapshotId
-from odradek.core.raft import committing, election, epochs, events, fetching, membership, snapshots, suspicion
+from odradek.core.raft import committing, dead_leader, election, epochs, events, fetching, membership, snapshots
 from odradek.core.raft.batch import OffsetAndEpoch
 from odradek.core.raft.effects import PersistQuorumState
 from odradek.core.raft.log_view import LogView
@@ -155,7 +155,7 @@ BUGS: dict[str, Bug] = {
     "pre-vote ignored": Bug(((election, "stand", _start_election_without_pre_vote),)),
     "pre-vote granted despite a live leader": Bug(((election, "_is_content", _return(False)),)),
     "refused connection reported by another voter": Bug(
-        ((suspicion, "is_leader_refused", lambda one: one.settings.fast_detection),)
+        ((dead_leader, "is_leader_dead", lambda one: one.settings.fast_detection),)
     ),
     "snapshot ahead of the high watermark": Bug(
         ((snapshots, "check_snapshot", _return(None)),), host_type=HostWithEarlySnapshots

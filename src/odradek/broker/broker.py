@@ -13,10 +13,9 @@ from odradek.broker.coordinators.coordination import Coordination
 from odradek.broker.coordinators.internal_topics import InternalTopics
 from odradek.broker.directory_assignments import DirectoryAssignments
 from odradek.broker.fetch_sessions import FetchSessions
-from odradek.broker.ports import GroupsPort, TransactionsPort
+from odradek.broker.ports import GroupsPort, TransactionsPort, UnreachableLeadersPort
 from odradek.broker.producer_ids import ProducerIds
 from odradek.broker.replicas.roles import Roles
-from odradek.broker.replicas.vanished_leaders import VanishedLeaders
 from odradek.config.dynamic import overlay
 from odradek.config.node_config import NodeConfig
 from odradek.config.topic_config import TopicConfig
@@ -63,6 +62,7 @@ class Broker:
         executor: Executor,
         controller: ForwardingPort,
         log_dirs: LogDirs,
+        unreachable_leaders: UnreachableLeadersPort,
         log_dir_failed: Callable[[str, OSError], None],
     ) -> None:
         self.static_config: Final = config
@@ -109,13 +109,11 @@ class Broker:
             throttle=self._follower_throttle,
             clock=clock,
             disk_failed=self.fail_log_dir,
-            leader_lost=lambda leader: self._vanished.connection_lost(leader.broker_id, leader.host, leader.port),
+            leader_lost=lambda leader: unreachable_leaders.on_disconnect(leader.broker_id, leader.host, leader.port),
             was_cut=self._was_cut,
             coordination=self._coordination,
         )
-        self._vanished: Final = VanishedLeaders(
-            config.broker_disconnect_grace_ms / 1000, image=lambda: self._image, clock=clock
-        )
+        self._unreachable_leaders: Final = unreachable_leaders
         self.traffic: Final = BrokerTraffic()
         self._log_dir_failed: Final = log_dir_failed
         self._image: ClusterImage = EMPTY_IMAGE
@@ -158,8 +156,8 @@ class Broker:
     def topic_config(self, topic: str) -> TopicConfig:
         return self.config.topic_defaults.with_overrides(self._image.topic_config(topic))
 
-    def vanished_leaders(self) -> Collection[int]:
-        return self._vanished.ids()
+    def unreachable_leaders(self) -> Collection[int]:
+        return self._unreachable_leaders.ids()
 
     @property
     def groups(self) -> GroupsPort:
@@ -251,7 +249,6 @@ class Broker:
         self._coordination.stop()
         self._internal_topics.stop()
         await self._roles.stop()
-        await self._vanished.stop()
         await self.moves.stop()
         self._assignments.stop()
 

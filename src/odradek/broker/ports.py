@@ -104,6 +104,13 @@ class TransactionsPort(Protocol):
         that is none."""
 
 
+class UnreachableLeadersPort(Protocol):
+    def on_disconnect(self, broker_id: int, host: str, port: int) -> None:
+        """The connection to a leader has closed."""
+
+    def ids(self) -> Collection[int]: ...
+
+
 class BrokerPort(NodePort, Protocol):
     """The broker as handlers see it. Its controller is the active one, wherever it runs."""
 
@@ -142,8 +149,8 @@ class BrokerPort(NodePort, Protocol):
     def fail_log_dir(self, directory: str, error: OSError) -> None:
         """Takes a log dir offline after an error of its disk: what was on it is answered with KAFKA_STORAGE_ERROR."""
 
-    def vanished_leaders(self) -> Collection[int]:
-        """Brokers that lead as far as is known, and whose process seems to be gone since a moment ago."""
+    def unreachable_leaders(self) -> Collection[int]:
+        """Partition leaders whose process seems to have died a moment ago."""
 
     @property
     def groups(self) -> GroupsPort: ...

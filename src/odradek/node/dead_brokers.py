@@ -1,7 +1,6 @@
-"""Drives the detection of dead processes: connections that end, connects that are tried, timers, and the fence.
+"""The sockets and timers of the detection of dead brokers: it probes ports and fences brokers.
 
-The machine in `controller/` decides; this file has its sockets and its time. There is one as long as this node's
-controller is the active one, and nothing is left of it afterwards.
+The rules are in `core/liveness/dead_brokers`. The detection runs only while this node's controller is the active one.
 """
 
 import asyncio
@@ -14,21 +13,21 @@ from odradek.base.ports import Clock
 from odradek.config.node_config import NodeConfig
 from odradek.core.controller.commands import ControllerResult
 from odradek.core.controller.controller import Controller
-from odradek.core.liveness.dead_processes import (
+from odradek.core.liveness.dead_brokers import (
     Activated,
     ConnectionClosed,
-    DeadProcesses,
+    DeadBrokerDetector,
     DetectionSettings,
     Effect,
     Event,
-    FenceEarly,
+    FenceBroker,
     HeartbeatAccepted,
-    Knock,
-    Knocked,
     Probe,
-    RouseVoters,
+    ProbeCompleted,
+    ProbeResult,
     TimePassed,
     WakeAt,
+    WriteNoOp,
 )
 from odradek.server.connecting import Refused, Unreachable, probe
 from odradek.server.context import ConnectionPort
@@ -45,16 +44,18 @@ class OwnCommandPort(Protocol):
         """Raises KafkaError."""
 
 
-class _Watched:
-    """A connection that brought a heartbeat. Its `closed` is one and the same however often it is asked for."""
+class _WatchedConnection:
+    """A connection on which a heartbeat arrived. Its `on_close` is the same object every time it is registered."""
 
-    def __init__(self, number: int, connection: ConnectionPort, ended: Callable[["_Watched"], None]) -> None:
+    def __init__(
+        self, number: int, connection: ConnectionPort, listener: Callable[["_WatchedConnection"], None]
+    ) -> None:
         self.number: Final = number
         self.connection: Final = connection
-        self._ended: Final = ended
+        self._listener: Final = listener
 
-    def closed(self) -> None:
-        self._ended(self)
+    def on_close(self) -> None:
+        self._listener(self)
 
 
 class DeadBrokers:
@@ -66,7 +67,7 @@ class DeadBrokers:
         clock: Clock,
         majority_fetched_within: Callable[[float], bool],
     ) -> None:
-        """`majority_fetched_within` is asked with seconds: has a majority of the voters fetched in the last of them?"""
+        """`majority_fetched_within` takes seconds: has a majority of the voters fetched within them?"""
         self._settings: Final = DetectionSettings(
             grace_seconds=config.broker_disconnect_grace_ms / 1000,
             session_timeout_seconds=config.broker_session_timeout_ms / 1000,
@@ -76,9 +77,9 @@ class DeadBrokers:
         self._controller: Final = controller
         self._clock: Final = clock
         self._majority_fetched_within: Final = majority_fetched_within
-        self._machine: DeadProcesses | None = None
-        self._watched: Final[dict[ConnectionPort, _Watched]] = {}
-        self._numbers = 0
+        self._detector: DeadBrokerDetector | None = None
+        self._watched: Final[dict[ConnectionPort, _WatchedConnection]] = {}
+        self._last_number = 0
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: Final[dict[asyncio.Task[None], None]] = {}
 
@@ -86,24 +87,25 @@ class DeadBrokers:
         """Called with this node's controller when it becomes active, and with None when it resigns."""
         self._stop()
         if controller is not None and self._settings.grace_seconds > 0:
-            self._machine = DeadProcesses(
+            self._detector = DeadBrokerDetector(
                 self._settings, lambda: controller.image.brokers, self._majority_fetched_within
             )
             self._step(Activated())
 
     def on_heartbeat(self, broker_id: int, broker_epoch: int, connection: ConnectionPort) -> None:
-        """A heartbeat was accepted that came on this connection."""
-        if self._machine is None:
+        """The controller accepted a heartbeat that arrived on this connection."""
+        if self._detector is None:
             return
         watched = self._watched.get(connection)
         if watched is None:
-            self._numbers += 1
-            watched = self._watched[connection] = _Watched(self._numbers, connection, self._connection_ended)
+            self._last_number += 1
+            watched = _WatchedConnection(self._last_number, connection, self._on_close)
+            self._watched[connection] = watched
         self._step(HeartbeatAccepted(broker_id, broker_epoch, watched.number))
-        connection.on_close(watched.closed)
+        connection.on_close(watched.on_close)
 
     def _stop(self) -> None:
-        self._machine = None
+        self._detector = None
         self._watched.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -111,26 +113,26 @@ class DeadBrokers:
         for task in list(self._tasks):
             task.cancel()
 
-    def _connection_ended(self, watched: _Watched) -> None:
+    def _on_close(self, watched: _WatchedConnection) -> None:
         if self._watched.get(watched.connection) is watched:
             del self._watched[watched.connection]
             self._step(ConnectionClosed(watched.number, by_us=watched.connection.was_closed_here))
 
-    # The machine
+    # The state machine
 
     def _step(self, event: Event) -> None:
-        if self._machine is not None:
-            for effect in self._machine.step(event, self._clock.monotonic()):
-                self._do(effect)
+        if self._detector is not None:
+            for effect in self._detector.step(event, self._clock.monotonic()):
+                self._execute(effect)
 
-    def _do(self, effect: Effect) -> None:
+    def _execute(self, effect: Effect) -> None:
         match effect:
             case Probe():
-                self._begin(self._knock(effect))
-            case RouseVoters():
-                self._begin(self._rouse())
-            case FenceEarly():
-                self._begin(self._fence(effect))
+                self._start(self._probe(effect))
+            case WriteNoOp():
+                self._start(self._write_no_op())
+            case FenceBroker():
+                self._start(self._fence(effect))
             case WakeAt(moment):
                 if self._timer is not None:
                     self._timer.cancel()
@@ -141,36 +143,36 @@ class DeadBrokers:
         self._timer = None
         self._step(TimePassed())
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
 
-    async def _knock(self, asked: Probe) -> None:
+    async def _probe(self, effect: Probe) -> None:
         try:
-            await probe(asked.endpoint.host, asked.endpoint.port, timeout_seconds=asked.timeout_seconds)
-            result = Knock.OPENED
+            await probe(effect.endpoint.host, effect.endpoint.port, timeout_seconds=effect.timeout_seconds)
+            result = ProbeResult.CONNECTED
         except Refused:
-            result = Knock.REFUSED
+            result = ProbeResult.REFUSED
         except Unreachable:
-            result = Knock.UNREACHABLE
-        self._step(Knocked(asked.broker_id, asked.attempt, result))
+            result = ProbeResult.UNREACHABLE
+        self._step(ProbeCompleted(effect.broker_id, effect.attempt, result))
 
-    async def _rouse(self) -> None:
+    async def _write_no_op(self) -> None:
         try:
             await self._controller.execute_own(Controller.write_no_op)
         except KafkaError as error:
-            logger.debug("the voters were not roused: %s", error)
+            logger.debug("No-op record not written: %s", error)
 
-    async def _fence(self, wanted: FenceEarly) -> None:
+    async def _fence(self, effect: FenceBroker) -> None:
         try:
             was_fenced = await self._controller.execute_own(
-                lambda controller: controller.fence_silent_broker(
-                    wanted.broker_id, wanted.broker_epoch, wanted.silent_since
+                lambda controller: controller.fence_unresponsive_broker(
+                    effect.broker_id, effect.broker_epoch, effect.unresponsive_since
                 )
             )
         except KafkaError as error:
-            logger.info("broker %d, whose process seems to be dead, was not fenced: %s", wanted.broker_id, error)
+            logger.info("Dead broker not fenced: brokerId=%d, reason=%s", effect.broker_id, error)
             return
         if was_fenced:
-            logger.warning("broker %d is fenced: its process is dead", wanted.broker_id)
+            logger.warning("Broker fenced: brokerId=%d, reason=process is dead", effect.broker_id)

@@ -24,6 +24,7 @@ from odradek.node.controller_node import ControllerNode
 from odradek.node.directories import NodeDirectories, advice, failed_metadata
 from odradek.node.membership import Membership
 from odradek.node.observation import STOPPING, Observation
+from odradek.node.unreachable_leaders import UnreachableLeaders
 from odradek.observe.segment_leases import SegmentLeases
 from odradek.quorum.quorum import MAINTENANCE_INTERVAL_MS, Quorum, QuorumError
 from odradek.server.dispatch import ApiDispatcher
@@ -61,6 +62,7 @@ class Node:
         self._channels: Final[list[ControllerChannel]] = []
         self._membership: Membership | None = None
         self._broker: Broker | None = None
+        self._unreachable_leaders: UnreachableLeaders | None = None
         self._leases: SegmentLeases | None = None
         self._serving = False
         self.failed: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
@@ -119,6 +121,9 @@ class Node:
 
     async def _begin_as_broker(self, quorum: Quorum, directories: NodeDirectories) -> None:
         membership = await self._register(quorum, directories)
+        self._unreachable_leaders = UnreachableLeaders(
+            self._config.broker_disconnect_grace_ms / 1000, image=lambda: broker.image, clock=self._clock
+        )
         self._broker = broker = Broker(
             self._config,
             cluster_id=directories.cluster_id,
@@ -127,6 +132,7 @@ class Node:
             executor=self._executor,
             controller=self._new_channel(quorum),
             log_dirs=directories.logs,
+            unreachable_leaders=self._unreachable_leaders,
             log_dir_failed=self._log_dir_failed,
         )
         self._observation.broker = broker
@@ -296,6 +302,8 @@ class Node:
         # Last: until others have taken over, they count on this broker's replicas.
         if self._broker is not None:
             await self._broker.stop()
+        if self._unreachable_leaders is not None:
+            await self._unreachable_leaders.stop()
         self._listeners.stop_clients()
         for channel in self._channels:
             channel.close()

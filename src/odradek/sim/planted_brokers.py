@@ -8,7 +8,7 @@ from typing import Any, Final
 from odradek.core.controller.brokers import Brokers
 from odradek.core.controller.commands import ControllerResult, Registration
 from odradek.core.controller.state import ControllerState
-from odradek.core.liveness.dead_processes import Knock, Knocked, Probe
+from odradek.core.liveness.dead_brokers import Probe, ProbeCompleted, ProbeResult
 from odradek.node.dead_brokers import DeadBrokers
 from odradek.quorum.active_controller import ActiveController
 from odradek.server.connecting import Refused, Unreachable, probe
@@ -18,19 +18,21 @@ from odradek.sim.scenarios import ELECTIONS
 _GRACE_SECONDS: Final = 0.3
 
 
-def _take_for_refused(*results: Knock) -> Breaks:
+def _take_for_refused(*results: ProbeResult) -> Breaks:
     def breaks(sound: Any) -> Any:
-        async def knock(self: DeadBrokers, asked: Probe) -> None:
+        async def probe_and_report(self: DeadBrokers, effect: Probe) -> None:
             try:
-                await probe(asked.endpoint.host, asked.endpoint.port, timeout_seconds=asked.timeout_seconds)
-                result = Knock.OPENED
+                await probe(effect.endpoint.host, effect.endpoint.port, timeout_seconds=effect.timeout_seconds)
+                result = ProbeResult.CONNECTED
             except Refused:
-                result = Knock.REFUSED
+                result = ProbeResult.REFUSED
             except Unreachable:
-                result = Knock.UNREACHABLE
-            self._step(Knocked(asked.broker_id, asked.attempt, Knock.REFUSED if result in results else result))
+                result = ProbeResult.UNREACHABLE
+            self._step(
+                ProbeCompleted(effect.broker_id, effect.attempt, ProbeResult.REFUSED if result in results else result)
+            )
 
-        return knock
+        return probe_and_report
 
     return breaks
 
@@ -87,15 +89,15 @@ BROKER_BUGS: Final = (
         "silence-taken-for-refusal",
         "a broker that does not answer is fenced as if its process were dead",
         DeadBrokers,
-        "_knock",
-        _take_for_refused(Knock.REFUSED, Knock.UNREACHABLE),
+        "_probe",
+        _take_for_refused(ProbeResult.REFUSED, ProbeResult.UNREACHABLE),
     ),
     _bug(
         "open-door-taken-for-shut",
         "a broker whose port accepts connections is fenced as if its process were dead",
         DeadBrokers,
-        "_knock",
-        _take_for_refused(Knock.REFUSED, Knock.OPENED),
+        "_probe",
+        _take_for_refused(ProbeResult.REFUSED, ProbeResult.CONNECTED),
     ),
     _bug(
         "detection-not-switched-off",

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from odradek.core.metadata.snapshot import SnapshotId
-from odradek.core.raft import committing, election, epochs, events, fetching, snapshots, suspicion
+from odradek.core.raft import committing, dead_leader, election, epochs, events, fetching, snapshots
 from odradek.core.raft.batch import OffsetAndEpoch
 from odradek.core.raft.log_view import LogView
 from odradek.core.raft.progress import ReplicationProgress
@@ -182,8 +182,8 @@ QUORUM_BUGS: Final = (
     _bug(
         "refusal-by-hearsay",
         "who finds its leader's port open takes another's word that it is shut",
-        suspicion,
-        "is_leader_refused",
+        dead_leader,
+        "is_leader_dead",
         lambda sound: lambda replica: replica.settings.fast_detection,
     ),
     _bug(

@@ -194,7 +194,7 @@ class FakeBroker:
         self.leader_throttle = ReplicationThrottle(window_count=11, window_seconds=1.0)
         self.failed_log_dirs: list[tuple[str, OSError]] = []
         self.producer_ids = iter(range(1000))
-        self.vanished: set[int] = set()
+        self.unreachable: set[int] = set()
         self.transactions: Any = None
         self.groups: Any = None
         self._partitions: dict[tuple[str, int], Partition] = {}
@@ -216,8 +216,8 @@ class FakeBroker:
     def fail_log_dir(self, directory: str, error: OSError) -> None:
         self.failed_log_dirs.append((directory, error))
 
-    def vanished_leaders(self) -> Collection[int]:
-        return self.vanished
+    def unreachable_leaders(self) -> Collection[int]:
+        return self.unreachable
 
     async def next_producer_id(self) -> int:
         return next(self.producer_ids)

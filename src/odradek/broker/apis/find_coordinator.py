@@ -85,7 +85,7 @@ def _find(key_type: int, key: str, context: RequestContext, broker: BrokerPort) 
         return _NOT_AVAILABLE
     partition = topic.partitions.get(partition_of(key, len(topic.partitions)))
     endpoint: Endpoint | None = None
-    if partition is not None and partition.leader not in broker.vanished_leaders():
+    if partition is not None and partition.leader not in broker.unreachable_leaders():
         endpoint = leader_endpoint(image, partition, context.listener_name)
     if partition is None or endpoint is None:
         return _NOT_AVAILABLE

@@ -70,7 +70,7 @@ class _View:
 
     def __init__(self, broker: BrokerPort, request: Message, context: RequestContext) -> None:
         self.image: Final = broker.image
-        self._vanished: Final = broker.vanished_leaders()
+        self._unreachable_leaders: Final = broker.unreachable_leaders()
         self.version: Final = context.version
         self.listener: Final = context.listener_name
         self.with_cluster_operations: Final[bool] = getattr(request, "include_cluster_authorized_operations", False)
@@ -128,7 +128,7 @@ class _View:
             lacks_listener = leader_id in self.image.brokers and self.version >= _FIRST_WITH_LISTENER_NOT_FOUND
             error = ErrorCode.listener_not_found if lacks_listener else ErrorCode.leader_not_available
             leader_id = NOBODY
-        elif leader_id in self._vanished:
+        elif leader_id in self._unreachable_leaders:
             # Its successor is about to be elected: who is told of nobody asks again soon.
             error, leader_id = ErrorCode.leader_not_available, NOBODY
         elif len(replicas) < len(partition.replicas) or len(isr) < len(partition.isr):

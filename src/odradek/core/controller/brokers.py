@@ -203,12 +203,14 @@ class Brokers:
             return ControllerResult((), None)
         return ControllerResult(tuple(self._fence(silent)), silent.id, is_atomic=False)
 
-    def fence_silent(self, broker_id: int, broker_epoch: int, silent_since: float) -> ControllerResult[bool]:
-        """Fences this very registration of a broker, unless it is fenced or was heard of after that moment."""
+    def fence_unresponsive(
+        self, broker_id: int, broker_epoch: int, unresponsive_since: float
+    ) -> ControllerResult[bool]:
+        """Fences this registration of a broker, unless it is fenced or has sent a heartbeat after that moment."""
         broker = self._state.image.brokers.get(broker_id)
         if broker is None or broker.fenced or broker.epoch != broker_epoch:
             return ControllerResult((), False)
-        if self._sessions.heard_since(broker_id, broker_epoch, silent_since):
+        if self._sessions.has_heartbeat_since(broker_id, broker_epoch, unresponsive_since):
             return ControllerResult((), False)
         return ControllerResult(tuple(self._fence(broker)), True, is_atomic=False)
 

@@ -176,11 +176,13 @@ class Controller:
         return self._brokers.next_expiry()
 
     def expire_sessions(self, now: float) -> ControllerResult[int | None]:
-        """Fences one broker that has been silent for a whole session, and says which; None: no more of them."""
+        """Fences one broker whose session has expired, and returns its id. None: there is none."""
         return self._brokers.expire_one(now)
 
-    def fence_silent_broker(self, broker_id: int, broker_epoch: int, silent_since: float) -> ControllerResult[bool]:
-        return self._brokers.fence_silent(broker_id, broker_epoch, silent_since)
+    def fence_unresponsive_broker(
+        self, broker_id: int, broker_epoch: int, unresponsive_since: float
+    ) -> ControllerResult[bool]:
+        return self._brokers.fence_unresponsive(broker_id, broker_epoch, unresponsive_since)
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, assignments: Sequence[DirectoryAssignment]

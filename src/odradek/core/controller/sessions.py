@@ -40,7 +40,7 @@ class BrokerSessions:
         session = self._of(broker_id, broker_epoch)
         return None if session is None else session.heard_at + self._timeout_s
 
-    def heard_since(self, broker_id: int, broker_epoch: int, moment: float) -> bool:
+    def has_heartbeat_since(self, broker_id: int, broker_epoch: int, moment: float) -> bool:
         session = self._of(broker_id, broker_epoch)
         return session is not None and session.heard_at > moment
 

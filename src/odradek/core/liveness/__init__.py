@@ -1,1 +1,1 @@
-"""Rules that decide whether a process is dead."""
+"""Detecting dead processes: the rules. The sockets are in `node/`. See docs/explanation/failure-detection.md."""

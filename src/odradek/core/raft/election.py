@@ -1,7 +1,7 @@
 """Elections: pre-votes first (KIP-996), then votes. Who may be given one, and what follows from the answers."""
 
 from odradek.base.errors import ErrorCode
-from odradek.core.raft import epochs, leadership, suspicion
+from odradek.core.raft import dead_leader, epochs, leadership
 from odradek.core.raft.batch import OffsetAndEpoch
 from odradek.core.raft.epochs import Verdict
 from odradek.core.raft.messages import VoteRequest, VoteResponse
@@ -61,7 +61,7 @@ def _is_content(replica: Replica) -> bool:
     """With its leader: whoever wants another one has to wait."""
     role = replica.role
     if isinstance(role, Follower):
-        return role.has_fetched and not suspicion.is_leader_refused(replica)
+        return role.has_fetched and not dead_leader.is_leader_dead(replica)
     return isinstance(role, Leader)
 
 
@@ -95,17 +95,17 @@ def _advance(replica: Replica) -> None:
         role = replica.role
     if isinstance(role, Candidate) and role.ballot.is_won:
         leadership.begin(replica, role.ballot.granting)
-    elif isinstance(role, Candidate) and suspicion.is_hopeless(replica, role.ballot):
-        role.election_deadline_ms = min(role.election_deadline_ms, suspicion.retry_deadline_ms(replica))
-    elif isinstance(role, Prospective) and (role.ballot.is_lost or suspicion.is_hopeless(replica, role.ballot)):
+    elif isinstance(role, Candidate) and dead_leader.cannot_win(replica, role.ballot):
+        role.election_deadline_ms = min(role.election_deadline_ms, dead_leader.retry_deadline_ms(replica))
+    elif isinstance(role, Prospective) and (role.ballot.is_lost or dead_leader.cannot_win(replica, role.ballot)):
         _give_up(replica, role)
 
 
 def _give_up(replica: Replica, prospective: Prospective) -> None:
     if prospective.leader_id is not None and prospective.leader_endpoints:
-        suspicion.return_to_leader(replica, prospective, prospective.leader_id)
+        dead_leader.return_to_leader(replica, prospective, prospective.leader_id)
     else:
-        deadline_ms = suspicion.retry_deadline_ms(replica) if suspicion.is_hurried(replica) else None
+        deadline_ms = dead_leader.retry_deadline_ms(replica) if dead_leader.is_last_leader_dead(replica) else None
         replica.become_unattached(replica.epoch, leader_id=prospective.leader_id, deadline_ms=deadline_ms)
 
 
@@ -150,7 +150,7 @@ def first_role(replica: Replica, epoch: int, leader_id: int | None, voted: Repli
     endpoints = replica.voters.endpoints(-1 if leader_id is None else leader_id)
     if replica.log.last_epoch > epoch:
         # The file that remembers votes is older than the log, or gone.
-        replica.begin(suspicion.hurried(replica, replica.unattached_role(replica.log.last_epoch)))
+        replica.begin(dead_leader.shorten_first_election(replica, replica.unattached_role(replica.log.last_epoch)))
     elif leader_id == replica.identity.node_id:
         # It may have lost what it had not synced: leading on in the same epoch, it would give an offset twice.
         replica.begin(replica.resigned_role(epoch))
@@ -159,7 +159,11 @@ def first_role(replica: Replica, epoch: int, leader_id: int | None, voted: Repli
     elif leader_id is None and voted is not None and is_voted_for(voted, replica.key) and replica.is_eligible:
         replica.begin(replica.candidate_role(epoch))
     else:
-        replica.begin(suspicion.hurried(replica, replica.unattached_role(epoch, leader_id=leader_id, voted=voted)))
+        replica.begin(
+            dead_leader.shorten_first_election(
+                replica, replica.unattached_role(epoch, leader_id=leader_id, voted=voted)
+            )
+        )
     if replica.voters.is_only_voter(replica.key) and not isinstance(replica.role, Candidate):
         stand(replica)
     else:

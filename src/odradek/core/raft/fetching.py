@@ -3,7 +3,7 @@
 An observer fetches as a voter does; it only never stands for election.
 """
 
-from odradek.core.raft import election, epochs, joining, snapshots, suspicion
+from odradek.core.raft import dead_leader, election, epochs, joining, snapshots
 from odradek.core.raft.batch import Batch, OffsetAndEpoch
 from odradek.core.raft.effects import Append, Truncate
 from odradek.core.raft.epochs import Verdict
@@ -28,7 +28,7 @@ def poll_unattached(replica: Replica, unattached: Unattached) -> None:
 def poll_follower(replica: Replica, follower: Follower) -> None:
     if replica.may_stand:
         is_late = replica.now_ms >= follower.fetch_deadline_ms
-        if suspicion.suspects_leader(replica, follower) or is_late:
+        if dead_leader.should_start_election(replica, follower) or is_late:
             election.stand(replica)
             return
         replica.wake_at(follower.fetch_deadline_ms)

@@ -12,6 +12,7 @@ from odradek.base.ports import Random
 from odradek.core.raft import (
     appending,
     committing,
+    dead_leader,
     describe,
     election,
     fetching,
@@ -21,7 +22,6 @@ from odradek.core.raft import (
     messages,
     serving,
     snapshots,
-    suspicion,
 )
 from odradek.core.raft.durable import Durable
 from odradek.core.raft.effects import Effect, ReadyToStop, SetTimer
@@ -221,8 +221,8 @@ _EVENTS: dict[type[Event], Callable[[Replica, Any], None]] = {
     ResignRequested: leadership.on_resign_requested,
     KRaftVersionWanted: membership.on_kraft_version_wanted,
     StopRequested: _on_stop_requested,
-    ConnectionRefused: suspicion.on_connection_refused,
-    ConnectionUp: suspicion.on_connection_up,
+    ConnectionRefused: dead_leader.on_connection_refused,
+    ConnectionUp: dead_leader.on_connection_up,
 }
 _REQUESTS: dict[type[messages.Request], Callable[[Replica, int, Any], None]] = {
     messages.VoteRequest: election.on_vote_request,

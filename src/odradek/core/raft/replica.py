@@ -6,6 +6,7 @@ from typing import TypeVar
 from odradek.base.errors import ErrorCode
 from odradek.base.ids import ZERO_UUID
 from odradek.base.ports import Random
+from odradek.core.liveness.dead_leader import RefusedNodes
 from odradek.core.raft.ballot import Ballot
 from odradek.core.raft.durable import Durable
 from odradek.core.raft.effects import (
@@ -66,8 +67,7 @@ class Replica:
         self.high_watermark = durable.log.start_offset if newest is None else newest.end_offset
         """What this replica knows to be committed. Grows only, whatever role it is in."""
         self.is_stopping = False
-        self.refused_ids: set[int] = set()
-        """Nodes whose port refused the last connect."""
+        self.refused_nodes = RefusedNodes(is_enabled=settings.fast_detection, random=random)
         self.last_leader_id: int | None = None
         """The last other leader, of whatever epoch."""
         self.next_wake_ms: int | None = None

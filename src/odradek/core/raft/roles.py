@@ -111,8 +111,8 @@ class Follower:
     update_voter_deadline_ms: int
     has_described_itself: bool = False
     download: SnapshotDownload | None = None
-    suspicion_deadline_ms: int | None = None
-    """When to ask for pre-votes because the leader's port refuses connections."""
+    dead_leader_deadline_ms: int | None = None
+    """When to request pre-votes because the leader's port refuses connections."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

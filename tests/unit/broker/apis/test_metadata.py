@@ -165,7 +165,7 @@ class TestBrokersThatAreAway:
         both = {"replicas": (1, 2), "directories": (None, None), "isr": (1, 2)}
         broker.add_topic("orders", state=partition_image(leader=2, **both))
         broker.add_topic("payments", state=partition_image(leader=1, **both))
-        broker.vanished = {2}
+        broker.unreachable = {2}
         answer = ask(broker, version, ("orders", "payments"))
         named = {topic.name: (topic.partitions[0].error_code, topic.partitions[0].leader_id) for topic in answer.topics}
         assert named == {"orders": (ErrorCode.leader_not_available, -1), "payments": (ErrorCode.none, 1)}

@@ -335,7 +335,7 @@ class TestEarlyFence:
         cluster.create("orders", assignments={0: (2, 1)})
         epoch = cluster.image.brokers[2].epoch
         cluster.now += 0.5
-        assert cluster.take(cluster.controller.fence_silent_broker(2, epoch, cluster.now - 0.3))
+        assert cluster.take(cluster.controller.fence_unresponsive_broker(2, epoch, cluster.now - 0.3))
         assert cluster.image.brokers[2].fenced
         assert cluster.partition("orders").leader == 1
 
@@ -344,21 +344,21 @@ class TestEarlyFence:
         epoch = cluster.image.brokers[2].epoch
         cluster.register(2, incarnation=2)
         cluster.beat(2)
-        assert cluster.controller.fence_silent_broker(2, epoch, cluster.now) == ControllerResult((), False)
+        assert cluster.controller.fence_unresponsive_broker(2, epoch, cluster.now) == ControllerResult((), False)
 
     def test_not_one_that_was_heard_of_meanwhile(self) -> None:
         cluster = Cluster(brokers=2)
         epoch = cluster.image.brokers[2].epoch
-        silent_since = cluster.now
+        unresponsive_since = cluster.now
         cluster.now += 0.3
         cluster.beat(2)
-        assert cluster.controller.fence_silent_broker(2, epoch, silent_since) == ControllerResult((), False)
+        assert cluster.controller.fence_unresponsive_broker(2, epoch, unresponsive_since) == ControllerResult((), False)
 
     def test_nor_a_stranger_or_one_that_is_fenced(self) -> None:
         cluster = Cluster()
         epoch = cluster.register(2)
-        assert cluster.controller.fence_silent_broker(2, epoch, cluster.now) == ControllerResult((), False)
-        assert cluster.controller.fence_silent_broker(3, 5, cluster.now) == ControllerResult((), False)
+        assert cluster.controller.fence_unresponsive_broker(2, epoch, cluster.now) == ControllerResult((), False)
+        assert cluster.controller.fence_unresponsive_broker(3, 5, cluster.now) == ControllerResult((), False)
 
 
 class TestControllers:

@@ -4,21 +4,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
-from odradek.core.liveness.dead_processes import (
+from odradek.core.liveness.dead_brokers import (
     Activated,
     ConnectionClosed,
-    DeadProcesses,
+    DeadBrokerDetector,
     DetectionSettings,
     Effect,
     Event,
-    FenceEarly,
+    FenceBroker,
     HeartbeatAccepted,
-    Knock,
-    Knocked,
     Probe,
-    RouseVoters,
+    ProbeCompleted,
+    ProbeResult,
     TimePassed,
     WakeAt,
+    WriteNoOp,
 )
 from odradek.core.metadata.image import BrokerImage
 from odradek.core.metadata.records import Endpoint
@@ -53,7 +53,7 @@ class Detection:
         self.now = 1000.0
         self.brokers = {one: broker(one) for one in range(1, broker_count + 1)}
         self.has_majority = True
-        self.machine = DeadProcesses(
+        self.machine = DeadBrokerDetector(
             DetectionSettings(grace, SESSION, own_id, "PLAINTEXT"),
             lambda: self.brokers,
             self._majority_fetched_within,
@@ -62,12 +62,12 @@ class Detection:
         self.fetched_at: float | None = None
         """When a majority of the voters fetched last; None: `has_majority` says it all."""
         self.roused = 0
-        self.door: dict[int, Knock] = {}
+        self.door: dict[int, ProbeResult] = {}
         """Of each broker; those that are missing are open."""
         self.latency = 0.001
-        self.fences: list[tuple[float, FenceEarly]] = []
+        self.fences: list[tuple[float, FenceBroker]] = []
         self.probes: list[tuple[float, Probe]] = []
-        self.on_fence: Callable[[FenceEarly], None] = self._fence
+        self.on_fence: Callable[[FenceBroker], None] = self._fence
         self._wake_at: float | None = None
         self._coming: list[tuple[float, Event]] = []
 
@@ -75,7 +75,7 @@ class Detection:
         self.asked_within.append(seconds)
         return self.has_majority and (self.fetched_at is None or self.now - self.fetched_at <= seconds)
 
-    def _fence(self, fence: FenceEarly) -> None:
+    def _fence(self, fence: FenceBroker) -> None:
         self.brokers[fence.broker_id] = replace(self.brokers[fence.broker_id], fenced=True)
 
     @property
@@ -90,18 +90,18 @@ class Detection:
         match effect:
             case WakeAt(moment):
                 self._wake_at = moment
-            case RouseVoters():
+            case WriteNoOp():
                 self.roused += 1
                 if self.fetched_at is not None:
                     self.fetched_at = self.now
-            case FenceEarly():
+            case FenceBroker():
                 self.fences.append((self.now, effect))
                 self.on_fence(effect)
             case Probe():
                 self.probes.append((self.now, effect))
-                answer = self.door.get(effect.broker_id, Knock.OPENED)
-                delay = effect.timeout_seconds if answer is Knock.UNREACHABLE else self.latency
-                self._coming.append((self.now + delay, Knocked(effect.broker_id, effect.attempt, answer)))
+                answer = self.door.get(effect.broker_id, ProbeResult.CONNECTED)
+                delay = effect.timeout_seconds if answer is ProbeResult.UNREACHABLE else self.latency
+                self._coming.append((self.now + delay, ProbeCompleted(effect.broker_id, effect.attempt, answer)))
 
     def beat(self, broker_id: int, connection: int | None = None) -> None:
         number = broker_id if connection is None else connection
@@ -121,7 +121,7 @@ class Detection:
 
     def die(self, broker_id: int, connection: int | None = None) -> None:
         """The process: its port is shut, its connection breaks."""
-        self.door[broker_id] = Knock.REFUSED
+        self.door[broker_id] = ProbeResult.REFUSED
         self.happen(ConnectionClosed(broker_id if connection is None else connection, by_us=False))
 
     def pass_time(self, seconds: float) -> None:

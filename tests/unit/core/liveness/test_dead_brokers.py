@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odradek.core.liveness.dead_processes import (
+from odradek.core.liveness.dead_brokers import (
     Activated,
     ConnectionClosed,
-    FenceEarly,
+    FenceBroker,
     HeartbeatAccepted,
-    Knock,
-    Knocked,
+    ProbeCompleted,
+    ProbeResult,
     TimePassed,
 )
 from tests.unit.core.liveness.detection import GRACE, SESSION, Detection, broker, endpoint
@@ -32,7 +32,7 @@ class TestADeadProcess:
         detection.pass_time(SESSION)
         ((moment, fence),) = detection.fences
         assert died_at + TO_FENCE <= moment < died_at + TO_FENCE + 0.01
-        assert (fence.broker_id, fence.broker_epoch, fence.silent_since) == (2, 10, died_at)
+        assert (fence.broker_id, fence.broker_epoch, fence.unresponsive_since) == (2, 10, died_at)
 
     def test_is_knocked_at_from_the_first_moment_to_the_last(self) -> None:
         detection = Detection()
@@ -61,7 +61,7 @@ class TestADeadProcess:
         detection.serve()
         detection.happen(ConnectionClosed(2, by_us=False))
         detection.pass_time(GRACE / 10)
-        detection.door[2] = Knock.REFUSED
+        detection.door[2] = ProbeResult.REFUSED
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
@@ -101,9 +101,9 @@ class TestADeadProcess:
 
 
 class TestAnythingButARefusal:
-    @pytest.mark.parametrize("answer", [Knock.OPENED, Knock.UNREACHABLE])
+    @pytest.mark.parametrize("answer", [ProbeResult.CONNECTED, ProbeResult.UNREACHABLE])
     @pytest.mark.parametrize("moment", [0.0, 0.1, 0.29])
-    def test_leaves_the_broker_to_its_session(self, answer: Knock, moment: float) -> None:
+    def test_leaves_the_broker_to_its_session(self, answer: ProbeResult, moment: float) -> None:
         detection = Detection()
         detection.serve()
         detection.die(2)
@@ -111,7 +111,7 @@ class TestAnythingButARefusal:
         detection.door[2] = answer
         detection.pass_time(0.2)
         # Too late: what was seen once cannot be unseen.
-        detection.door[2] = Knock.REFUSED
+        detection.door[2] = ProbeResult.REFUSED
         detection.pass_time(SESSION)
         assert detection.fences == []
 
@@ -130,7 +130,7 @@ class TestAnythingButARefusal:
         detection.serve()
         detection.die(2)
         detection.pass_time(0.2)
-        detection.happen(Knocked(2, 1, Knock.OPENED))
+        detection.happen(ProbeCompleted(2, 1, ProbeResult.CONNECTED))
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
@@ -159,7 +159,7 @@ class TestAHeartbeat:
         detection = Detection()
         detection.serve()
         detection.beat(2, connection=22)
-        detection.door[2] = Knock.REFUSED
+        detection.door[2] = ProbeResult.REFUSED
         detection.happen(ConnectionClosed(2, by_us=False))
         detection.pass_time(1)
         assert detection.probes == []
@@ -168,7 +168,7 @@ class TestAHeartbeat:
         detection = Detection(own_id=2)
         detection.activate()
         detection.happen(HeartbeatAccepted(2, 10, None))
-        detection.door[2] = Knock.REFUSED
+        detection.door[2] = ProbeResult.REFUSED
         detection.beat(1)
         detection.beat(3)
         detection.pass_time(2)
@@ -179,7 +179,7 @@ class TestAConnection:
     def test_that_the_controller_closed_proves_nothing(self) -> None:
         detection = Detection()
         detection.serve()
-        detection.door[2] = Knock.REFUSED
+        detection.door[2] = ProbeResult.REFUSED
         detection.happen(ConnectionClosed(2, by_us=True))
         # The other end notices too, later.
         detection.happen(ConnectionClosed(2, by_us=False))
@@ -238,7 +238,7 @@ class TestARegistration:
 class TestAfterActivation:
     def test_a_dead_broker_is_suspected_when_the_grace_is_over(self) -> None:
         detection = Detection()
-        detection.door[2] = Knock.REFUSED
+        detection.door[2] = ProbeResult.REFUSED
         detection.activate()
         detection.beat(1)
         detection.beat(3)
@@ -266,7 +266,7 @@ class TestAfterActivation:
 
     def test_the_controllers_own_broker_is_above_suspicion(self) -> None:
         detection = Detection(own_id=2)
-        detection.door[2] = Knock.REFUSED
+        detection.door[2] = ProbeResult.REFUSED
         detection.activate()
         detection.pass_time(1)
         assert 2 not in {probe.broker_id for _, probe in detection.probes}
@@ -297,7 +297,7 @@ class TestALoopThatStandsStill:
         detection.pass_time(1)
         ((fenced_at, fence),) = detection.fences
         assert fenced_at >= awake_at + GRACE
-        assert fence.silent_since == died_at
+        assert fence.unresponsive_since == died_at
 
     def test_again_and_again_never_fences(self) -> None:
         detection = Detection()
@@ -326,13 +326,13 @@ class TestALoopThatStandsStill:
         detection.pass_time(GRACE / 6)
         attempt = detection.probes[-1][1].attempt
         detection.stall(1)
-        detection.happen(Knocked(2, attempt, Knock.UNREACHABLE))
+        detection.happen(ProbeCompleted(2, attempt, ProbeResult.UNREACHABLE))
         detection.pass_time(1)
         assert detection.fenced_ids == [2]
 
     def test_right_after_activation_gives_everybody_the_grace_again(self) -> None:
         detection = Detection()
-        detection.door[2] = Knock.REFUSED
+        detection.door[2] = ProbeResult.REFUSED
         detection.activate()
         detection.stall(GRACE * 3)
         detection.happen(TimePassed())
@@ -409,7 +409,7 @@ class TestAControllerWithoutItsMajority:
         del detection.door[2]
         detection.pass_time(0.1)
         detection.has_majority = True
-        detection.door[2] = Knock.REFUSED
+        detection.door[2] = ProbeResult.REFUSED
         detection.pass_time(2)
         assert detection.fences == []
 
@@ -508,8 +508,8 @@ def test_a_broker_that_can_be_reached_is_never_fenced(life: list[tuple[str, floa
     detection = Detection(5)
     last_sign = dict.fromkeys(detection.brokers, detection.now)
 
-    def check(fence: FenceEarly) -> None:
-        assert detection.door.get(fence.broker_id) is Knock.REFUSED
+    def check(fence: FenceBroker) -> None:
+        assert detection.door.get(fence.broker_id) is ProbeResult.REFUSED
         assert detection.now - last_sign[fence.broker_id] >= GRACE
         assert fence.broker_epoch == detection.brokers[fence.broker_id].epoch
         assert detection.has_majority
@@ -531,11 +531,11 @@ def test_a_broker_that_can_be_reached_is_never_fenced(life: list[tuple[str, floa
             case "beat":
                 last_sign[broker_id] = detection.now
                 detection.beat(broker_id)
-            case "shut" if detection.door.get(broker_id) is not Knock.REFUSED:
+            case "shut" if detection.door.get(broker_id) is not ProbeResult.REFUSED:
                 last_sign[broker_id] = detection.now
-                detection.door[broker_id] = Knock.REFUSED
+                detection.door[broker_id] = ProbeResult.REFUSED
             case "open" | "silent":
-                detection.door[broker_id] = Knock.OPENED if what == "open" else Knock.UNREACHABLE
+                detection.door[broker_id] = ProbeResult.CONNECTED if what == "open" else ProbeResult.UNREACHABLE
             case "restart":
                 last_sign[broker_id] = detection.now
                 detection.brokers[broker_id] = broker(broker_id, epoch=100 + number)

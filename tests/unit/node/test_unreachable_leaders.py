@@ -1,11 +1,12 @@
-"""When clients are told that a leader is gone before the controller has said so, and when not."""
+"""When metadata names no leader although the controller has not elected another one yet."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from odradek.broker.replicas.vanished_leaders import DOUBT_GRACES, VanishedLeaders
+from odradek.core.liveness.unreachable_leaders import DOUBT_GRACES
 from odradek.core.metadata.image import EMPTY_IMAGE, ClusterImage
+from odradek.node.unreachable_leaders import UnreachableLeaders
 from tests.unit.broker.fake_broker import broker_image
 from tests.unit.server.peer_stage import LoopClock, Node, Scenario, ScriptedNode, play
 
@@ -26,42 +27,42 @@ class Cluster:
     def image(self) -> ClusterImage:
         return replace(EMPTY_IMAGE, brokers={LEADER: self.leader})
 
-    def vanished(self, grace_seconds: float = GRACE_SECONDS) -> VanishedLeaders:
-        return VanishedLeaders(grace_seconds, image=self.image, clock=LoopClock())
+    def leaders(self, grace_seconds: float = GRACE_SECONDS) -> UnreachableLeaders:
+        return UnreachableLeaders(grace_seconds, image=self.image, clock=LoopClock())
 
 
-def test_a_leader_that_refuses_is_gone_for_a_moment_only(play: Play) -> None:
+def test_leader_that_refuses_connections_is_doubted_for_a_limited_time(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.stop_listening()
-            vanished = Cluster().vanished()
-            assert not vanished.ids()
-            vanished.connection_lost(LEADER, "localhost", node.port)
-            assert set(vanished.ids()) == {LEADER}
+            leaders = Cluster().leaders()
+            assert not leaders.ids()
+            leaders.on_disconnect(LEADER, "localhost", node.port)
+            assert set(leaders.ids()) == {LEADER}
             await asyncio.sleep(GRACE_SECONDS)
-            assert set(vanished.ids()) == {LEADER}
+            assert set(leaders.ids()) == {LEADER}
             await asyncio.sleep(GRACE_SECONDS * DOUBT_GRACES)
-            assert not vanished.ids()
+            assert not leaders.ids()
 
     play(scenario)
 
 
-def test_one_that_answers_is_there(play: Play) -> None:
+def test_doubt_ends_when_the_leader_responds(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
-            vanished = Cluster().vanished(LONG_GRACE_SECONDS)
-            vanished.connection_lost(LEADER, "localhost", node.port)
-            assert set(vanished.ids()) == {LEADER}
+            leaders = Cluster().leaders(LONG_GRACE_SECONDS)
+            leaders.on_disconnect(LEADER, "localhost", node.port)
+            assert set(leaders.ids()) == {LEADER}
             # Sooner than doubts end by themselves.
             async with asyncio.timeout(LONG_GRACE_SECONDS * DOUBT_GRACES - 1):
-                while vanished.ids():
+                while leaders.ids():
                     await asyncio.sleep(0.01)
-            await vanished.stop()
+            await leaders.stop()
 
     play(scenario)
 
 
-def test_one_that_accepts_and_hangs_up_is_not(play: Play) -> None:
+def test_leader_that_accepts_and_closes_stays_doubted(play: Play) -> None:
     """As a process does that is being killed: its listening socket may go last."""
 
     def hang_up(node: Node, version: int, correlation_id: int) -> None:
@@ -70,36 +71,36 @@ def test_one_that_accepts_and_hangs_up_is_not(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.on_versions = hang_up
-            vanished = Cluster().vanished()
-            vanished.connection_lost(LEADER, "localhost", node.port)
+            leaders = Cluster().leaders()
+            leaders.on_disconnect(LEADER, "localhost", node.port)
             await asyncio.sleep(GRACE_SECONDS)
-            assert set(vanished.ids()) == {LEADER}
-            await vanished.stop()
+            assert set(leaders.ids()) == {LEADER}
+            await leaders.stop()
 
     play(scenario)
 
 
-def test_what_the_controller_says_counts_more(play: Play) -> None:
+def test_doubt_ends_with_the_registration(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.stop_listening()
             cluster = Cluster()
-            vanished = cluster.vanished()
-            vanished.connection_lost(LEADER, "localhost", node.port)
+            leaders = cluster.leaders()
+            leaders.on_disconnect(LEADER, "localhost", node.port)
             cluster.leader = replace(cluster.leader, epoch=cluster.leader.epoch + 1)
-            assert not vanished.ids()
-            vanished.connection_lost(LEADER, "localhost", node.port)
+            assert not leaders.ids()
+            leaders.on_disconnect(LEADER, "localhost", node.port)
             cluster.leader = replace(cluster.leader, fenced=True)
-            assert not vanished.ids()
-            await vanished.stop()
+            assert not leaders.ids()
+            await leaders.stop()
 
     play(scenario)
 
 
-def test_without_a_grace_nobody_is_doubted(play: Play) -> None:
+def test_without_a_grace_period_no_leader_is_doubted(play: Play) -> None:
     async def scenario() -> None:
-        vanished = Cluster().vanished(0.0)
-        vanished.connection_lost(LEADER, "localhost", 1)
-        assert not vanished.ids()
+        leaders = Cluster().leaders(0.0)
+        leaders.on_disconnect(LEADER, "localhost", 1)
+        assert not leaders.ids()
 
     play(scenario)

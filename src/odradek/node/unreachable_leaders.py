@@ -1,0 +1,56 @@
+"""The sockets of a broker's doubts about partition leaders. The rules are in `core/liveness/unreachable_leaders`."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Final
+
+from odradek.base.ports import Clock
+from odradek.core.liveness.unreachable_leaders import Doubt, LeaderDoubts
+from odradek.core.metadata.image import ClusterImage
+from odradek.server.peer import Disconnected, Peer, PeerError, Refused
+
+RETRY_SECONDS: Final = 0.05
+CLIENT_ID: Final = "unreachable-leader"
+
+
+class UnreachableLeaders:
+    def __init__(self, grace_seconds: float, *, image: Callable[[], ClusterImage], clock: Clock) -> None:
+        self._rules: Final = LeaderDoubts(grace_seconds)
+        self._image: Final = image
+        self._clock: Final = clock
+        self._probes: Final[set[asyncio.Task[None]]] = set()
+
+    def on_disconnect(self, broker_id: int, host: str, port: int) -> None:
+        """The connection to a leader has closed."""
+        doubt = self._rules.on_disconnect(self._image().brokers.get(broker_id), self._clock.monotonic())
+        if doubt is not None:
+            task = asyncio.ensure_future(self._probe_until_reached(broker_id, doubt, host, port))
+            self._probes.add(task)
+            task.add_done_callback(self._probes.discard)
+
+    def ids(self) -> Collection[int]:
+        return self._rules.ids(self._image().brokers, self._clock.monotonic())
+
+    async def stop(self) -> None:
+        for task in self._probes:
+            task.cancel()
+        if self._probes:
+            await asyncio.wait(self._probes)
+
+    async def _probe_until_reached(self, broker_id: int, doubt: Doubt, host: str, port: int) -> None:
+        """Requires a response: a process that is dying may accept a connection for a moment longer."""
+        peer = Peer(host, port, client_id=CLIENT_ID, connect_timeout_seconds=self._rules.doubt_seconds)
+        try:
+            while self._clock.monotonic() < doubt.ends_at:
+                try:
+                    await peer.connect()
+                except (Refused, Disconnected):
+                    await asyncio.sleep(RETRY_SECONDS)
+                    continue
+                except PeerError:
+                    # A timeout is no evidence about the process.
+                    pass
+                break
+        finally:
+            peer.close()
+        self._rules.on_reached(broker_id, doubt)
