@@ -91,12 +91,12 @@ class RequestCount:
             self._stride = min(STRIDE_MAX, 2 * self._stride)
         self.left = self._stride
 
-    def measure(self, arrived: float, started: float, handled: float, answered: float) -> None:
+    def measure(self, arrived: float, started: float, handled: float, responded: float) -> None:
         stride, kind = self._stride, self.kind
         kind.queue.observe(started - arrived, stride)
         kind.local.observe(handled - started, stride)
-        kind.remote.observe(answered - handled, stride)
-        kind.total.observe(answered - arrived, stride)
+        kind.remote.observe(responded - handled, stride)
+        kind.total.observe(responded - arrived, stride)
 
     def shorten_stride(self) -> None:
         """Called once a minute, since the rate may have fallen."""

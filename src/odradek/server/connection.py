@@ -1,10 +1,10 @@
-"""One client's connection: frames in, handlers called one after the other, answers out in the same order.
+"""One client connection: frames in, one handler call after the other, responses out in the same order.
 
-Kafka's rule holds: the next request of a connection is taken up only when the one before it was answered. There is one
-exception: what a producer sends is appended while its earlier requests still wait for replicas, so that these get much
-at once, and so is what a consumer commits. What else a client sends meanwhile waits here; past a bound the socket is no
-longer read, so a fast sender pays with its own time.
-Many requests at once are handled a few at a time, so that other connections have their turn between them.
+Kafka's rule holds: a connection handles its next request only after the response to the previous one. Produce and
+OffsetCommit are the exception: the broker appends further requests of the same API while earlier ones wait for
+replicas, so that followers fetch larger batches. Other requests wait in a bounded queue; when it is full, the
+connection stops reading the socket.
+A connection handles a few requests at a time, then lets other connections take their turn.
 """
 
 import asyncio
@@ -27,28 +27,28 @@ from odradek.wire.schemas import Schema, SerialError
 
 logger = logging.getLogger(__name__)
 
-# Requests that arrived while one is being handled. Five in flight is what a pipelining producer uses.
+# Queued requests. A pipelining producer has five in flight.
 WAITING_FRAMES_MAX: Final = 16
-# And how many bytes of them, the begin of an unfinished one included.
+# Their bytes, including an incomplete frame.
 WAITING_BYTES_MAX: Final = 1 << 20
 # Requests that were executed, and whose responses are pending.
 PENDING_RESPONSES_MAX: Final = 16
 HANDLED_IN_A_ROW_MAX: Final = 16
-# A client that has hung up may have sent requests that want no answer: they are handled, within this time.
+# Requests that a client sent before it closed the connection are handled within this time.
 LAST_REQUESTS_SECONDS_MAX: Final = 10.0
-# Two answers of head and body; a third takes them along. With all of them the client would have nothing to do until the
-# last is made.
-HELD_BACK_PARTS_MAX: Final = 4
-# An answer from this size on is sent at once, and what was held back before it.
-HELD_BACK_BYTES_MAX: Final = 16_384
-# Below this, copying the parts together costs less than handing them over one by one.
+# Two responses of header and body are buffered and written with the third. Buffering more would let the client wait for
+# work.
+BUFFERED_PARTS_MAX: Final = 4
+# A response of this size or more is written at once, after the buffered ones.
+BUFFERED_BYTES_MAX: Final = 16_384
+# Below this, joining the parts costs less than writing them one by one.
 JOINED_BYTES_MAX: Final = 65_536
 _LENGTH: Final = struct.Struct(">i")
-# APIs and versions that one client is remembered to use. Most use three or four.
-KNOWN_REQUESTS_MAX: Final = 16
-# API, version and correlation id; the client's id follows.
+# Request contexts cached per connection, by API and version. Most clients use three or four.
+CONTEXTS_MAX: Final = 16
+# API key, version and correlation ID; the client ID follows.
 _NUMBERS: Final = struct.Struct(">hhi")
-# Of an answer: length and correlation id; in flexible versions no tagged fields follow.
+# Of a response: length and correlation ID; in flexible versions an empty section of tagged fields follows.
 _HEAD: Final = struct.Struct(">ii")
 _FLEXIBLE_HEAD: Final = struct.Struct(">iib")
 
@@ -57,22 +57,22 @@ class Dispatcher(Protocol):
     """Finds the handler of a request and calls it."""
 
     def schema_of(self, header: RequestHeader) -> Schema:
-        """Raises UnsupportedRequest for what this listener does not serve."""
+        """Raises UnsupportedRequest for an API or version that this listener does not serve."""
 
     def meter_of(self, messages: Schema) -> RequestMeter:
-        """What counts the requests of one connection to this version."""
+        """Counts the requests of one connection to this version."""
 
     def dispatch(self, frame: bytearray, body: int, context: RequestContext) -> Any: ...
 
     def refuse_version(self, header: RequestHeader) -> bytes | None:
-        """A whole response frame for an unsupported version, where Kafka gives one; else the connection ends."""
+        """The response to an unsupported version, where Kafka has one; None: the connection is closed."""
 
 
 class UnsupportedRequest(Exception):
     """An API or version that this listener does not serve."""
 
 
-# Of a request that is measured: when it came, when its handler began, and when that had done what it could at once.
+# Of a timed request: its arrival, the start of its handler, and the end of the handler's local work.
 _Times = tuple[float, float, float]
 
 
@@ -98,17 +98,17 @@ class Admission(Enum):
     ADMITTED = 1
     # Until there is room: then `ClientConnection.on_admitted` is called.
     WAITING = 2
-    REFUSED = 3
+    REJECTED = 3
 
 
 class ConnectionLimits(Protocol):
     def admit(self, connection: "ClientConnection") -> Admission: ...
 
     def release(self, connection: "ClientConnection") -> None:
-        """The connection has ended, whatever became of its admission."""
+        """The connection is closed, whether or not it was admitted."""
 
     def monotonic(self) -> float:
-        """The time by which connections say when they were last active."""
+        """The clock of `ClientConnection.last_active`."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -126,16 +126,16 @@ class ClientConnection(asyncio.Protocol):
         self._limits: Final = limits
         self._monotonic: Final = limits.monotonic
         self.last_active = limits.monotonic()
-        """When bytes last came, or an answer was given."""
+        """When bytes last arrived, or a response was written."""
         self.listener_name: Final = listener_name
         self._reader: Final = FrameReader(request_bytes_max)
         self._waiting: Final[deque[bytearray]] = deque()
-        # When each of them came.
+        # The arrival time of each.
         self._arrivals: Final[deque[float]] = deque()
         self._waiting_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
-        # What it is to await.
+        # What the task awaits.
         self._awaited: Any = None
         # The response that the next request waits for.
         self._blocking: _PendingResponse | None = None
@@ -144,28 +144,27 @@ class ClientConnection(asyncio.Protocol):
         # The key of that API, as bytes.
         self._pending_api: bytes | bytearray = b""
         self._send_is_scheduled = False
-        self._is_in = False
+        self._is_admitted = False
         self._handling = False
-        # A client gives its id, with its length, in every request, and it is always the same.
+        # The client ID with its length, which all requests of a client repeat: the rest of the header has a fixed size.
         self._client_part = b""
-        # So that requests differ in nothing but their bodies, and a number that comes back with the answer.
         self._contexts: Final[dict[tuple[int, int], RequestContext]] = {}
         self._correlation_id = 0
-        # Answers that wait for those of the next requests; None while none may.
-        self._held_back: list[bytes] | None = None
+        # Responses to be written with those of the next requests; None: responses are written at once.
+        self._buffered: list[bytes] | None = None
         self._turn_is_due = False
         self._write_blocked = False
         self._reading_paused = False
-        # No more requests will come; those that came are handled first.
+        # No more requests are read; those received are handled first.
         self._is_ending = False
         self._end_reason: str | None = None
-        self._last_call: asyncio.TimerHandle | None = None
-        self._client_has_left = False
+        self._end_timer: asyncio.TimerHandle | None = None
+        self._client_has_closed = False
         self.was_closed_here = False
-        """Whether it was this node that ended it, and not the client."""
-        self._has_ended = False
-        # Whom to tell of the end, each once.
-        self._to_tell: dict[Callable[[], None], None] | None = None
+        """Whether this node closed the connection, and not the client."""
+        self._is_closed = False
+        # A dict, to keep each once and in order.
+        self._close_listeners: dict[Callable[[], None], None] | None = None
         self.peer_host = ""
         self._peer_port = 0
 
@@ -184,53 +183,53 @@ class ClientConnection(asyncio.Protocol):
             self.peer_host, self._peer_port = peer[:2]
         logger.debug("Connection from %s opened on listener %s", self.peer, self.listener_name)
         admission = self._limits.admit(self)
-        if admission is Admission.REFUSED:
-            transport.close()
+        if admission is Admission.REJECTED:
+            self.close()
         elif admission is Admission.WAITING:
-            # Not at once: uvloop begins to read only after this call.
+            # Not at once: uvloop starts reading after this call.
             asyncio.get_running_loop().call_soon(self._pause_reading)
         else:
             self.on_admitted()
 
     def on_admitted(self) -> None:
         """There is room for this connection: its requests are handled from now on."""
-        self._is_in = True
+        self._is_admitted = True
         self.last_active = self._monotonic()
         if self._on_connect is not None:
             self._on_connect(self.peer_host)
-        self._work_off()
+        self._handle_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._forget_waiting()
-        # They name this connection, which would wait for the garbage collector.
+        self._drop_waiting()
+        # They refer to this connection: only the garbage collector would free the cycle.
         self._contexts.clear()
         if self._task is not None:
             self._task.cancel()
             if iscoroutine(self._awaited) and getcoroutinestate(self._awaited) == CORO_CREATED:
-                # Its task had no turn yet, and will have none: Python would complain.
+                # Its task never ran: Python would warn about a coroutine that was never awaited.
                 self._awaited.close()
         if self._blocking is not None:
             self._blocking.deferred.cancel()
         for pending in self._pending:
             pending.deferred.cancel()
         self._pending.clear()
-        if self._last_call is not None:
-            self._last_call.cancel()
+        if self._end_timer is not None:
+            self._end_timer.cancel()
         self._limits.release(self)
-        self._has_ended = True
+        self._is_closed = True
         logger.debug("Connection from %s closed by %s", self.peer, "this node" if self.was_closed_here else "client")
-        to_tell, self._to_tell = self._to_tell, None
-        for told in to_tell or ():
-            told()
+        listeners, self._close_listeners = self._close_listeners, None
+        for listener in listeners or ():
+            listener()
 
-    def on_close(self, told: Callable[[], None]) -> None:
-        if self._has_ended:
-            asyncio.get_running_loop().call_soon(told)
-        elif self._to_tell is None:
-            self._to_tell = {told: None}
+    def on_close(self, listener: Callable[[], None]) -> None:
+        if self._is_closed:
+            asyncio.get_running_loop().call_soon(listener)
+        elif self._close_listeners is None:
+            self._close_listeners = {listener: None}
         else:
-            self._to_tell[told] = None
+            self._close_listeners[listener] = None
 
     def data_received(self, data: bytes) -> None:
         self.last_active = now = self._monotonic()
@@ -244,18 +243,18 @@ class ClientConnection(asyncio.Protocol):
             else:
                 self._arrivals.extend([now] * len(frames))
             self._waiting_bytes += sum(map(len, frames))
-            self._work_off()
+            self._handle_waiting()
         if self._reader.failure is not None:
-            self._end_after_the_last(self._reader.failure)
+            self._end_after_last_request(self._reader.failure)
         elif self._is_full:
             self._pause_reading()
 
     def eof_received(self) -> bool:
-        """Keeps the connection while there is something to be handled: whoever wants no answer need not wait for it."""
-        self._client_has_left = True
+        """Keeps the connection open while requests are pending: a producer with acks=0 may close at once."""
+        self._client_has_closed = True
         if not self._is_busy and not self._pending:
             return False
-        self._end_after_the_last(None)
+        self._end_after_last_request(None)
         return self._transport is not None
 
     def pause_writing(self) -> None:
@@ -264,24 +263,24 @@ class ClientConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._write_blocked = False
         self.last_active = self._monotonic()
-        self._work_off()
+        self._handle_waiting()
 
     def close(self) -> None:
         if self._transport is not None:
-            self.was_closed_here = not self._client_has_left
+            self.was_closed_here = not self._client_has_closed
             self._transport.close()
 
     def abort(self) -> None:
         if self._transport is not None:
-            self.was_closed_here = not self._client_has_left
+            self.was_closed_here = not self._client_has_closed
             self._transport.abort()
 
     # requests
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a frame that comes now has to wait."""
-        return self._handling or self._write_blocked or bool(self._waiting) or not self._is_in
+        """Whether a frame that arrives now must wait."""
+        return self._handling or self._write_blocked or bool(self._waiting) or not self._is_admitted
 
     def _must_wait(self, frame: bytearray) -> bool:
         """Whether this request waits for the pending responses: it does unless it is for the same API."""
@@ -304,55 +303,55 @@ class ClientConnection(asyncio.Protocol):
             self._reading_paused = False
             self._transport.resume_reading()
 
-    def _work_off(self) -> None:
+    def _handle_waiting(self) -> None:
         waiting = self._waiting
         handled = 0
-        if not self._is_in:
+        if not self._is_admitted:
             return
-        # Answers to requests that came together leave a few together: a call of the system less for each.
-        held_back: list[bytes] = []
-        self._held_back = held_back
+        # Responses to requests that arrived together are written a few at a time, which saves system calls.
+        buffered: list[bytes] = []
+        self._buffered = buffered
         try:
             while waiting and not self._handling and not self._write_blocked and self._transport is not None:
                 if self._pending and self._must_wait(waiting[0]):
                     break
                 if handled == HANDLED_IN_A_ROW_MAX:
-                    self._take_turns()
+                    self._schedule_next_turn()
                     return
                 handled += 1
                 frame = waiting.popleft()
                 self._waiting_bytes -= len(frame)
                 self._handle(frame, self._arrivals.popleft(), True)
         finally:
-            self._held_back = None
-            if held_back:
-                self._send(held_back, 0)
+            self._buffered = None
+            if buffered:
+                self._send(buffered, 0)
         if self._transport is None:
             return
         if self._is_ending:
             if not self._is_busy and not self._pending:
-                self._hang_up(self._end_reason)
+                self._close_after_responses(self._end_reason)
         elif self._reading_paused and not self._is_full:
             self._resume_reading()
 
-    def _take_turns(self) -> None:
+    def _schedule_next_turn(self) -> None:
         if not self._turn_is_due:
             self._turn_is_due = True
             asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
         self._turn_is_due = False
-        self._work_off()
+        self._handle_waiting()
 
-    def _end_after_the_last(self, reason: str | None) -> None:
+    def _end_after_last_request(self, reason: str | None) -> None:
         if not self._is_ending:
             self._is_ending = True
             self._end_reason = reason
             self._pause_reading()
-            self._last_call = asyncio.get_running_loop().call_later(LAST_REQUESTS_SECONDS_MAX, self.abort)
-        self._work_off()
+            self._end_timer = asyncio.get_running_loop().call_later(LAST_REQUESTS_SECONDS_MAX, self.abort)
+        self._handle_waiting()
 
-    def _forget_waiting(self) -> None:
+    def _drop_waiting(self) -> None:
         self._waiting.clear()
         self._arrivals.clear()
         self._waiting_bytes = 0
@@ -366,69 +365,69 @@ class ClientConnection(asyncio.Protocol):
                 api_key, api_version, self._correlation_id = _NUMBERS.unpack_from(frame)
                 context = self._contexts.get((api_key, api_version))
             if context is None:
-                context = self._learn(frame)
+                context = self._add_context(frame)
                 if context is None:
                     return
             body = _NUMBERS.size + len(self._client_part)
             if context.schema.flexible:
-                # Hardly anybody sends tagged fields in a header.
+                # Headers rarely have tagged fields.
                 body = body + 1 if frame.startswith(b"\0", body) else skip_tagged_fields(frame, body)
             requests = context.meter.requests
             requests.left = left = requests.left - 1
             if not left:
                 requests.restart_stride()
                 started = self._monotonic() if has_waited else arrived
-            answer = self._dispatcher.dispatch(frame, body, context)
+            response = self._dispatcher.dispatch(frame, body, context)
         except SerialError as error:
-            self._hang_up(_unreadable(error))
+            self._close_after_responses(_undecodable(error))
             return
         except Exception:
-            # A fault of ours while handling one request ends this connection alone.
+            # An internal error closes this connection only.
             logger.exception("Request with header %s from %s failed", frame[:8].hex(), self.peer)
-            self._hang_up(None)
+            self._close_after_responses(None)
             return
-        kind = answer.__class__
+        kind = response.__class__
         if kind is bytes or kind is list:
-            # Hot answers come encoded.
-            self._answer(answer, context)
+            # Frequent responses are encoded by their handlers.
+            self._respond(response, context)
             if started is not None:
                 now = self._monotonic()
                 context.meter.requests.measure(arrived, started, now, now)
             return
         times = None if started is None else (arrived, started, self._monotonic())
-        if isinstance(answer, DeferredResponse):
-            pending = _PendingResponse(context, self._correlation_id, answer, times)
-            if answer.allows_next_request:
+        if isinstance(response, DeferredResponse):
+            pending = _PendingResponse(context, self._correlation_id, response, times)
+            if response.allows_next_request:
                 self._pending_api = frame[:2]
                 self._pending.append(pending)
             else:
                 self._handling = True
                 self._blocking = pending
-            answer.on_complete(self._on_complete)
-        elif isawaitable(answer):
+            response.on_complete(self._on_complete)
+        elif isawaitable(response):
             self._handling = True
-            self._awaited = answer
-            self._task = asyncio.ensure_future(self._finish(answer, context, times))
+            self._awaited = response
+            self._task = asyncio.ensure_future(self._await_response(response, context, times))
         else:
-            self._answer(answer, context)
+            self._respond(response, context)
             _measure(context, times, self._monotonic())
 
-    def _learn(self, frame: bytearray) -> RequestContext | None:
-        """Who asks, and for what, from the whole header; None when the answer was to refuse it."""
+    def _add_context(self, frame: bytearray) -> RequestContext | None:
+        """Decodes the whole header and caches the context; None if the request was rejected."""
         header = read_request_header(frame)
         client_part = bytes(frame[_NUMBERS.size : header.end])
-        if client_part != self._client_part or len(self._contexts) >= KNOWN_REQUESTS_MAX:
+        if client_part != self._client_part or len(self._contexts) >= CONTEXTS_MAX:
             self._contexts.clear()
         self._client_part = client_part
         self._correlation_id = header.correlation_id
         try:
             schema = self._dispatcher.schema_of(header)
         except UnsupportedRequest as error:
-            refusal = self._dispatcher.refuse_version(header)
-            if refusal is None:
-                self._hang_up(str(error))
+            rejection = self._dispatcher.refuse_version(header)
+            if rejection is None:
+                self._close_after_responses(str(error))
             else:
-                self._send([_LENGTH.pack(len(refusal)), refusal], len(refusal))
+                self._send([_LENGTH.pack(len(rejection)), rejection], len(rejection))
             return None
         context = RequestContext(
             header.api_key,
@@ -448,7 +447,7 @@ class ClientConnection(asyncio.Protocol):
         if deferred.error is not None:
             self._blocking = None
             logger.error("Pending request from %s failed", self.peer, exc_info=deferred.error)
-            self._hang_up(None)
+            self._close_after_responses(None)
         elif not deferred.allows_next_request:
             self._send_blocking()
         elif deferred is self._pending[0].deferred and not self._send_is_scheduled:
@@ -461,37 +460,37 @@ class ClientConnection(asyncio.Protocol):
         assert pending is not None
         self._handling = False
         try:
-            self._answer(pending.deferred.result, pending.context)
+            self._respond(pending.deferred.result, pending.context)
         except Exception:
             logger.exception("Cannot encode the %s response to %s", pending.context.schema.api_name, self.peer)
-            self._hang_up(None)
+            self._close_after_responses(None)
             return
         self.last_active = now = self._monotonic()
         _measure(pending.context, pending.times, now)
         # Not now: the append that completed the response must not handle this client's next request.
         if self._waiting or self._reading_paused or self._is_ending:
-            self._take_turns()
+            self._schedule_next_turn()
 
-    async def _finish(self, answer: Any, context: RequestContext, times: _Times | None) -> None:
+    async def _await_response(self, awaited: Any, context: RequestContext, times: _Times | None) -> None:
         try:
-            response = await answer
+            response = await awaited
         except asyncio.CancelledError:
             return
         except SerialError as error:
-            self._hang_up(_unreadable(error))
+            self._close_after_responses(_undecodable(error))
             return
         except Exception:
             logger.exception(
                 "%s request version %d from %s failed", context.schema.api_name, context.version, self.peer
             )
-            self._hang_up(None)
+            self._close_after_responses(None)
             return
         self._task = self._awaited = None
         self._handling = False
         self.last_active = now = self._monotonic()
-        self._answer(response, context)
+        self._respond(response, context)
         _measure(context, times, now)
-        self._work_off()
+        self._handle_waiting()
 
     def _send_completed(self) -> None:
         """Writes the pending responses that are complete, up to the first that is not."""
@@ -506,13 +505,13 @@ class ClientConnection(asyncio.Protocol):
         if parts:
             self.last_active = now
             self._send(parts, 0)
-        self._work_off()
+        self._handle_waiting()
 
-    def _answer(self, response: Any, context: RequestContext) -> None:
+    def _respond(self, response: Any, context: RequestContext) -> None:
         if response is None:
             return
         if response is CLOSE_CONNECTION:
-            self._hang_up("a Produce request with acks=0 failed")
+            self._close_after_responses("a Produce request with acks=0 failed")
         elif self._pending:
             completed = DeferredResponse.completed(response)
             self._pending.append(_PendingResponse(context, self._correlation_id, completed))
@@ -522,14 +521,14 @@ class ClientConnection(asyncio.Protocol):
             self._send([_head(context, self._correlation_id, size), *parts], size)
 
     def _send(self, parts: list[bytes], size: int) -> None:
-        """Sends an answer of that size, and what was held back before it; or holds it back as well."""
-        held_back = self._held_back
-        if held_back is not None:
-            if len(held_back) < HELD_BACK_PARTS_MAX and size < HELD_BACK_BYTES_MAX and not self._handling:
-                held_back += parts
+        """Writes a response of that size after the buffered ones, or buffers it too."""
+        buffered = self._buffered
+        if buffered is not None:
+            if len(buffered) < BUFFERED_PARTS_MAX and size < BUFFERED_BYTES_MAX and not self._handling:
+                buffered += parts
                 return
-            parts = [*held_back, *parts]
-            held_back.clear()
+            parts = [*buffered, *parts]
+            buffered.clear()
         transport = self._transport
         if transport is None:
             return
@@ -538,22 +537,22 @@ class ClientConnection(asyncio.Protocol):
         else:
             transport.writelines(parts)
 
-    def _hang_up(self, reason: str | None) -> None:
-        """Closes the connection after the pending responses. `reason` is logged; None: the log has it already."""
+    def _close_after_responses(self, reason: str | None) -> None:
+        """Closes the connection after the responses written so far. `reason` is logged unless it is None."""
         if self._transport is not None:
             if reason is not None:
                 logger.info("Closing connection from %s: %s", self.peer, reason)
-            self._forget_waiting()
-            held_back, self._held_back = self._held_back, None
-            if held_back:
-                self._send(held_back, 0)
-                held_back.clear()
+            self._drop_waiting()
+            buffered, self._buffered = self._buffered, None
+            if buffered:
+                self._send(buffered, 0)
+                buffered.clear()
             self.close()
 
 
-def _measure(context: RequestContext, times: _Times | None, answered: float) -> None:
+def _measure(context: RequestContext, times: _Times | None, responded: float) -> None:
     if times is not None:
-        context.meter.requests.measure(*times, answered)
+        context.meter.requests.measure(*times, responded)
 
 
 def _body(response: Any, context: RequestContext) -> list[bytes]:
@@ -574,5 +573,5 @@ def _head(context: RequestContext, correlation_id: int, size: int) -> bytes:
     return _HEAD.pack(size + 4, correlation_id)
 
 
-def _unreadable(error: SerialError) -> str:
+def _undecodable(error: SerialError) -> str:
     return f"cannot decode the request ({error or type(error).__name__})"

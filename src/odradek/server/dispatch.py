@@ -64,12 +64,12 @@ class ApiDispatcher:
         if len(data) > DECODED_ON_LOOP_BYTES_MAX:
             return self._read_and_handle(handle, data, body, context)
         request, _ = context.schema.read_request(data, body)
-        answer = handle(request, context, self._port)
-        if answer.__class__ is bytes or answer.__class__ is list or isinstance(answer, DeferredResponse):
-            return answer
-        if isawaitable(answer):
-            return self._await_and_write(answer, context)
-        return self._write(answer, context) if is_large(answer) else answer
+        response = handle(request, context, self._port)
+        if response.__class__ is bytes or response.__class__ is list or isinstance(response, DeferredResponse):
+            return response
+        if isawaitable(response):
+            return self._await_and_write(response, context)
+        return self._write(response, context) if is_large(response) else response
 
     def _load(self, api_key: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
         module = load_handler(self._apis[api_key])
@@ -86,15 +86,15 @@ class ApiDispatcher:
     ) -> Any:
         """For a large request: decoding it would block the event loop."""
         request, _ = await self._port.executor.run(lambda: context.schema.read_request(data, body))
-        answer = handle(request, context, self._port)
-        if isinstance(answer, DeferredResponse):
-            answer = await answer.wait()
-        elif isawaitable(answer):
-            answer = await answer
-        return await self._write(answer, context) if is_large(answer) else answer
+        response = handle(request, context, self._port)
+        if isinstance(response, DeferredResponse):
+            response = await response.wait()
+        elif isawaitable(response):
+            response = await response
+        return await self._write(response, context) if is_large(response) else response
 
-    async def _await_and_write(self, answer: Awaitable[Any], context: RequestContext) -> Any:
-        response = await answer
+    async def _await_and_write(self, awaited: Awaitable[Any], context: RequestContext) -> Any:
+        response = await awaited
         return await self._write(response, context) if is_large(response) else response
 
     async def _write(self, response: Message, context: RequestContext) -> bytes:

@@ -51,7 +51,7 @@ class NodeConnectionLimits:
 
     def admit(self, connection: ClientConnection) -> Admission:
         if self._has_room_for(connection):
-            return Admission.ADMITTED if self._take(connection) else Admission.REFUSED
+            return Admission.ADMITTED if self._take(connection) else Admission.REJECTED
         if len(self._waiting) >= self._waiting_max:
             logger.warning(
                 "Rejected connection from %s: max.connections (%d) is reached and %d connections are waiting",
@@ -60,7 +60,7 @@ class NodeConnectionLimits:
                 len(self._waiting),
                 extra={"client": connection.peer, "listener": connection.listener_name},
             )
-            return Admission.REFUSED
+            return Admission.REJECTED
         self._waiting[connection] = None
         return Admission.WAITING
 
