@@ -99,7 +99,7 @@ def as_here(entity_type: Any, entity: Any) -> bytes:
     return bytes(out)
 
 
-def test_every_message_is_written_as_kio_writes_it() -> None:
+def test_every_message_is_encoded_as_by_kio() -> None:
     maker = Maker(1)
     types = [*messages(), *RECORD_TYPES.values()]
     assert len(types) > 300
@@ -109,7 +109,7 @@ def test_every_message_is_written_as_kio_writes_it() -> None:
             assert as_here(entity_type, entity) == as_kio(entity_type, entity), entity
 
 
-def test_what_is_none_where_it_may_not_be_is_refused() -> None:
+def test_none_in_a_field_that_is_not_nullable_is_rejected() -> None:
     for entity_type in messages():
         hints = typing.get_type_hints(entity_type)
         for field in dataclasses.fields(entity_type):

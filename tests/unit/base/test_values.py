@@ -37,22 +37,22 @@ def test_equal_by_what_they_hold_and_what_they_are() -> None:
     assert Longer(x=1) != Named(x=1)
 
 
-def test_one_key_in_a_dictionary() -> None:
+def test_equal_values_are_one_dictionary_key() -> None:
     assert {Point(1, 2): "found"}[Point(1, 2)] == "found"
     assert len({Named(x=1), Named(x=1), Named(x=2)}) == 2
 
 
-def test_shown_as_dataclasses_are() -> None:
+def test_repr_is_that_of_a_dataclass() -> None:
     assert repr(Point(1)) == "Point(x=1, y=0)"
     assert repr(Longer(x=1, z=(2,))) == "Longer(x=1, y=0, z=(2,))"
 
 
-def test_names_only_where_that_is_asked_for() -> None:
+def test_named_value_takes_keyword_arguments_only() -> None:
     with pytest.raises(TypeError):
         Named(1)  # type: ignore[call-arg]
 
 
-def test_dataclasses_to_whoever_looks() -> None:
+def test_values_are_dataclasses() -> None:
     assert replace(Point(1, 2), y=5) == Point(1, 5)
     assert [field.name for field in fields(Longer(x=1))] == ["x", "y", "z"]
     match Point(3, 4):
@@ -60,7 +60,7 @@ def test_dataclasses_to_whoever_looks() -> None:
             assert (x, y) == (3, 4)
 
 
-def test_no_other_attributes() -> None:
+def test_values_have_no_other_attributes() -> None:
     with pytest.raises(AttributeError):
         Point(1).z = 3  # type: ignore[attr-defined]
     assert not hasattr(Point(1), "__dict__")

@@ -36,7 +36,7 @@ def answer(resource: str, changes: list[Change]) -> tuple[str, str | None]:
 @pytest.mark.parametrize(
     ("resource", "changes", "code", "message"), RECORDED["answers"], ids=lambda value: str(value)[:60]
 )
-def test_answers_are_those_of_kafka(resource: str, changes: list[list[Any]], code: str, message: str | None) -> None:
+def test_config_change_results_are_those_of_kafka(resource: str, changes: list[list[Any]], code: str, message: str | None) -> None:
     typed = [Change(name, Operation(operation), value) for name, operation, value in changes]
     assert answer(resource, typed) == (code, message)
 
@@ -56,7 +56,7 @@ def refusal(configs: dict[str, str], **arguments: Any) -> KafkaError:
         ("listener.name.plaintext.max.connections", "5", "single listener"),
     ],
 )
-def test_what_would_be_ignored_is_refused_though_kafka_takes_it(name: str, value: str, reason: str) -> None:
+def test_changes_without_effect_are_rejected_unlike_kafka(name: str, value: str, reason: str) -> None:
     error = refusal({name: value})
     assert error.code is ErrorCode.invalid_config
     assert error.message
@@ -64,38 +64,38 @@ def test_what_would_be_ignored_is_refused_though_kafka_takes_it(name: str, value
     assert reason in error.message
 
 
-def test_what_was_stored_before_does_not_stand_in_the_way() -> None:
+def test_invalid_stored_config_does_not_block_changes() -> None:
     stored = {"num.io.threads": "4", "max.connections": "5"}
     check_broker_configs(CONFIG, stored, per_broker=True, changed={"max.connections"})
     refusal(stored, changed={"num.io.threads"})
 
 
-def test_threads_are_measured_against_what_is_in_force() -> None:
+def test_thread_counts_are_checked_against_effective_values() -> None:
     config = overlay(CONFIG, {}, {"background.threads": "30"})
     check_broker_configs(config, {"background.threads": "60"}, per_broker=True)
     with pytest.raises(KafkaError, match="at least half the current value 30"):
         check_broker_configs(config, {"background.threads": "14"}, per_broker=True)
 
 
-def test_a_change_for_all_brokers_is_seen_under_what_the_broker_has_itself() -> None:
+def test_cluster_default_is_overridden_by_broker_config() -> None:
     config = overlay(CONFIG, {"max.connections.per.ip.overrides": "a:1"}, {})
     check_broker_configs(config, {"max.connections.per.ip": "0"}, per_broker=False)
 
 
-def test_limits_that_kafka_words_by_accident() -> None:
+def test_range_errors_have_the_text_of_kafka() -> None:
     assert refusal({"log.cleaner.threads": "0"}).message == "requirement failed: log.cleaner.threads must be at least 1"
     overrides = refusal({"max.connections.per.ip.overrides": "a:b"})
     assert overrides.code is ErrorCode.invalid_request
     assert "'a:b' is not of the form ADDRESS:LIMIT" in str(overrides)
 
 
-def test_a_topic_is_checked_together_with_its_brokers_defaults() -> None:
+def test_topic_config_is_checked_with_broker_defaults() -> None:
     defaults = overlay(CONFIG, {"log.cleaner.max.compaction.lag.ms": "5"}, {}).topic_defaults
     with pytest.raises(KafkaError, match=r"min\.compaction\.lag\.ms \(6\) > max\.compaction\.lag\.ms \(5\)"):
         check_topic_configs({"min.compaction.lag.ms": "6"}, defaults)
 
 
-def test_lists_grow_and_shrink_from_what_is_stored_or_the_default() -> None:
+def test_append_and_subtract_start_from_the_stored_value_or_default() -> None:
     append = [Change("cleanup.policy", Operation.APPEND, "compact,delete")]
     assert altered_topic_configs({}, append) == {"cleanup.policy": "delete,compact"}
     assert altered_topic_configs({"cleanup.policy": "compact"}, append) == {"cleanup.policy": "compact,delete"}
@@ -106,7 +106,7 @@ def test_lists_grow_and_shrink_from_what_is_stored_or_the_default() -> None:
     assert altered_topic_configs({}, [Change(throttled, Operation.APPEND, "0:1")]) == {throttled: "0:1"}
 
 
-def test_what_is_stored_is_not_touched() -> None:
+def test_stored_configs_are_not_modified() -> None:
     stored = {"retention.ms": "5"}
     assert altered_topic_configs(stored, [Change("retention.ms", Operation.DELETE, None)]) == {}
     assert stored == {"retention.ms": "5"}

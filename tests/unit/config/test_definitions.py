@@ -11,7 +11,7 @@ from odradek.config.values import ConfigType, InvalidValue, format_value
 EVERYTHING = [*BROKER_CONFIGS.values(), *TOPIC_CONFIGS.values()]
 
 
-def test_every_config_of_kafka_4_3_1_is_there() -> None:
+def test_every_config_of_kafka_4_3_1_is_defined() -> None:
     only_at_run_time = [one for one in BROKER_CONFIGS.values() if one.update_mode is UpdateMode.DYNAMIC_ONLY]
     own = 4
     assert len(BROKER_CONFIGS) - len(only_at_run_time) == 360 + own
@@ -21,7 +21,7 @@ def test_every_config_of_kafka_4_3_1_is_there() -> None:
 
 
 @pytest.mark.parametrize("definition", EVERYTHING, ids=lambda one: one.name)
-def test_every_default_is_of_its_type_within_its_range_and_printed_as_it_stands(definition: ConfigDefinition) -> None:
+def test_every_default_is_valid_and_round_trips(definition: ConfigDefinition) -> None:
     text = definition.default_text
     if text is None or definition.required:
         assert definition.default is None
@@ -30,7 +30,7 @@ def test_every_default_is_of_its_type_within_its_range_and_printed_as_it_stands(
         assert format_value(definition.default) == text
 
 
-def test_every_range_is_understood() -> None:
+def test_every_range_is_parsed() -> None:
     taking_anything = {one.valid for one in EVERYTHING if one.valid and check_for(one.valid) is check_for("")}
     # The first is no restriction; addresses of controllers are looked at where they are taken apart.
     assert taking_anything == {"non-null string", "non-empty list"}
@@ -42,7 +42,7 @@ def refusal(name: str, text: str) -> str:
     return str(refused.value)
 
 
-def test_ranges_refuse_in_the_words_of_kafka() -> None:
+def test_range_errors_are_those_of_kafka() -> None:
     prefix = "Invalid value"
     assert refusal("num.partitions", "0") == f"{prefix} 0 for configuration num.partitions: Value must be at least 1"
     assert refusal("compression.zstd.level", "23").endswith("Value must be no more than 22")
@@ -63,7 +63,7 @@ def test_ranges_refuse_in_the_words_of_kafka() -> None:
     assert refusal("process.roles", "foo,broker").endswith("String must be one of: broker, controller")
 
 
-def test_ranges_let_pass_what_kafka_lets_pass() -> None:
+def test_ranges_accept_what_kafka_accepts() -> None:
     assert BROKER_CONFIGS["group.consumer.migration.policy"].parse("Upgrade") == "Upgrade"
     assert BROKER_CONFIGS["process.roles"].parse("broker,broker") == ("broker",)
     assert BROKER_CONFIGS["log.cleanup.policy"].parse("") == ()
@@ -78,25 +78,25 @@ def test_passwords_are_never_shown() -> None:
     assert all(one.type is ConfigType.PASSWORD for one in EVERYTHING if one.sensitive)
 
 
-def test_what_is_said_of_a_config_names_one_that_exists() -> None:
+def test_texts_about_configs_name_existing_configs() -> None:
     for table in (supported.BROKER, supported.WITHOUT_EFFECT, supported.REFUSED, supported.FIXED_AT_START):
         assert table.keys() <= BROKER_CONFIGS.keys()
     assert supported.TOPIC.keys() <= TOPIC_CONFIGS.keys()
     assert supported.RESERVED.keys() <= BROKER_CONFIGS.keys() | TOPIC_CONFIGS.keys()
 
 
-def test_every_topic_config_is_honoured_or_reserved() -> None:
+def test_every_topic_config_is_supported_or_reserved() -> None:
     assert supported.TOPIC.keys() | supported.RESERVED.keys() >= TOPIC_CONFIGS.keys()
 
 
-def test_a_broker_config_is_said_to_be_one_thing_only() -> None:
+def test_every_broker_config_has_one_status() -> None:
     tables = (supported.BROKER, supported.RESERVED, supported.WITHOUT_EFFECT, supported.REFUSED)
     names = [name for table in tables for name in table]
     assert len(names) == len(set(names))
     assert supported.FIXED_AT_START.keys() <= supported.BROKER.keys()
 
 
-def test_the_defaults_of_topic_configs_come_from_broker_configs_that_are_honoured_too() -> None:
+def test_topic_config_defaults_come_from_supported_broker_configs() -> None:
     for topic_config, synonyms in TOPIC_SYNONYMS.items():
         for synonym in synonyms:
             assert synonym.broker_config in BROKER_CONFIGS

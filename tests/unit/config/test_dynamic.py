@@ -19,7 +19,7 @@ message.max.bytes=1000
 )
 
 
-def test_the_broker_wins_over_all_brokers_and_both_over_the_file() -> None:
+def test_dynamic_broker_config_overrides_cluster_default_and_file() -> None:
     config = overlay(STATIC, {"max.connections": "1"}, {"max.connections": "2", "background.threads": "3"})
     assert config.max_connections == 1
     assert config.background_threads == 3
@@ -27,31 +27,31 @@ def test_the_broker_wins_over_all_brokers_and_both_over_the_file() -> None:
     assert STATIC.max_connections == 100
 
 
-def test_each_overlay_starts_from_the_file() -> None:
+def test_every_dynamic_overlay_starts_from_the_file() -> None:
     changed = overlay(STATIC, {"max.connections": "1"}, {})
     assert overlay(changed, {}, {}).max_connections == 100
 
 
-def test_topics_inherit_what_changed() -> None:
+def test_topics_inherit_dynamic_broker_configs() -> None:
     config = overlay(STATIC, {"message.max.bytes": "7"}, {"message.max.bytes": "8", "log.cleanup.policy": "compact"})
     assert config.topic_defaults.max_message_bytes == 7
     assert config.topic_defaults.compact
     assert config.topic_defaults.retention_ms == 5 * 3_600_000
 
 
-def test_a_change_silences_its_synonyms_in_the_file() -> None:
+def test_dynamic_config_overrides_its_synonyms_in_the_file() -> None:
     config = overlay(STATIC, {}, {"log.retention.ms": "360000"})
     assert config.topic_defaults.retention_ms == 360000
     assert "log.retention.hours" not in config.in_force
     assert merge({"log.roll.hours": "1", "a": "b"}, {"log.roll.ms": "5"}) == {"log.roll.ms": "5", "a": "b"}
 
 
-def test_limits_of_single_addresses_change_too() -> None:
+def test_max_connections_per_ip_overrides_are_dynamic() -> None:
     config = overlay(STATIC, {"max.connections.per.ip.overrides": "127.0.0.1:3"}, {})
     assert config.max_connections_per_ip_overrides == {"127.0.0.1": 3}
 
 
-def test_what_cannot_be_used_is_left_out_and_told() -> None:
+def test_invalid_dynamic_configs_are_skipped_with_a_warning() -> None:
     stored = {
         "num.partitions": "7",
         "max.connections": "many",
@@ -72,12 +72,12 @@ def test_what_cannot_be_used_is_left_out_and_told() -> None:
     assert dict(config.dynamic_cluster_default) == {"background.threads": "5", "made.up": "1"}
 
 
-def test_what_is_fixed_at_start_stays_though_kafka_could_change_it() -> None:
+def test_configs_fixed_at_start_are_not_dynamic() -> None:
     config = overlay(STATIC, {"listeners": "PLAINTEXT://:1,CONTROLLER://:2"}, {})
     assert config.listeners == STATIC.listeners
 
 
-def test_which_configs_change_and_where() -> None:
+def test_dynamic_configs_and_their_levels() -> None:
     assert is_dynamic("background.threads")
     assert is_dynamic("leader.replication.throttled.rate")
     assert is_dynamic("of.a.plugin")

@@ -43,7 +43,7 @@ controller.quorum.voters=1@127.0.0.1:9093
         ),
     ],
 )
-def test_contradictions(lines: str, refusal: str | None) -> None:
+def test_contradicting_group_configs_are_rejected(lines: str, refusal: str | None) -> None:
     if refusal is None:
         NodeConfig.load(BASE + lines, "server.properties")
         return

@@ -31,7 +31,7 @@ def config() -> NodeConfig:
         {"consumer.assignment.interval.ms": "0"},
     ],
 )
-def test_accepted(config: NodeConfig, configs: dict[str, str]) -> None:
+def test_valid_group_configs_are_accepted(config: NodeConfig, configs: dict[str, str]) -> None:
     check_group_configs(configs, config)
 
 
@@ -46,6 +46,6 @@ def test_accepted(config: NodeConfig, configs: dict[str, str]) -> None:
         ({"consumer.nothing": "1"}, "Unknown group config name: consumer.nothing"),
     ],
 )
-def test_refused(config: NodeConfig, configs: dict[str, str], message: str) -> None:
+def test_invalid_group_configs_are_rejected(config: NodeConfig, configs: dict[str, str], message: str) -> None:
     with pytest.raises(KafkaError, match=message):
         check_group_configs(configs, config)

@@ -49,22 +49,22 @@ def unread(names: Iterable[str], fields: Iterable[str]) -> set[str]:
     return missing
 
 
-def test_every_broker_config_is_read() -> None:
+def test_every_supported_broker_config_is_read() -> None:
     supplying_topics = {synonym.broker_config for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
     own = supported.BROKER.keys() - supplying_topics - DECIDED_AT_LOADING
     assert unread(own, {*dir(NodeConfig), *NodeConfig.__dataclass_fields__}) == set()
 
 
-def test_every_topic_config_is_read() -> None:
+def test_every_supported_topic_config_is_read() -> None:
     assert unread(supported.TOPIC, {*dir(TopicConfig), *TopicConfig.__dataclass_fields__}) == KEPT_WITHOUT_EFFECT
 
 
-def test_fields_stand_for_configs_that_are_honoured() -> None:
+def test_config_fields_are_supported_configs() -> None:
     derived = {"advertised_controller_listeners", "topic_defaults", "values", "in_force", "warnings"}
     derived |= {"dynamic_broker", "dynamic_cluster_default"}
     names = {name.replace(".", "_") for name in supported.BROKER}
     assert set(NodeConfig.__dataclass_fields__) - derived <= names
 
 
-def test_nothing_is_kept_that_kafka_does_not_know() -> None:
+def test_no_field_is_unknown_to_kafka() -> None:
     assert {*BROKER_CONFIGS, *supported.TOPIC} >= KEPT_WITHOUT_EFFECT

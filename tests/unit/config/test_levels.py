@@ -41,23 +41,23 @@ def rows(described: Iterable[DescribedConfig]) -> dict[str, list[Any]]:
     }
 
 
-def test_a_broker(config: NodeConfig) -> None:
+def test_describe_broker(config: NodeConfig) -> None:
     assert rows(describe_broker(config)) == RECORDED["broker 1"]
 
 
-def test_all_brokers(config: NodeConfig) -> None:
+def test_describe_all_brokers_default(config: NodeConfig) -> None:
     assert rows(describe_cluster_default(config)) == RECORDED["all brokers"]
 
 
-def test_a_topic_with_configs(config: NodeConfig) -> None:
+def test_describe_topic_with_configs(config: NodeConfig) -> None:
     assert rows(describe_topic(config, RECORDED["set on topic t"])) == RECORDED["topic t"]
 
 
-def test_a_topic_without_configs(config: NodeConfig) -> None:
+def test_describe_topic_without_configs(config: NodeConfig) -> None:
     assert rows(describe_topic(config, {})) == RECORDED["topic without configs"]
 
 
-def test_only_what_is_asked_for(config: NodeConfig) -> None:
+def test_only_requested_configs_are_described(config: NodeConfig) -> None:
     assert rows(describe_broker(config, {"log.roll.hours", "no.such.config"})).keys() == {"log.roll.hours"}
     assert rows(describe_cluster_default(config, {"log.segment.bytes", "log.roll.hours"})).keys() == {
         "log.segment.bytes"
@@ -83,18 +83,18 @@ def test_passwords_and_unknown_values_are_never_shown(config: NodeConfig) -> Non
         assert all(level.value is None for level in described.synonyms)
 
 
-def test_a_stored_text_that_is_no_value_is_shown_as_it_is(config: NodeConfig) -> None:
+def test_invalid_stored_value_is_shown_unchanged(config: NodeConfig) -> None:
     (described,) = describe_topic(config, {"retention.ms": "soon"}, {"retention.ms"})
     assert (described.value, described.source) == ("soon", ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
-def test_what_is_honoured_is_documented(config: NodeConfig) -> None:
+def test_supported_configs_are_documented(config: NodeConfig) -> None:
     (described,) = describe_topic(config, {}, {"flush.messages"})
     assert described.documentation
     assert "synced" in described.documentation
 
 
-def test_single_values() -> None:
+def test_single_effective_values() -> None:
     assert validate("topic", "retention.ms", "5") is None
     assert validate("topic", "nosuch", "5") == "Unknown topic config name: nosuch"
     assert validate("broker", "nosuch", "5") is None

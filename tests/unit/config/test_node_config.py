@@ -28,7 +28,7 @@ def errors_of(text: str, overrides: dict[str, str] | None = None) -> list[str]:
     return list(refused.value.errors)
 
 
-def test_the_least_that_starts() -> None:
+def test_minimal_config() -> None:
     config = load()
     assert config.node_id == 1
     assert config.is_broker
@@ -47,7 +47,7 @@ def test_the_least_that_starts() -> None:
     assert config.warnings == ()
 
 
-def test_the_file_that_comes_with_kafka_is_taken_and_says_what_has_no_effect() -> None:
+def test_kafka_default_file_is_accepted_with_warnings() -> None:
     config = NodeConfig.load(
         """\
         process.roles=broker,controller
@@ -86,7 +86,7 @@ def test_the_file_that_comes_with_kafka_is_taken_and_says_what_has_no_effect() -
     ]
 
 
-def test_broker_id_is_an_older_name_of_node_id() -> None:
+def test_broker_id_is_a_synonym_of_node_id() -> None:
     config = NodeConfig.load(MINIMAL.replace("node.id", "broker.id"), "f")
     assert config.node_id == 1
     assert config.effective("node.id") == config.effective("broker.id") == 1
@@ -99,7 +99,7 @@ def test_overrides_win_over_the_file() -> None:
     assert config.values["num.partitions"] == "3"
 
 
-def test_the_last_of_two_lines_counts_and_says_so() -> None:
+def test_repeated_key_uses_the_last_line_and_warns() -> None:
     config = load("num.partitions=2\nnum.partitions=3\n")
     assert config.num_partitions == 3
     assert config.warnings == ("server.properties:7: num.partitions stands at line 6 too: the last one counts",)
@@ -120,7 +120,7 @@ def test_topics_inherit_from_the_node() -> None:
     assert config.topic_defaults.min_insync_replicas == 2
 
 
-def test_limits_of_single_addresses() -> None:
+def test_max_connections_per_ip_overrides() -> None:
     config = load("max.connections.per.ip=0\nmax.connections.per.ip.overrides=10.0.0.1:5, ::1:7 ,host:9")
     assert config.max_connections_per_ip_overrides == {"10.0.0.1": 5, "::1": 7, "host": 9}
 
@@ -135,7 +135,7 @@ def test_any_config_of_kafka_has_an_effective_value() -> None:
         config.effective("no.such.config")
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_config_errors_are_reported_in_file_order() -> None:
     text = MINIMAL + "num.partitions=x\n\nlog.dirs=\\u12\nlog.retention.hours=0\nlog.segment.bytes=5\n"
     assert errors_of(text, {"socket.request.max.bytes": "-1"}) == [
         "server.properties:6: Invalid value x for configuration num.partitions: Not a number of type INT",
@@ -147,19 +147,19 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
     ]
 
 
-def test_an_empty_file_is_told_what_to_write() -> None:
+def test_empty_file_is_rejected_with_advice() -> None:
     errors = errors_of("")
     assert errors[0].startswith("server.properties: process.roles is missing: write process.roles=broker,controller")
     assert errors[1].startswith("server.properties: node.id is missing")
 
 
-def test_values_are_checked_even_where_they_have_no_effect() -> None:
+def test_values_of_ignored_configs_are_checked() -> None:
     assert errors_of(MINIMAL + "num.io.threads=many") == [
         "server.properties:6: Invalid value many for configuration num.io.threads: Not a number of type INT"
     ]
 
 
-def test_zookeeper_is_refused_with_the_reason_and_what_to_write_instead() -> None:
+def test_zookeeper_configs_are_rejected_with_advice() -> None:
     errors = errors_of("broker.id=7\nzookeeper.connect=localhost:2181\nzookeeper.session.timeout.ms=6000\n")
     assert len(errors) == 1
     assert errors[0].startswith("server.properties:2: zookeeper.connect: there is no ZooKeeper any more.")
@@ -173,7 +173,7 @@ def test_zookeeper_is_refused_with_the_reason_and_what_to_write_instead() -> Non
         assert part in errors[0]
 
 
-def test_what_zookeeper_refusal_advises_starts() -> None:
+def test_advice_for_zookeeper_configs_is_a_valid_config() -> None:
     advised = (
         "process.roles=broker,controller",
         "node.id=7",
@@ -184,7 +184,7 @@ def test_what_zookeeper_refusal_advises_starts() -> None:
     assert NodeConfig.load("\n".join(advised), "f").node_id == 7
 
 
-def test_other_mistakes_are_told_beside_zookeeper() -> None:
+def test_other_errors_are_reported_beside_zookeeper() -> None:
     errors = errors_of("zookeeper.connect=localhost:2181\nbroker.id=x\nlog.dirs=,\n")
     assert [line.split(":")[1] for line in errors] == ["1", "2", "3"]
 
@@ -212,11 +212,11 @@ def test_other_mistakes_are_told_beside_zookeeper() -> None:
         ),
     ],
 )
-def test_what_has_no_effect_is_told_once_with_its_line(line: str, warning: str) -> None:
+def test_ignored_config_warns_once_with_its_line(line: str, warning: str) -> None:
     assert load(line).warnings == (f"server.properties:6: {warning}",)
 
 
-def test_a_replica_selector_is_one_of_kafkas_own() -> None:
+def test_replica_selector_must_be_one_of_kafka() -> None:
     by_rack = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     assert load(f"replica.selector.class={by_rack}\n").replica_selector_class == by_rack
     assert load("replica.selector.class=org.apache.kafka.common.replica.LeaderSelector\n").warnings == ()
@@ -224,29 +224,29 @@ def test_a_replica_selector_is_one_of_kafkas_own() -> None:
     assert error.startswith("server.properties:6: replica.selector.class: com.example.Nearest is a Java class")
 
 
-def test_the_codec_of_offsets() -> None:
+def test_offsets_topic_compression_codec() -> None:
     assert load("offsets.topic.compression.codec=4\n").warnings == ()
     (error,) = errors_of(MINIMAL + "offsets.topic.compression.codec=5\n")
     assert error.startswith("server.properties:6: offsets.topic.compression.codec: unknown compression type id: 5")
 
 
-def test_what_is_set_while_the_cluster_runs_has_no_effect_in_the_file() -> None:
+def test_dynamic_only_configs_in_the_file_are_ignored_with_a_warning() -> None:
     config = load("leader.replication.throttled.rate=100\n")
     assert config.leader_replication_throttled_rate == 2**63 - 1
     (warning,) = config.warnings
     assert warning.startswith("server.properties:6: leader.replication.throttled.rate has no effect here")
 
 
-def test_configs_of_parts_to_come_are_taken_silently() -> None:
+def test_reserved_configs_are_accepted_without_warning() -> None:
     assert load("offsets.topic.replication.factor=1\ntransaction.state.log.min.isr=1").warnings == ()
 
 
-def test_ignoring_an_authorizer_would_open_the_cluster() -> None:
+def test_authorizer_config_is_rejected() -> None:
     assert "access control is not served yet" in errors_of(MINIMAL + "authorizer.class.name=Any")[0]
     assert load("authorizer.class.name=").warnings == ()
 
 
-def test_encrypted_listeners_are_refused_rather_than_opened_in_plain_text() -> None:
+def test_encrypted_listeners_are_rejected() -> None:
     text = MINIMAL.replace("PLAINTEXT://", "SSL://") + "security.inter.broker.protocol=SSL\n"
     text += "listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT\n"
     assert errors_of(text) == [
@@ -254,7 +254,7 @@ def test_encrypted_listeners_are_refused_rather_than_opened_in_plain_text() -> N
     ]
 
 
-def test_a_broker_alone() -> None:
+def test_broker_only_config() -> None:
     config = NodeConfig.load(
         "process.roles=broker\nnode.id=4\nlisteners=PLAINTEXT://:9092\ncontroller.listener.names=CONTROLLER\n"
         "controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093",
@@ -266,7 +266,7 @@ def test_a_broker_alone() -> None:
     assert [voter.node_id for voter in config.controller_quorum_voters] == [1, 2, 3]
 
 
-def test_a_controller_alone() -> None:
+def test_controller_only_config() -> None:
     config = NodeConfig.load(
         "process.roles=controller\nnode.id=1\nlisteners=CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER\n"
         "advertised.listeners=CONTROLLER://c:19093\ncontroller.quorum.bootstrap.servers=a:9093\n",
@@ -278,7 +278,7 @@ def test_a_controller_alone() -> None:
     assert config.advertised_controller_listeners == (Listener("CONTROLLER", "PLAINTEXT", "c", 19093),)
 
 
-def test_a_role_that_does_not_fit_is_told_what_to_write() -> None:
+def test_wrong_role_is_rejected_with_advice() -> None:
     broker = MINIMAL.replace("broker,controller", "broker")
     assert errors_of(broker) == [
         "server.properties:3: listeners: CONTROLLER is for controllers, and this node is only a broker; take it out, "
@@ -298,14 +298,14 @@ def test_a_role_that_does_not_fit_is_told_what_to_write() -> None:
     ]
 
 
-def test_what_only_this_broker_knows() -> None:
+def test_odradek_own_configs() -> None:
     assert load().broker_disconnect_grace_ms == 300
     config = load("broker.disconnect.grace.ms=0")
     assert (config.broker_disconnect_grace_ms, config.warnings) == (0, ())
     assert "Value must be at least 0" in errors_of(MINIMAL + "broker.disconnect.grace.ms=-1")[0]
 
 
-def test_the_http_address_is_a_host_and_a_port() -> None:
+def test_http_address_is_host_and_port() -> None:
     assert load().http_address is None
     assert load("http.address=").http_address is None
     assert load("http.address=9644").http_address == ("127.0.0.1", 9644)
@@ -316,14 +316,14 @@ def test_the_http_address_is_a_host_and_a_port() -> None:
         assert "http.address" in error
 
 
-def test_leases_are_asked_for_somewhere() -> None:
+def test_leases_need_the_http_endpoint() -> None:
     config = load("segment.lease.credentials.file=/leases")
     assert config.segment_lease_credentials_file == "/leases"
     assert any("set it too" in warning for warning in config.warnings)
     assert load("segment.lease.credentials.file=/leases\nhttp.address=9644").warnings == ()
 
 
-def test_what_follows_from_another_mistake_is_not_told() -> None:
+def test_consequential_errors_are_not_reported() -> None:
     assert errors_of(MINIMAL.replace("controller.listener.names", "# ")) == [
         "server.properties: controller.listener.names is missing: write controller.listener.names=CONTROLLER "
         "and add CONTROLLER://:9093 to listeners"
@@ -332,14 +332,14 @@ def test_what_follows_from_another_mistake_is_not_told() -> None:
     assert len(errors_of(MINIMAL + "listeners=PLAINTEXT//:9092")) == 1
 
 
-def test_the_missing_voter_is_advised_with_the_controllers_port() -> None:
+def test_missing_voter_advice_names_the_controller_port() -> None:
     text = MINIMAL.replace("controller.quorum.voters", "# ").replace("9093", "19093")
     assert errors_of(text) == [
         "server.properties: controller.quorum.voters is missing: write controller.quorum.voters=1@localhost:19093"
     ]
 
 
-def test_passwords_do_not_show_in_a_repr() -> None:
+def test_repr_contains_no_passwords() -> None:
     assert "secret" not in repr(load("ssl.keystore.password=secret"))
 
 
@@ -361,7 +361,7 @@ WE_ARE_MILDER = [
 
 
 @pytest.mark.parametrize(("changes", "refusal"), STARTED["answers"], ids=lambda value: str(value)[:60])
-def test_files_are_taken_and_refused_as_by_kafka(changes: dict[str, str | None], refusal: str | None) -> None:
+def test_files_are_accepted_and_rejected_as_by_kafka(changes: dict[str, str | None], refusal: str | None) -> None:
     properties = {key: value for key, value in (STARTED["base"] | changes).items() if value is not None}
     text = "".join(f"{key}={value}\n" for key, value in properties.items())
     refused = refusal is not None

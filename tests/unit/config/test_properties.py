@@ -35,11 +35,11 @@ def entries(text: str) -> list[tuple[str, str]]:
         ("a=\\ b", "a", " b"),
     ],
 )
-def test_one_line(line: str, key: str, value: str) -> None:
+def test_parse_one_line(line: str, key: str, value: str) -> None:
     assert entries(line) == [(key, value)]
 
 
-def test_comments_and_blank_lines_say_nothing() -> None:
+def test_comments_and_blank_lines_are_ignored() -> None:
     assert entries("# one\n! two\n\n   \t\n  # three\na=b\n") == [("a", "b")]
 
 
@@ -55,7 +55,7 @@ def test_a_continued_line_may_look_like_a_comment() -> None:
     assert entries("a=b\\\n#c") == [("a", "b#c")]
 
 
-def test_a_lone_backslash_continues_nothing() -> None:
+def test_lone_backslash_continues_nothing() -> None:
     assert entries("\\\n# comment\n\\\n\na=b\n\\") == [("a", "b")]
 
 
@@ -78,7 +78,7 @@ def test_repeated_keys_are_all_there() -> None:
 
 
 @pytest.mark.parametrize("escape", ["\\u12", "\\u12g4", "\\u", "\\u+123"])
-def test_broken_unicode_escapes_are_told_with_their_line_and_the_rest_is_read(escape: str) -> None:
+def test_invalid_unicode_escapes_are_reported_with_their_line(escape: str) -> None:
     properties, malformed = parse_properties(f"a=1\nb={escape}\nc=3")
     assert [one.key for one in properties] == ["a", "c"]
     assert [(one.line, "four hexadecimal digits" in one.reason) for one in malformed] == [(2, True)]

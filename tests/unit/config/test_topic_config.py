@@ -53,7 +53,7 @@ def test_a_level_wins_over_a_finer_unit_below_it() -> None:
     assert config.retention_ms == HOUR_MS
 
 
-def test_any_negative_retention_of_the_broker_is_for_ever() -> None:
+def test_negative_broker_retention_is_unlimited() -> None:
     for given in ({"log.retention.ms": "-7"}, {"log.retention.minutes": "-1"}, {"log.retention.hours": "-1"}):
         assert TopicConfig.resolve(static_broker=given).retention_ms == -1
 
@@ -64,7 +64,7 @@ def test_flush_ms_falls_back_to_the_schedulers_interval() -> None:
     assert TopicConfig.resolve(static_broker=both).flush_ms == 6
 
 
-def test_policies() -> None:
+def test_parse_cleanup_policies() -> None:
     both = TopicConfig.resolve({"cleanup.policy": "compact,delete"})
     assert (both.compact, both.delete) == (True, True)
     compact = TopicConfig.resolve({"cleanup.policy": "compact"})
@@ -85,7 +85,7 @@ def test_segments_can_be_small_under_the_internal_name_only() -> None:
     assert TopicConfig.resolve(given).segment_bytes == 70000
 
 
-def test_what_does_not_parse_leaves_the_value_below_in_force() -> None:
+def test_invalid_stored_value_falls_back_to_the_next_level() -> None:
     config = TopicConfig.resolve(
         {"retention.ms": "soon", "no.such.config": "1"},
         {"log.retention.ms": "later"},

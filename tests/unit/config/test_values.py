@@ -30,7 +30,7 @@ from odradek.config.values import ConfigType, ConfigValue, InvalidValue, format_
         (ConfigType.PASSWORD, "secret", "secret"),
     ],
 )
-def test_what_is_taken(kind: ConfigType, text: str, value: ConfigValue) -> None:
+def test_valid_values_are_parsed(kind: ConfigType, text: str, value: ConfigValue) -> None:
     assert parse_value("x", kind, text) == value
 
 
@@ -55,7 +55,7 @@ def test_what_is_taken(kind: ConfigType, text: str, value: ConfigValue) -> None:
         (ConfigType.BOOLEAN, "1", "Expected value to be either true or false"),
     ],
 )
-def test_what_is_refused(kind: ConfigType, text: str, reason: str) -> None:
+def test_invalid_values_are_rejected(kind: ConfigType, text: str, reason: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         parse_value("some.config", kind, text)
     assert str(refused.value) == f"Invalid value {text} for configuration some.config: {reason}"

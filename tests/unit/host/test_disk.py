@@ -91,7 +91,7 @@ def test_cached_read_larger_than_the_shared_buffer(disk: HostDisk, tmp_path: Pat
     assert file.read_cached(1, len(data)) == data[1:]
 
 
-def test_cached_read_says_none_when_it_would_wait(
+def test_cached_read_returns_none_when_it_would_block(
     disk: HostDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = open_new(disk, tmp_path / "a")
@@ -108,7 +108,7 @@ def test_cached_read_says_none_when_it_would_wait(
     assert file.read_cached(0, 10) == b"0123456789"
 
 
-def test_cached_read_without_the_flag_asks_for_a_thread_unless_in_memory(
+def test_cached_read_without_rwf_nowait_needs_a_thread_unless_in_memory(
     disk: HostDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = open_new(disk, tmp_path / "a")
@@ -190,7 +190,7 @@ def test_write_atomically_replaces_the_whole_file(disk: HostDisk, tmp_path: Path
     assert os.listdir(tmp_path) == ["checkpoint"]
 
 
-def test_directories_are_durable_once_they_are_made(
+def test_created_directories_are_durable(
     disk: HostDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
@@ -202,7 +202,7 @@ def test_directories_are_durable_once_they_are_made(
     assert len(synced) == 2
 
 
-def test_a_file_in_the_way_of_a_directory(disk: HostDisk, tmp_path: Path) -> None:
+def test_make_dirs_fails_where_a_file_exists(disk: HostDisk, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"1")
     with pytest.raises(NotADirectoryError):
         disk.make_dirs(str(tmp_path / "x" / "y"))

@@ -21,7 +21,7 @@ def record(message: str, *arguments: object, **more: object) -> logging.LogRecor
     return logging.makeLogRecord(values | more)
 
 
-def test_a_line() -> None:
+def test_json_log_line() -> None:
     assert shown(record("broker %d is %s", 3, "fenced")) == {
         "timestamp": "2023-11-14T22:13:20.250+00:00",
         "level": "WARNING",
@@ -31,11 +31,11 @@ def test_a_line() -> None:
     }
 
 
-def test_what_is_told_cannot_break_out_of_its_line() -> None:
+def test_message_with_line_breaks_stays_on_one_line() -> None:
     assert shown(record('a\n{"level": "ERROR"}\x1b[31m\r'))["message"] == 'a\n{"level": "ERROR"}\x1b[31m\r'
 
 
-def test_exceptions_and_further_fields_are_kept() -> None:
+def test_exceptions_and_extra_fields_are_logged() -> None:
     try:
         raise ValueError("what happened")
     except ValueError:

@@ -4,7 +4,7 @@ from odradek.instruments.elections import ElectionCounts
 from odradek.instruments.replication import IsrCounts
 
 
-def test_elections_are_clean_from_the_eligible_or_unclean() -> None:
+def test_elections_are_counted_as_clean_eligible_or_unclean() -> None:
     counts = ElectionCounts()
     counts.count_election(2, in_sync=(1, 2), eligible=())
     counts.count_election(3, in_sync=(1,), eligible=(3,))
@@ -12,7 +12,7 @@ def test_elections_are_clean_from_the_eligible_or_unclean() -> None:
     assert (counts.total, counts.from_eligible, counts.unclean) == (3, 1, 1)
 
 
-def test_changes_of_the_replicas_in_sync() -> None:
+def test_isr_changes_are_counted() -> None:
     counts = IsrCounts()
     counts.count_change(3, 2)
     counts.count_change(2, 3)

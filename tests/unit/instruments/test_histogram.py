@@ -11,7 +11,7 @@ DURATIONS = some.lists(some.floats(0, 100_000), min_size=1, max_size=200)
 
 
 @given(DURATIONS, some.floats(0, 1))
-def test_a_quantile_is_near_the_duration_of_that_rank(durations: list[float], quantile: float) -> None:
+def test_quantile_is_near_the_duration_of_that_rank(durations: list[float], quantile: float) -> None:
     histogram = Histogram()
     for duration in durations:
         histogram.observe(duration)
@@ -23,7 +23,7 @@ def test_a_quantile_is_near_the_duration_of_that_rank(durations: list[float], qu
     assert abs(histogram.sum_seconds - sum(durations)) < 1e-3
 
 
-def test_several_are_one() -> None:
+def test_quantiles_of_several_histograms() -> None:
     few, many = Histogram(), Histogram()
     few.observe(10)
     many.observe(0.001, 99)
@@ -33,7 +33,7 @@ def test_several_are_one() -> None:
     assert many.count == 99
 
 
-def test_only_the_last_minutes_count() -> None:
+def test_quantiles_cover_only_the_last_minutes() -> None:
     histogram = Histogram()
     assert isnan(quantiles([histogram], [0.5])[0])
     histogram.observe(100)
@@ -47,7 +47,7 @@ def test_only_the_last_minutes_count() -> None:
     assert isnan(quantiles([histogram], [0.5])[0])
 
 
-def test_no_duration_is_too_long() -> None:
+def test_any_duration_can_be_observed() -> None:
     histogram = Histogram()
     histogram.observe(7 * 86_400)
     assert len(histogram.counts) == BUCKETS

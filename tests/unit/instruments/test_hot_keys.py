@@ -5,7 +5,7 @@ import random
 from odradek.instruments.hot_keys import CAPACITY, FADE_SECONDS, HeavyKeys, KeySketch, Seen
 
 
-def test_the_heaviest_are_found_among_many() -> None:
+def test_hot_keys_are_found_among_many() -> None:
     chance = random.Random(1)
     keys = HeavyKeys()
     for _ in range(20_000):
@@ -20,19 +20,19 @@ def test_the_heaviest_are_found_among_many() -> None:
     assert len(keys.top(1000)) == CAPACITY
 
 
-def test_nothing_seen_has_no_shares() -> None:
+def test_empty_sketch_has_no_shares() -> None:
     assert HeavyKeys().top(5) == []
     assert KeySketch().is_empty
 
 
-def test_records_and_bytes_are_weighed_apart() -> None:
+def test_records_and_bytes_have_separate_weights() -> None:
     sketch = KeySketch()
     sketch.add([Seen(b"often", 10, 9.0), Seen(b"large", 10_000, 1.0), Seen(None, 0, 0.5)])
     assert [one.key for one in sketch.by_records.top(2)] == [b"often", b"large"]
     assert sketch.by_bytes.top(1)[0].key == b"large"
 
 
-def test_what_was_seen_long_ago_counts_less_and_is_forgotten() -> None:
+def test_old_records_decay_and_are_dropped() -> None:
     sketch = KeySketch()
     sketch.add([Seen(b"then", 100, 10.0)])
     sketch.fade(FADE_SECONDS)

@@ -5,7 +5,7 @@ import pytest
 from odradek.instruments.loop_watch import LoopWatch
 
 
-def test_idle_is_what_the_thread_did_not_use() -> None:
+def test_idle_time_is_the_unused_time_of_the_thread() -> None:
     watch = LoopWatch()
     watch.observe(0.0, 0.0, 5.0)
     watch.observe(1.0, 1.0, 5.25)
@@ -13,7 +13,7 @@ def test_idle_is_what_the_thread_did_not_use() -> None:
     assert watch.idle_seconds == pytest.approx(0.75)
 
 
-def test_the_longest_stall_is_known_for_a_minute_or_two() -> None:
+def test_longest_stall_is_kept_for_one_to_two_minutes() -> None:
     watch = LoopWatch()
     watch.observe(10.0, 10.5, 0.0)
     watch.observe(10.55, 10.5, 0.0)

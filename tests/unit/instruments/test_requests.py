@@ -23,7 +23,7 @@ def handle(requests: RequestCount, seconds: float = 0.001) -> bool:
     return True
 
 
-def test_the_parts_of_a_requests_time() -> None:
+def test_request_time_is_split_into_queue_local_and_remote() -> None:
     meters = RequestMeters()
     handle(meters.meter("Metadata", 12).requests, 0.01)
     kind = meters.kinds["Metadata"]
@@ -32,7 +32,7 @@ def test_the_parts_of_a_requests_time() -> None:
         assert abs(histogram.sum_seconds - expected) < 1e-9
 
 
-def test_versions_are_told_apart_and_connections_are_not() -> None:
+def test_counts_are_per_version_not_per_connection() -> None:
     meters = RequestMeters()
     for version in (11, 12, 12):
         handle(meters.meter("Metadata", version).requests)
@@ -41,7 +41,7 @@ def test_versions_are_told_apart_and_connections_are_not() -> None:
     assert kind.count == kind.total.count == 3
 
 
-def test_who_fetches_is_known_once_the_request_is_read() -> None:
+def test_fetch_requests_of_followers_are_counted_separately() -> None:
     meters = RequestMeters()
     consumer, follower = meters.meter("Fetch", 17), meters.meter("Fetch", 17)
     for _ in range(3):
@@ -54,7 +54,7 @@ def test_who_fetches_is_known_once_the_request_is_read() -> None:
     assert metadata.requests.kind.name == "Metadata"
 
 
-def test_few_are_all_measured_and_of_many_some_stand_for_all() -> None:
+def test_all_requests_are_timed_at_low_rates_and_a_sample_at_high_rates() -> None:
     requests = RequestMeters().meter("Produce", 11).requests
     assert all(handle(requests) for _ in range(MEASURED_MAX))
     taken = sum(handle(requests) for _ in range(500_000))
@@ -68,7 +68,7 @@ def test_few_are_all_measured_and_of_many_some_stand_for_all() -> None:
     assert requests.count == MEASURED_MAX + 500_001
 
 
-def test_errors_by_kafkas_names() -> None:
+def test_errors_are_counted_by_kafka_name() -> None:
     meters = RequestMeters()
     meter: RequestMeter = meters.meter("Produce", 11)
     meter.count_errors(

@@ -21,7 +21,7 @@ def sums(broker: BrokerTraffic, *partitions: tuple[str, Traffic]) -> tuple[Traff
     return found.total(), found.topics
 
 
-def test_every_counter_is_summed() -> None:
+def test_sums_include_every_counter() -> None:
     one = carrying(**{name: number for number, name in enumerate(COUNTERS, 1)})
     total, topics = sums(BrokerTraffic(), ("a", one), ("a", one), ("b", one))
     for number, name in enumerate(COUNTERS, 1):
@@ -29,7 +29,7 @@ def test_every_counter_is_summed() -> None:
         assert (getattr(topics["a"], name), getattr(topics["b"], name)) == (2 * number, number)
 
 
-def test_what_has_left_stays_in_the_sums() -> None:
+def test_counts_of_removed_partitions_stay_in_the_sums() -> None:
     broker = BrokerTraffic()
     stays, leaves, last = carrying(bytes_in=1), carrying(bytes_in=10), carrying(bytes_in=100)
     broker.retire("a", leaves)
@@ -45,7 +45,7 @@ def test_what_has_left_stays_in_the_sums() -> None:
     assert (total.bytes_in, topics["b"].bytes_in) == (116, 5)
 
 
-def test_who_leaves_while_others_are_being_added_counts_once() -> None:
+def test_partition_removed_during_summation_counts_once() -> None:
     broker = BrokerTraffic()
     stays, leaves, last = carrying(bytes_in=1), carrying(bytes_in=10), carrying(bytes_in=100)
     found = broker.start_sums(("a", "b"))
@@ -58,7 +58,7 @@ def test_who_leaves_while_others_are_being_added_counts_once() -> None:
     assert (total.bytes_in, topics["a"].bytes_in) == (111, 11)
 
 
-def test_a_rate_begins_with_what_is_there_and_decays() -> None:
+def test_rate_starts_with_the_first_sample_and_decays() -> None:
     rates, busy, idle = TrafficRates(), Traffic(), Traffic()
     busy.bytes_in = 5_000
     rates.tick([busy, idle], 5.0)
@@ -69,7 +69,7 @@ def test_a_rate_begins_with_what_is_there_and_decays() -> None:
     assert rates.of(busy)[0] == pytest.approx(1000 / 2.71828, rel=0.01)
 
 
-def test_a_steady_rate_is_told_as_it_is() -> None:
+def test_steady_rate_is_exact() -> None:
     rates, busy = TrafficRates(), Traffic()
     for _ in range(100):
         busy.bytes_out += 700
@@ -79,7 +79,7 @@ def test_a_steady_rate_is_told_as_it_is() -> None:
     assert rates.of(busy) == pytest.approx((0.0, 140.0, 10.0, 20.0))
 
 
-def test_who_is_gone_is_forgotten() -> None:
+def test_rates_of_removed_partitions_are_dropped() -> None:
     rates, gone = TrafficRates(), carrying(bytes_in=1)
     rates.tick([gone], 1.0)
     rates.tick([], 1.0)

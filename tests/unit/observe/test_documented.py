@@ -11,13 +11,13 @@ from tests.metrics_documented import absent, mbean_metrics
 MBEANS = (Path(__file__).parent / "kafka_mbeans.txt").read_text().splitlines()
 
 
-def test_every_mbean_is_there_or_has_a_reason_not_to_be() -> None:
+def test_every_mbean_is_documented_or_excluded_with_a_reason() -> None:
     served, missing = mbean_metrics(), absent()
     assert sorted([*served, *missing]) == sorted(MBEANS)
     assert all(missing.values())
 
 
-def test_names_follow_from_the_mbeans() -> None:
+def test_metric_names_follow_from_the_mbeans() -> None:
     for bean, names in mbean_metrics().items():
         match = re.fullmatch(r"(?P<domain>[\w.]+):type=(?P<type>[\w-]+)(,name=(?P<name>[\w-]+))?", bean)
         assert match is not None, bean

@@ -37,7 +37,7 @@ def call(request: Request) -> dict[str, Any]:
     return told
 
 
-def test_paths_and_queries() -> None:
+def test_http_paths_and_queries() -> None:
     assert call(Request("POST", "/v1/leases", "topic=a%20b&start=1&start=2")) == {
         "method": "POST",
         "below": "",
@@ -61,6 +61,6 @@ def test_paths_and_queries() -> None:
         ("", None),
     ],
 )
-def test_credentials(authorization: str, basic: list[str] | None) -> None:
+def test_basic_credentials(authorization: str, basic: list[str] | None) -> None:
     assert call(Request("GET", "/v1/leases", "", f"basic {authorization}"))["basic"] == basic
     assert call(Request("GET", "/v1/leases", "", f"Bearer {authorization}"))["basic"] is None

@@ -5,7 +5,7 @@ import pytest
 from odradek.observe.lease_credentials import WrongCredentials, parse_credentials
 
 
-def test_principals_and_their_topics() -> None:
+def test_lease_principals_and_their_topics() -> None:
     found = parse_credentials("# all\n\nspark 0123456789abcdef orders,pay-*\n  root\tfedcba9876543210 *\n")
 
     spark = found.find("spark", "0123456789abcdef")
@@ -35,7 +35,7 @@ def test_principals_and_their_topics() -> None:
         ("root 0123456789abcdef *", "line 2: 'root' has a colon, or stands there twice"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_secret(line: str, why: str) -> None:
+def test_credential_errors_do_not_contain_the_secret(line: str, why: str) -> None:
     with pytest.raises(WrongCredentials, match=why) as wrong:
         parse_credentials(f"root fedcba9876543210 *\n{line}\n")
     assert "0123" not in str(wrong.value) and "short" not in str(wrong.value)

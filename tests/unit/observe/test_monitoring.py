@@ -15,7 +15,7 @@ def expressions() -> list[str]:
     return alerts + [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
 
 
-def test_every_name_is_served() -> None:
+def test_dashboards_use_only_served_metrics() -> None:
     served = {name for names in mbean_metrics().values() for name in names} | own_metrics()
     used = {name for expression in expressions() for name in NAME.findall(expression)}
     assert len(used) > 20
@@ -23,13 +23,13 @@ def test_every_name_is_served() -> None:
     assert unknown == set()
 
 
-def test_expressions_are_whole() -> None:
+def test_dashboard_expressions_are_balanced() -> None:
     for expression in expressions():
         for opening, closing in ("()", "[]", "{}"):
             assert expression.count(opening) == expression.count(closing), expression
 
 
-def test_panels_do_not_cover_each_other() -> None:
+def test_dashboard_panels_do_not_overlap() -> None:
     panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
     assert len(places) == len(panels) == len({panel["id"] for panel in panels})

@@ -25,7 +25,7 @@ def machine(*states: State) -> TransactionMachine:
     return made
 
 
-def test_transactional_ids_are_counted_where_they_are_loaded() -> None:
+def test_transactional_ids_are_counted_on_their_coordinator() -> None:
     hosts = [
         SimpleNamespace(is_active=True, machine=machine(State.ONGOING, State.EMPTY)),
         SimpleNamespace(is_active=False, machine=machine(State.ONGOING)),

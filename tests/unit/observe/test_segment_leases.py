@@ -47,7 +47,7 @@ class Stage:
         return [name for name in os.listdir(self.partition.log_dir) if leases.is_link(name)]
 
 
-def test_granted_shown_renewed_and_given_back(tmp_path: Path) -> None:
+def test_lease_is_granted_listed_renewed_and_released(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     granted = stage.ask()
     assert granted.status == 200
@@ -64,7 +64,7 @@ def test_granted_shown_renewed_and_given_back(tmp_path: Path) -> None:
     assert not stage.links()
 
 
-def test_all_names_or_none(tmp_path: Path) -> None:
+def test_lease_links_all_files_or_none(tmp_path: Path) -> None:
     class SecondFails(HostDisk):
         made = 0
 
@@ -80,7 +80,7 @@ def test_all_names_or_none(tmp_path: Path) -> None:
     assert not stage.links()
 
 
-def test_no_names_are_left_of_what_is_not_granted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_lease_leaves_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(tmp_path)
     monkeypatch.setattr(leases, "FILES_MAX", 2)
     assert stage.ask().status == 429
@@ -91,7 +91,7 @@ def test_no_names_are_left_of_what_is_not_granted(tmp_path: Path, monkeypatch: p
     assert not stage.links()
 
 
-def test_nothing_is_granted_above_the_high_watermark(tmp_path: Path) -> None:
+def test_lease_ends_at_the_high_watermark(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.partition.shared_high_watermark.offset = 2
     assert [one["limit"] for one in stage.ask().told["segments"]] == [1, 2]
@@ -99,7 +99,7 @@ def test_nothing_is_granted_above_the_high_watermark(tmp_path: Path) -> None:
     assert stage.ask().told["segments"] == []
 
 
-def test_what_cannot_be_asked(tmp_path: Path) -> None:
+def test_invalid_lease_requests_are_rejected(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     for query, why in (
         ({"partition": "x"}, "partition: give a whole number"),
@@ -114,7 +114,7 @@ def test_what_cannot_be_asked(tmp_path: Path) -> None:
     assert not stage.links()
 
 
-def test_the_file_of_credentials_is_read_again(tmp_path: Path) -> None:
+def test_lease_credentials_file_is_reloaded(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     assert stage.ask().status == 200
     for text, status in (("spark another-of-its-secrets *", 401), ("nonsense", 503), (" ".join((*SPARK, "u*")), 403)):

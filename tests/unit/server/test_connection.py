@@ -152,7 +152,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
     return play
 
 
-def test_answers_come_in_the_order_of_requests(run: Callable[[Scenario], None]) -> None:
+def test_responses_are_sent_in_the_order_of_requests(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         reader, writer = await harness.connect()
         writer.write(request(2, 1) + request(1, 2, b"now") + request(2, 3))
@@ -167,7 +167,7 @@ def test_answers_come_in_the_order_of_requests(run: Callable[[Scenario], None]) 
     run(scenario)
 
 
-def test_who_vanishes_before_the_turn_of_his_request_leaves_nothing_unawaited(
+def test_disconnect_before_the_handler_runs_leaves_no_coroutine_unawaited(
     run: Callable[[Scenario], None], recwarn: pytest.WarningsRecorder
 ) -> None:
     class Gone(asyncio.Transport):
@@ -187,10 +187,10 @@ def test_who_vanishes_before_the_turn_of_his_request_leaves_nothing_unawaited(
     assert [str(one.message) for one in recwarn] == []
 
 
-class TestAProducerThatDoesNotWait:
+class TestPipelinedProduceRequests:
     """Its requests are taken up while earlier ones wait for replicas; nobody else's are, and no answer overtakes."""
 
-    def test_answers_come_in_order_whoever_is_ready_first(self, run: Callable[[Scenario], None]) -> None:
+    def test_responses_are_sent_in_order_whichever_completes_first(self, run: Callable[[Scenario], None]) -> None:
         async def scenario(harness: Harness) -> None:
             reader, writer = await harness.connect()
             writer.write(request(0, 1) + request(0, 2) + request(0, 3, b"at once") + request(0, 4))
@@ -206,7 +206,7 @@ class TestAProducerThatDoesNotWait:
 
         run(scenario)
 
-    def test_another_request_waits_for_what_is_owed(self, run: Callable[[Scenario], None]) -> None:
+    def test_request_to_another_api_waits_for_pending_responses(self, run: Callable[[Scenario], None]) -> None:
         async def scenario(harness: Harness) -> None:
             reader, writer = await harness.connect()
             writer.write(request(0, 1))
@@ -222,7 +222,7 @@ class TestAProducerThatDoesNotWait:
 
         run(scenario)
 
-    def test_what_is_asked_for_meanwhile_has_to_be_the_same(self, run: Callable[[Scenario], None]) -> None:
+    def test_only_requests_to_the_same_api_are_handled_meanwhile(self, run: Callable[[Scenario], None]) -> None:
         async def scenario(harness: Harness) -> None:
             reader, writer = await harness.connect()
             writer.write(request(8, 1) + request(8, 2) + request(0, 3) + request(8, 4))
@@ -238,7 +238,7 @@ class TestAProducerThatDoesNotWait:
 
         run(scenario)
 
-    def test_only_so_many_are_taken_up(self, run: Callable[[Scenario], None]) -> None:
+    def test_number_of_pending_responses_is_bounded(self, run: Callable[[Scenario], None]) -> None:
         async def scenario(harness: Harness) -> None:
             reader, writer = await harness.connect()
             count = PENDING_RESPONSES_MAX + 5
@@ -258,7 +258,7 @@ class TestAProducerThatDoesNotWait:
 
         run(scenario)
 
-    def test_who_hangs_up_is_answered_and_who_breaks_off_is_not(self, run: Callable[[Scenario], None]) -> None:
+    def test_pending_responses_are_sent_after_eof_but_not_after_reset(self, run: Callable[[Scenario], None]) -> None:
         async def scenario(harness: Harness) -> None:
             reader, writer = await harness.connect()
             writer.write(request(0, 1))
@@ -280,7 +280,7 @@ class TestAProducerThatDoesNotWait:
 
         run(scenario)
 
-    def test_a_fault_ends_the_connection(self, run: Callable[[Scenario], None]) -> None:
+    def test_failed_deferred_response_closes_the_connection(self, run: Callable[[Scenario], None]) -> None:
         async def scenario(harness: Harness) -> None:
             reader, writer = await harness.connect()
             writer.write(request(0, 1) + request(0, 2))
@@ -298,7 +298,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_a_flood_behind_a_waiting_request_is_left_in_the_socket(run: Callable[[Scenario], None]) -> None:
+def test_flood_behind_a_pending_request_is_not_read_from_the_socket(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         reader, writer = await harness.connect()
         writer.write(request(2, 0))
@@ -338,7 +338,7 @@ async def _send_all(writer: asyncio.StreamWriter, frames: list[bytes]) -> None:
     ],
     ids=["fault", "hang up", "unknown", "negative", "too large", "short", "long client id", "no utf-8"],
 )
-def test_a_bad_request_ends_its_own_connection_only(run: Callable[[Scenario], None], hostile: bytes) -> None:
+def test_invalid_request_closes_its_own_connection_only(run: Callable[[Scenario], None], hostile: bytes) -> None:
     async def scenario(harness: Harness) -> None:
         bystander, bystander_writer = await harness.connect()
         reader, writer = await harness.connect()
@@ -352,7 +352,7 @@ def test_a_bad_request_ends_its_own_connection_only(run: Callable[[Scenario], No
     run(scenario)
 
 
-def test_a_fault_while_waiting_ends_the_connection(run: Callable[[Scenario], None]) -> None:
+def test_exception_in_a_coroutine_handler_closes_the_connection(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         reader, writer = await harness.connect()
         harness.dispatcher.release.set()
@@ -363,7 +363,7 @@ def test_a_fault_while_waiting_ends_the_connection(run: Callable[[Scenario], Non
     run(scenario)
 
 
-def test_no_answer_and_on_to_the_next(run: Callable[[Scenario], None]) -> None:
+def test_request_without_response_is_followed_by_the_next(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         reader, writer = await harness.connect()
         writer.write(request(6, 1) + request(1, 2, b"next"))
@@ -388,7 +388,7 @@ async def is_silent(reader: asyncio.StreamReader) -> bool:
     return False
 
 
-def test_one_connection_too_many_waits_for_its_place(run: Callable[[Scenario], None]) -> None:
+def test_connection_above_max_connections_waits(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         harness.limits.per_address_max = 100
         opened = [await harness.connect() for _ in range(3)]
@@ -409,7 +409,7 @@ def test_one_connection_too_many_waits_for_its_place(run: Callable[[Scenario], N
     run(scenario)
 
 
-def test_who_gives_up_waiting_takes_no_place(run: Callable[[Scenario], None]) -> None:
+def test_waiting_connection_that_closes_is_not_admitted(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         harness.limits.per_address_max = 100
         opened = [await harness.connect() for _ in range(3)]
@@ -424,7 +424,7 @@ def test_who_gives_up_waiting_takes_no_place(run: Callable[[Scenario], None]) ->
     run(scenario)
 
 
-def test_more_than_may_wait_are_refused(run: Callable[[Scenario], None]) -> None:
+def test_connections_above_the_waiting_limit_are_rejected(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         harness.limits.per_address_max = 100
         links = [await harness.connect() for _ in range(3 + WAITING_CONNECTIONS_MAX)]
@@ -436,7 +436,7 @@ def test_more_than_may_wait_are_refused(run: Callable[[Scenario], None]) -> None
     run(scenario)
 
 
-def test_limits_that_change_take_effect_at_once(run: Callable[[Scenario], None]) -> None:
+def test_changed_connection_limits_take_effect_at_once(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         harness.limits.change(connections_max=3, per_address_max=100, per_address_overrides={})
         opened = [await harness.connect() for _ in range(3)]
@@ -461,7 +461,7 @@ def test_limits_that_change_take_effect_at_once(run: Callable[[Scenario], None])
     run(scenario)
 
 
-def test_requests_sent_before_hanging_up_are_handled(run: Callable[[Scenario], None]) -> None:
+def test_requests_sent_before_eof_are_handled(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         _, writer = await harness.connect()
         writer.write(request(2, 1) + request(6, 2) + request(6, 3))
@@ -477,7 +477,7 @@ def test_requests_sent_before_hanging_up_are_handled(run: Callable[[Scenario], N
     run(scenario)
 
 
-def test_requests_before_a_bad_frame_are_answered(run: Callable[[Scenario], None]) -> None:
+def test_requests_before_an_invalid_frame_get_responses(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         reader, writer = await harness.connect()
         harness.dispatcher.release.set()
@@ -490,7 +490,7 @@ def test_requests_before_a_bad_frame_are_answered(run: Callable[[Scenario], None
     run(scenario)
 
 
-def test_behind_a_waiting_request_little_is_read(run: Callable[[Scenario], None]) -> None:
+def test_little_is_read_behind_a_pending_request(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         harness.limits.per_address_max = 100
         listener = Listener("LARGE", "127.0.0.1", 0, harness.limits, request_bytes_max=100 << 20, backlog=10)
@@ -510,7 +510,7 @@ def test_behind_a_waiting_request_little_is_read(run: Callable[[Scenario], None]
     run(scenario)
 
 
-def test_a_flood_of_small_requests_lets_others_have_their_turn(run: Callable[[Scenario], None]) -> None:
+def test_flood_of_small_requests_does_not_starve_other_connections(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         flooder, flooder_writer = await harness.connect()
         bystander = await harness.connect()
@@ -530,7 +530,7 @@ def test_a_flood_of_small_requests_lets_others_have_their_turn(run: Callable[[Sc
     run(scenario)
 
 
-def test_an_address_over_its_limit_is_refused(run: Callable[[Scenario], None]) -> None:
+def test_connection_above_max_connections_per_ip_is_rejected(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         harness.limits.per_address_max = 1
         _, first = await harness.connect()
@@ -542,7 +542,7 @@ def test_an_address_over_its_limit_is_refused(run: Callable[[Scenario], None]) -
     run(scenario)
 
 
-def test_a_silent_connection_is_closed(run: Callable[[Scenario], None]) -> None:
+def test_idle_connection_is_closed(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         quiet, quiet_writer = await harness.connect()
         quiet_writer.write(request(1, 1))
@@ -562,7 +562,7 @@ def test_a_silent_connection_is_closed(run: Callable[[Scenario], None]) -> None:
     run(scenario)
 
 
-def test_a_port_in_use_says_so(run: Callable[[Scenario], None]) -> None:
+def test_port_in_use_is_reported(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         second = Listener(
             "PLAINTEXT",
@@ -578,7 +578,7 @@ def test_a_port_in_use_says_so(run: Callable[[Scenario], None]) -> None:
     run(scenario)
 
 
-def test_a_client_may_change_its_name(run: Callable[[Scenario], None]) -> None:
+def test_client_id_may_change_on_a_connection(run: Callable[[Scenario], None]) -> None:
     async def scenario(harness: Harness) -> None:
         reader, writer = await harness.connect()
         for number, name in enumerate((b"one", b"one", b"", b"other", b"one")):

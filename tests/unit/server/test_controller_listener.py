@@ -58,7 +58,7 @@ class Controller:
         return self.node.heartbeats[-1][2]
 
 
-def test_a_heartbeat_by_way_of_sockets(play: Play) -> None:
+def test_heartbeat_over_sockets(play: Play) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             peer = controller.peer()
@@ -72,7 +72,7 @@ def test_a_heartbeat_by_way_of_sockets(play: Play) -> None:
     play(scenario)
 
 
-def test_what_is_no_controllers_business_is_not_served(play: Play) -> None:
+def test_broker_apis_are_not_served_by_controllers(play: Play) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             with pytest.raises(NotServed):
@@ -82,7 +82,7 @@ def test_what_is_no_controllers_business_is_not_served(play: Play) -> None:
 
 
 @pytest.mark.parametrize("way", ["close", "abort"])
-def test_the_end_of_a_brokers_connection_is_told_once(play: Play, way: str) -> None:
+def test_close_of_a_broker_connection_is_reported_once(play: Play, way: str) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             peer = controller.peer()
@@ -108,7 +108,7 @@ def test_the_end_of_a_brokers_connection_is_told_once(play: Play, way: str) -> N
 
 
 @pytest.mark.parametrize("way", ["idle", "closed", "broken request"])
-def test_a_connection_that_this_node_ends_is_known_as_such(play: Play, way: str) -> None:
+def test_connection_closed_by_this_node_is_marked(play: Play, way: str) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             peer = controller.peer()
@@ -129,7 +129,7 @@ def test_a_connection_that_this_node_ends_is_known_as_such(play: Play, way: str)
     play(scenario)
 
 
-def test_a_broker_that_leaves_while_its_heartbeat_is_decided(play: Play) -> None:
+def test_disconnect_while_a_heartbeat_is_pending(play: Play) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             may_answer = asyncio.Event()
@@ -161,7 +161,7 @@ def test_a_broker_that_leaves_while_its_heartbeat_is_decided(play: Play) -> None
     play(scenario)
 
 
-def test_an_envelope_by_way_of_sockets(play: Play) -> None:
+def test_envelope_over_sockets(play: Play) -> None:
     async def scenario() -> None:
         async with Controller() as controller:
             chosen = schema(CREATE_TOPICS, 7)

@@ -52,7 +52,7 @@ def produce(topic: str | None = "orders", topic_id: UUID | None = None) -> Produ
     return ProduceRequest(None, -1, 30_000, [TopicRecords(topic, topic_id, [PartitionRecords(0, records)])])
 
 
-def test_an_entry(caplog: pytest.LogCaptureFixture) -> None:
+def test_request_log_entry(caplog: pytest.LogCaptureFixture) -> None:
     (entry,) = written(caplog, chosen(), produce(), context(PRODUCE, 9))
     assert entry["requestHeader"] == {
         "requestApiKey": 0,
@@ -105,7 +105,7 @@ def test_cancelled_deferred_response_is_not_logged(caplog: pytest.LogCaptureFixt
     ],
 )
 @pytest.mark.parametrize("request_", [produce(), produce(None, TOPIC_ID)], ids=["by name", "by id"])
-def test_whose_are_written(
+def test_selected_requests_are_logged(
     caplog: pytest.LogCaptureFixture, log: Callable[[], RequestLog], is_written: bool, request_: ProduceRequest
 ) -> None:
     assert len(written(caplog, log(), request_, context(PRODUCE, 9))) == is_written
@@ -117,14 +117,14 @@ def metadata_request(asked: RequestContext, topics: tuple[Any, ...]) -> Any:
     )
 
 
-def test_topics_are_found_in_other_requests(caplog: pytest.LogCaptureFixture) -> None:
+def test_topics_are_found_in_requests_of_other_apis(caplog: pytest.LogCaptureFixture) -> None:
     asked = context(METADATA, 12)
     topics = tuple(asked.new("MetadataRequestTopic", name=name, topic_id=None) for name in ("other", "orders"))
     (entry,) = written(caplog, chosen(topics={"orders"}), metadata_request(asked, topics), asked)
     assert [topic["name"] for topic in entry["request"]["topics"]] == ["other", "orders"]
 
 
-def test_what_may_be_secret_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_configs_that_may_be_secret_are_redacted(caplog: pytest.LogCaptureFixture) -> None:
     asked = context(INCREMENTAL_ALTER_CONFIGS, 1)
     values = {"ssl.keystore.password": "hunter2", "my.own": "hunter3", "retention.ms": "5", "log.cleaner.threads": "2"}
     configs = tuple(
@@ -141,7 +141,7 @@ def test_what_may_be_secret_is_left_out(caplog: pytest.LogCaptureFixture) -> Non
     assert "hunter" not in caplog.text
 
 
-def test_of_thousands_the_first_are_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_long_arrays_are_truncated_in_the_request_log(caplog: pytest.LogCaptureFixture) -> None:
     asked = context(METADATA, 12)
     topics = tuple(asked.new("MetadataRequestTopic", name=f"t{number}", topic_id=None) for number in range(5000))
     (entry,) = written(caplog, chosen(topics={"t4321"}), metadata_request(asked, topics), asked)

@@ -42,7 +42,7 @@ def ask(peer: Peer, timeout_seconds: float = 5.0, **options: Any) -> Any:
     return peer.request(HEARTBEAT, heartbeat, timeout_seconds=timeout_seconds, **options)
 
 
-def test_asks_in_the_newest_version_that_both_know(play: Play) -> None:
+def test_peer_uses_the_newest_common_version(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id, is_fenced=True)
@@ -61,7 +61,7 @@ def test_asks_in_the_newest_version_that_both_know(play: Play) -> None:
     play(scenario)
 
 
-def test_highest_is_not_exceeded_and_what_nobody_serves_is_not_asked(play: Play) -> None:
+def test_peer_respects_highest_and_sends_no_unsupported_request(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             peer = node.peer()
@@ -78,7 +78,7 @@ def test_highest_is_not_exceeded_and_what_nobody_serves_is_not_asked(play: Play)
     play(scenario)
 
 
-def test_several_requests_are_under_way_and_answered_in_order(play: Play) -> None:
+def test_several_requests_in_flight_get_responses_in_order(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             peer = node.peer()
@@ -93,7 +93,7 @@ def test_several_requests_are_under_way_and_answered_in_order(play: Play) -> Non
     play(scenario)
 
 
-def test_nobody_listens(play: Play) -> None:
+def test_connection_refused(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.stop_listening()
@@ -111,7 +111,7 @@ def test_nobody_listens(play: Play) -> None:
     play(scenario)
 
 
-def test_a_probe_connects_and_hangs_up(play: Play) -> None:
+def test_probe_connects_and_closes(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             await probe("localhost", node.port, timeout_seconds=10)
@@ -121,7 +121,7 @@ def test_a_probe_connects_and_hangs_up(play: Play) -> None:
     play(scenario)
 
 
-def test_an_unknown_name_is_not_a_refusal(play: Play) -> None:
+def test_unknown_host_name_is_unreachable_not_refused(play: Play) -> None:
     async def scenario() -> None:
         peer = Peer("no-such-host.invalid", 9093, client_id="test")
         with pytest.raises(Unreachable, match=r"no-such-host\.invalid:9093: cannot resolve the host name"):
@@ -131,7 +131,7 @@ def test_an_unknown_name_is_not_a_refusal(play: Play) -> None:
     play(scenario)
 
 
-def test_a_name_with_several_addresses_refuses_only_if_all_do() -> None:
+def test_host_with_several_addresses_is_refused_only_if_all_refuse() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
@@ -157,7 +157,7 @@ def test_a_name_with_several_addresses_refuses_only_if_all_do() -> None:
         runner.run(no_route())
 
 
-def test_a_connect_that_nobody_answers() -> None:
+def test_connect_timeout() -> None:
     """A listener whose queue is full: the kernel drops what comes, as a firewall does."""
 
     async def scenario() -> None:
@@ -186,7 +186,7 @@ def test_a_connect_that_nobody_answers() -> None:
     asyncio.run(scenario())
 
 
-def test_a_machine_that_is_cut_off(world: World) -> None:
+def test_partitioned_and_killed_server(world: World) -> None:
     outcomes: list[Any] = []
     server, client = world.add_machine("server"), world.add_machine("client")
     node = ScriptedNode()
@@ -237,7 +237,7 @@ async def outcome(work: Any) -> type[PeerError] | None:
     return None
 
 
-def test_a_reset_in_the_middle_of_an_answer(play: Play) -> None:
+def test_connection_reset_in_the_middle_of_a_response(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost: list[None] = []
@@ -259,7 +259,7 @@ def test_a_reset_in_the_middle_of_an_answer(play: Play) -> None:
     play(scenario)
 
 
-def test_an_idle_connection_that_ends_is_noticed_and_made_again_when_needed(play: Play) -> None:
+def test_closed_idle_connection_is_reported_and_reopened_on_demand(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost = asyncio.Event()
@@ -291,7 +291,7 @@ def test_an_idle_connection_that_ends_is_noticed_and_made_again_when_needed(play
     ],
     ids=["too large", "negative", "another protocol", "no header", "not asked", "lengths", "short", "error code"],
 )
-def test_a_broken_answer_ends_the_connection(play: Play, sent: bytes, reason: str) -> None:
+def test_invalid_response_closes_the_connection(play: Play, sent: bytes, reason: str) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.on_request = lambda one, correlation_id: one.transport.write(sent)
@@ -306,7 +306,7 @@ def test_a_broken_answer_ends_the_connection(play: Play, sent: bytes, reason: st
     play(scenario)
 
 
-def test_an_answer_to_nothing_ends_the_connection(play: Play) -> None:
+def test_response_without_request_closes_the_connection(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost = asyncio.Event()
@@ -319,7 +319,7 @@ def test_an_answer_to_nothing_ends_the_connection(play: Play) -> None:
     play(scenario)
 
 
-def test_answers_behind_a_broken_one_are_not_taken(play: Play) -> None:
+def test_responses_after_an_invalid_one_are_ignored(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             peer = node.peer()
@@ -336,7 +336,7 @@ def test_answers_behind_a_broken_one_are_not_taken(play: Play) -> None:
     play(scenario)
 
 
-def test_a_request_that_is_not_answered_in_time_ends_the_connection(play: Play) -> None:
+def test_request_timeout_closes_the_connection(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost: list[None] = []
@@ -353,7 +353,7 @@ def test_a_request_that_is_not_answered_in_time_ends_the_connection(play: Play) 
     play(scenario)
 
 
-def test_who_gives_up_waiting_does_not_disturb_the_others(play: Play) -> None:
+def test_cancelled_request_does_not_affect_other_requests(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             peer = node.peer()
@@ -370,7 +370,7 @@ def test_who_gives_up_waiting_does_not_disturb_the_others(play: Play) -> None:
     play(scenario)
 
 
-def test_who_gives_up_connecting_does_not_disturb_the_others(play: Play) -> None:
+def test_cancelled_connect_does_not_affect_other_callers(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             held: list[Callable[[], None]] = []
@@ -388,7 +388,7 @@ def test_who_gives_up_connecting_does_not_disturb_the_others(play: Play) -> None
     play(scenario)
 
 
-def test_versions_that_are_not_named_in_time(play: Play) -> None:
+def test_api_versions_timeout(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.on_versions = lambda *args: None
@@ -403,7 +403,7 @@ def test_versions_that_are_not_named_in_time(play: Play) -> None:
     play(scenario)
 
 
-def test_an_older_node_is_asked_again_in_a_version_it_knows(play: Play) -> None:
+def test_api_versions_falls_back_to_a_version_of_an_older_node(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
 
@@ -424,7 +424,7 @@ def test_an_older_node_is_asked_again_in_a_version_it_knows(play: Play) -> None:
 
 
 @pytest.mark.parametrize("code", [35, 42])
-def test_versions_refused(play: Play, code: int) -> None:
+def test_api_versions_refused(play: Play, code: int) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.on_versions = lambda one, version, correlation_id: one.send_answer(
@@ -439,7 +439,7 @@ def test_versions_refused(play: Play, code: int) -> None:
     play(scenario)
 
 
-def test_a_connection_that_ends_before_it_is_ready(play: Play) -> None:
+def test_connection_closed_before_it_is_ready(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost: list[None] = []
@@ -461,7 +461,7 @@ def test_a_connection_that_ends_before_it_is_ready(play: Play) -> None:
     play(scenario)
 
 
-def test_close_while_asking_while_connecting_and_for_good(play: Play) -> None:
+def test_close_during_request_during_connect_and_permanently(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             lost: list[None] = []
@@ -489,7 +489,7 @@ def test_close_while_asking_while_connecting_and_for_good(play: Play) -> None:
     play(scenario)
 
 
-def test_what_cannot_be_built_or_written_is_the_callers_fault_alone(play: Play) -> None:
+def test_request_that_cannot_be_built_leaves_the_connection_open(play: Play) -> None:
     async def scenario() -> None:
         async with ScriptedNode() as node:
             node.on_request = lambda one, correlation_id: one.send_heartbeat_answer(correlation_id)
@@ -503,7 +503,7 @@ def test_what_cannot_be_built_or_written_is_the_callers_fault_alone(play: Play) 
     play(scenario)
 
 
-def test_the_number_of_requests_under_way_is_bounded(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_requests_in_flight_is_bounded(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_session, "IN_FLIGHT_MAX", 2)
 
     async def scenario() -> None:

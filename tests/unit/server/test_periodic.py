@@ -7,7 +7,7 @@ import pytest
 from odradek.server.periodic import Periodic
 
 
-def test_a_failed_round_is_followed_by_the_next(caplog: pytest.LogCaptureFixture) -> None:
+def test_periodic_task_runs_again_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     rounds = 0
 
     async def scenario() -> None:
@@ -29,7 +29,7 @@ def test_a_failed_round_is_followed_by_the_next(caplog: pytest.LogCaptureFixture
     assert "sweeping failed" in caplog.text
 
 
-def test_the_interval_is_asked_for_every_time() -> None:
+def test_periodic_interval_is_read_before_every_round() -> None:
     async def scenario() -> None:
         rounds = 0
 
@@ -49,7 +49,7 @@ def test_the_interval_is_asked_for_every_time() -> None:
     asyncio.run(scenario())
 
 
-def test_what_is_done_once_leaves_nothing_behind() -> None:
+def test_completed_task_is_not_kept() -> None:
     async def scenario() -> None:
         periodic = Periodic()
         for _ in range(100):

@@ -7,14 +7,14 @@ from odradek.wire.error_codes import error_codes
 from odradek.wire.schemas import schema
 
 
-def test_of_the_response_itself() -> None:
+def test_error_code_of_the_response_is_found() -> None:
     messages = schema(12, 4)
     for code, expected in ((ErrorCode.none, []), (ErrorCode.illegal_generation, [ErrorCode.illegal_generation])):
         answer = messages.new("HeartbeatResponse", throttle_time=timedelta(0), error_code=code)
         assert error_codes(answer) == expected
 
 
-def test_of_its_parts_at_any_depth() -> None:
+def test_nested_error_codes_are_found_at_any_depth() -> None:
     messages = schema(8, 8)
     codes = (ErrorCode.none, ErrorCode.unknown_member_id, ErrorCode.unknown_member_id)
     partitions = tuple(
@@ -26,7 +26,7 @@ def test_of_its_parts_at_any_depth() -> None:
     assert error_codes(answer) == [ErrorCode.unknown_member_id] * 4
 
 
-def test_whatever_the_field_is_called() -> None:
+def test_error_code_fields_are_found_under_any_name() -> None:
     messages = schema(24, 3)
     codes = (ErrorCode.none, ErrorCode.invalid_txn_state)
     partitions = tuple(
@@ -40,12 +40,12 @@ def test_whatever_the_field_is_called() -> None:
     assert error_codes(answer) == [ErrorCode.invalid_txn_state]
 
 
-def test_of_a_response_without_any() -> None:
+def test_response_without_error_codes_has_none() -> None:
     assert error_codes(b"encoded") == []
     assert error_codes(None) == []
 
 
-def test_of_parts_that_may_be_absent() -> None:
+def test_nullable_parts_may_be_absent() -> None:
     messages = schema(3, 12)
     answer = messages.new(
         "MetadataResponse", throttle_time=timedelta(0), brokers=(), cluster_id=None, controller_id=1, topics=()

@@ -36,14 +36,14 @@ def written(api_key: int, version: int) -> bytes:
 
 
 @pytest.mark.parametrize(("api_key", "version"), EXAMPLES)
-def test_good_answers_are_read_as_they_are(api_key: int, version: int) -> None:
+def test_valid_responses_are_decoded(api_key: int, version: int) -> None:
     messages = schema(api_key, version)
     data = written(api_key, version)
     assert messages.write(messages.read_foreign_response(data, 0)) == data
 
 
 @pytest.mark.parametrize(("api_key", "version"), EXAMPLES)
-def test_damaged_answers_are_read_or_refused(api_key: int, version: int) -> None:
+def test_damaged_responses_are_decoded_or_rejected(api_key: int, version: int) -> None:
     chance = random.Random(api_key)
     messages = schema(api_key, version)
     good = written(api_key, version)
@@ -65,7 +65,7 @@ def test_damaged_answers_are_read_or_refused(api_key: int, version: int) -> None
             messages.read_foreign_response(bytes(data), 0)
 
 
-def test_a_count_is_not_believed() -> None:
+def test_announced_array_length_is_checked() -> None:
     tracemalloc.start()
     with pytest.raises(SerialError):
         schema(33, 0).read_foreign_response(struct.pack(">ii", 0, 2**31 - 1), 0)
@@ -80,7 +80,7 @@ def test_the_number_of_elements_is_bounded() -> None:
         schema(18, 0).read_foreign_response(struct.pack(">hi", 0, count) + bytes(6 * count), 0)
 
 
-def test_an_error_code_from_the_future_is_refused() -> None:
+def test_unknown_error_code_is_rejected() -> None:
     data = bytearray(written(63, 1))
     data[4:6] = struct.pack(">h", 30_000)
     with pytest.raises(SerialError, match="30000"):

@@ -18,7 +18,7 @@ def _prefixed(payload: bytes) -> bytes:
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8), st.lists(st.integers(min_value=1, max_value=30), min_size=1))
-def test_any_cut_gives_the_same_frames(payloads: list[bytes], cuts: list[int]) -> None:
+def test_frames_do_not_depend_on_how_the_bytes_are_split(payloads: list[bytes], cuts: list[int]) -> None:
     stream = b"".join(map(_prefixed, payloads))
     reader = FrameReader(limit=100)
     frames: list[bytes] = []
@@ -33,7 +33,7 @@ def test_any_cut_gives_the_same_frames(payloads: list[bytes], cuts: list[int]) -
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 101, 2**31 - 1])
-def test_a_length_out_of_bounds_is_refused_at_once(length: int) -> None:
+def test_invalid_frame_length_is_rejected_at_once(length: int) -> None:
     reader = FrameReader(limit=100)
     # What came before it is a request like any other.
     assert reader.receive(_prefixed(b"whole") + struct.pack(">i", length)) == [b"whole"]
@@ -47,7 +47,7 @@ def test_frames_do_not_share_memory() -> None:
     assert second == b"two"
 
 
-def test_bytes_that_come_one_by_one_take_no_more_room_than_themselves() -> None:
+def test_bytes_received_one_by_one_need_no_extra_memory() -> None:
     reader = FrameReader(limit=1 << 20)
     tracemalloc.start()
     try:
@@ -64,7 +64,7 @@ def test_bytes_that_come_one_by_one_take_no_more_room_than_themselves() -> None:
     assert held < 200_000
 
 
-def test_thousands_of_frames_in_one_read_take_no_time() -> None:
+def test_thousands_of_frames_in_one_read_are_split_quickly() -> None:
     many = _prefixed(b"ten bytes!") * 18_000
     began = time.process_time()
     assert len(FrameReader(limit=100).receive(many)) == 18_000
@@ -73,7 +73,7 @@ def test_thousands_of_frames_in_one_read_take_no_time() -> None:
 
 
 @pytest.mark.parametrize("piece_bytes", [1000, 100_000, 3_000_000])
-def test_large_frames_come_out_whole_and_once_in_memory(piece_bytes: int) -> None:
+def test_large_frame_is_kept_in_memory_only_once(piece_bytes: int) -> None:
     payload = random.Random(1).randbytes(5_000_000)
     stream = _prefixed(payload) + _prefixed(b"next")
     reader = FrameReader(limit=10_000_000)

@@ -33,7 +33,7 @@ def _encoded_produce_request(version: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_produce_request_is_read_as_kio_wrote_it(version: int) -> None:
+def test_produce_request_is_decoded_as_kio_encodes_it(version: int) -> None:
     frame = bytearray(_encoded_produce_request(version))
     request = produce_codec.read_produce_request(frame, 0, version)
     assert (request.transactional_id, request.acks, request.timeout_ms) == ("tx", -1, 3000)
@@ -46,7 +46,7 @@ def test_produce_request_is_read_as_kio_wrote_it(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 13])
-def test_every_truncation_of_a_produce_request_is_refused(version: int) -> None:
+def test_every_truncated_produce_request_is_rejected(version: int) -> None:
     whole = _encoded_produce_request(version)
     for size in range(len(whole)):
         with pytest.raises(SerialError):
@@ -81,7 +81,7 @@ def test_produce_request_of_no_partition(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [9, 12])
-def test_every_damage_to_a_request_of_one_partition_is_read_as_by_kio(version: int) -> None:
+def test_damaged_produce_request_is_decoded_as_by_kio(version: int) -> None:
     """What the quick way does not take, the long one decides."""
     whole = _encoded_request_of(version, b"r" * 20)
     for position in range(len(whole)):
@@ -103,7 +103,7 @@ def test_every_damage_to_a_request_of_one_partition_is_read_as_by_kio(version: i
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_produce_response_is_what_kio_reads(version: int) -> None:
+def test_produce_response_is_decoded_by_kio(version: int) -> None:
     results = [
         produce_codec.PartitionResult(0, ErrorCode.none, 17, -1, 5),
         produce_codec.PartitionResult(
@@ -131,7 +131,7 @@ def test_produce_response_is_what_kio_reads(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-def test_fetch_response_is_what_kio_reads(version: int) -> None:
+def test_fetch_response_is_decoded_by_kio(version: int) -> None:
     partitions = [
         fetch_codec.FetchedPartition(0, ErrorCode.none, 10, 9, 1, records=b"batch" * 40),
         fetch_codec.FetchedPartition(1, ErrorCode.offset_out_of_range),

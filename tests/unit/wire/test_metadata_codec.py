@@ -87,7 +87,7 @@ def with_kio(
     numbers,
     errors,
 )
-def test_every_version(
+def test_metadata_response_in_every_version_is_what_kio_encodes(
     version: int,
     brokers: list[MetadataBroker],
     cluster_id: str | None,
@@ -109,7 +109,7 @@ def test_every_version(
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_a_topic_without_a_name(version: int) -> None:
+def test_metadata_response_for_a_topic_without_a_name(version: int) -> None:
     topic = MetadataTopic(ErrorCode.unknown_topic_id, None, UUID(int=5), False, (), 0)
     written = write_metadata_response(
         version,

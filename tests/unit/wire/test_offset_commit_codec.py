@@ -43,19 +43,19 @@ def by_kio(topics: list[TopicErrors], version: int) -> bytes:
     [[], [topic("orders", 1)], [topic("orders", 3), topic("bestellungen-ä", 126)], [topic("x" * 126, 1)]],
     ids=["none", "one", "two", "long name"],
 )
-def test_it_is_what_kio_writes(version: int, topics: list[TopicErrors]) -> None:
+def test_offset_commit_response_is_what_kio_encodes(version: int, topics: list[TopicErrors]) -> None:
     assert all_committed(topics, version) == by_kio(topics, version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_refusal_is_left_to_others(version: int) -> None:
+def test_offset_commit_response_with_errors_is_left_to_kio(version: int) -> None:
     topics = [topic("orders", 2), topic("payments", 2, ErrorCode.offset_metadata_too_large)]
     assert all_committed(topics, version) is None
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
 @pytest.mark.parametrize("many", [[topic("orders", 127)], [topic("orders", 1)] * 127])
-def test_longer_lengths_are_left_to_others(version: int, many: list[TopicErrors]) -> None:
+def test_offset_commit_response_with_long_lengths_is_left_to_kio(version: int, many: list[TopicErrors]) -> None:
     assert all_committed(many, version) is None
 
 
@@ -101,7 +101,7 @@ def asked_topic(partitions: int = 2, metadata: str | None = "so far") -> dict[st
     ],
     ids=["usual", "static", "no topics", "many", "long name"],
 )
-def test_it_is_read_as_kio_reads_it(version: int, fields: dict[str, object]) -> None:
+def test_offset_commit_request_is_decoded_as_by_kio(version: int, fields: dict[str, object]) -> None:
     body, expected = request_by_kio(version, **fields)
     asked = read_plain(bytearray(b"head" + body), 4, version)
     assert asked is not None
@@ -116,7 +116,7 @@ def test_it_is_read_as_kio_reads_it(version: int, fields: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_what_is_unusual_is_left_to_kio(version: int) -> None:
+def test_unusual_offset_commit_requests_are_left_to_kio(version: int) -> None:
     body, _ = request_by_kio(version)
     assert read_plain(body + b"\0", 0, version) is None
     # A tagged field of the request, where there was none.
@@ -132,7 +132,7 @@ def test_what_is_unusual_is_left_to_kio(version: int) -> None:
     assert read_plain(body.replace(b"copiers", b"copier\xff"), 0, version) is None
 
 
-def test_versions_of_old_are_left_to_kio() -> None:
+def test_old_versions_of_offset_commit_are_left_to_kio() -> None:
     assert (
         read_plain(encode_request(Api.OFFSET_COMMIT, 7, 5, {"group_id": "g", "member_id": "", "topics": []}), 14, 7)
         is None

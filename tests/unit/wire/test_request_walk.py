@@ -27,12 +27,12 @@ def unframed(api: Api, version: int, fields: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("request_bytes", corpus(), ids=lambda data: "{}-v{}".format(*struct.unpack_from(">hh", data)))
-def test_good_requests_pass_untouched(request_bytes: bytes) -> None:
+def test_valid_requests_pass_unchanged(request_bytes: bytes) -> None:
     api, version, position = body_of(request_bytes)
     assert schema(api, version)._walk_request(request_bytes, position) is request_bytes
 
 
-def test_damage_is_either_read_or_refused_and_never_anything_else() -> None:
+def test_damaged_requests_are_decoded_or_rejected() -> None:
     mutator = Mutator(11)
     for _ in range(20_000):
         damaged = mutator.next_frame()[4:]
@@ -49,13 +49,13 @@ def test_damage_is_either_read_or_refused_and_never_anything_else() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 1000, 2**31 - 1])
-def test_an_array_longer_than_the_request(count: int) -> None:
+def test_array_longer_than_the_request_is_rejected(count: int) -> None:
     head = unframed(Api.METADATA, 1, {"topics": []})[:-4]
     with pytest.raises(UnreadableMessage):
         read(head + struct.pack(">i", count))
 
 
-def test_a_null_that_may_not_be() -> None:
+def test_null_in_a_field_that_is_not_nullable_is_rejected() -> None:
     head = unframed(Api.METADATA, 0, {"topics": []})[:-4]
     with pytest.raises(UnreadableMessage, match="null"):
         read(head + struct.pack(">i", -1))
@@ -66,14 +66,14 @@ def test_any_negative_length_is_null() -> None:
     assert read(head + struct.pack(">i", -2)).topics is None
 
 
-def test_bytes_that_are_no_text() -> None:
+def test_string_that_is_not_utf_8_is_rejected() -> None:
     head = unframed(Api.METADATA, 1, {"topics": []})[:-4]
     request = read(head + struct.pack(">ih", 1, 2) + b"\xff\xfe")
     assert request.topics[0].name == "\ufffd\ufffd"
 
 
 @pytest.mark.parametrize("byte", [b"g", b"\xff"])
-def test_a_name_is_no_longer_than_kafka_reads(byte: bytes) -> None:
+def test_string_length_limit_is_that_of_kafka(byte: bytes) -> None:
     """The longest, and one more; of bytes that are no text each becomes three."""
     longest = 32_767 // len(byte.decode(errors="replace").encode())
     empty = unframed(Api.DELETE_GROUPS, 2, {"groups_names": [""]})
@@ -88,13 +88,13 @@ def test_a_name_is_no_longer_than_kafka_reads(byte: bytes) -> None:
         read(named(longest + 1))
 
 
-def test_any_boolean_but_zero_is_true() -> None:
+def test_every_boolean_byte_but_zero_is_true() -> None:
     plain = unframed(Api.METADATA, 4, {"topics": [], "allow_auto_topic_creation": True})
     assert read(plain[:-1] + b"\x07").allow_auto_topic_creation is True
     assert read(plain[:-1] + b"\x00").allow_auto_topic_creation is False
 
 
-def test_tagged_fields_from_the_future_are_passed_over() -> None:
+def test_unknown_tagged_fields_are_skipped() -> None:
     plain = unframed(
         Api.FETCH, 12, {"cluster_id": "mine", "topics": [{"topic": "t", "partitions": [{"partition": 3}]}]}
     )
@@ -106,13 +106,13 @@ def test_tagged_fields_from_the_future_are_passed_over() -> None:
     assert request.topics[0].partitions[0].partition == 3
 
 
-def test_a_known_tagged_field_of_the_wrong_size() -> None:
+def test_known_tagged_field_of_the_wrong_size_is_rejected() -> None:
     plain = unframed(Api.FETCH, 12, {"cluster_id": "mine", "topics": []})
     with pytest.raises(UnreadableMessage, match="tagged"):
         read(plain[:-6] + b"\x06\x05mine\0")
 
 
-def test_a_cursor_may_be_absent_or_present() -> None:
+def test_nullable_struct_may_be_null_or_present() -> None:
     absent = unframed(Api.DESCRIBE_TOPIC_PARTITIONS, 0, {"topics": [{"name": "t"}]})
     assert read(absent).cursor is None
     present = {"topics": [{"name": "t"}], "cursor": {"topic_name": "t", "partition_index": 5}}

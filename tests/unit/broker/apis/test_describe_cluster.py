@@ -15,7 +15,7 @@ def ask(broker: FakeBroker, version: int, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_cluster(broker: FakeBroker, version: int) -> None:
+def test_describe_cluster(broker: FakeBroker, version: int) -> None:
     answer = ask(broker, version)
     assert (answer.error_code, answer.cluster_id, answer.controller_id) == (ErrorCode.none, CLUSTER_ID, 1)
     assert [(one.broker_id, one.host, one.port, one.rack) for one in answer.brokers] == [
@@ -44,7 +44,7 @@ def test_fenced_brokers_only_on_request(broker: FakeBroker) -> None:
         ),
     ],
 )
-def test_controllers_are_asked_elsewhere(
+def test_brokers_do_not_describe_controllers(
     broker: FakeBroker, endpoint_type: int, error: ErrorCode, message: str
 ) -> None:
     answer = ask(broker, 1, endpoint_type=endpoint_type)
@@ -52,6 +52,6 @@ def test_controllers_are_asked_elsewhere(
     assert (answer.cluster_id, answer.controller_id, answer.brokers, answer.endpoint_type) == ("", -1, (), 1)
 
 
-def test_no_controller_is_named_that_the_listener_cannot_reach(broker: FakeBroker) -> None:
+def test_controller_without_the_listener_is_not_returned(broker: FakeBroker) -> None:
     answer = ask(broker, 2, listener="EXTERNAL")
     assert (answer.brokers, answer.controller_id) == ((), -1)

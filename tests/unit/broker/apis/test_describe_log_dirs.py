@@ -35,7 +35,7 @@ def filled(broker: FakeBroker) -> FakeBroker:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_every_dir_in_every_version(filled: FakeBroker, version: int) -> None:
+def test_describe_log_dirs_in_every_version(filled: FakeBroker, version: int) -> None:
     answer = ask(filled, version=version)
     assert list(answer) == list(filled.directories)
     partition = filled.partition("t", 0)
@@ -59,11 +59,11 @@ def test_every_dir_in_every_version(filled: FakeBroker, version: int) -> None:
         ({"t": [0], "u": [0]}, [("t", 0), ("u", 0)]),
     ],
 )
-def test_only_what_is_asked_for(filled: FakeBroker, asked: dict[str, list[int]], found: list[tuple[str, int]]) -> None:
+def test_only_requested_partitions_are_described(filled: FakeBroker, asked: dict[str, list[int]], found: list[tuple[str, int]]) -> None:
     assert [name for result in ask(filled, asked).values() for name in partitions(result)] == found
 
 
-def test_an_offline_dir(filled: FakeBroker) -> None:
+def test_offline_log_dir(filled: FakeBroker) -> None:
     first, second = filled.directories
     filled.log_dirs.fail(first, OSError(5, "Input/output error"))
     answer = ask(filled)
@@ -72,7 +72,7 @@ def test_an_offline_dir(filled: FakeBroker) -> None:
     assert answer[second].error_code is ErrorCode.none
 
 
-def test_a_filesystem_that_cannot_be_measured(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_dir_without_disk_usage(filled: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(directory: str) -> None:
         raise OSError(5, "Input/output error")
 
@@ -80,7 +80,7 @@ def test_a_filesystem_that_cannot_be_measured(filled: FakeBroker, monkeypatch: p
     assert {one.error_code for one in ask(filled).values()} == {ErrorCode.unknown_server_error}
 
 
-def test_a_copy_on_its_way(filled: FakeBroker) -> None:
+def test_future_replica(filled: FakeBroker) -> None:
     topic = filled.image.topics_by_name["t"]
     partition = filled.partition("t", 0)
     assert partition is not None
@@ -89,12 +89,12 @@ def test_a_copy_on_its_way(filled: FakeBroker) -> None:
     assert partitions(answer[filled.directories[1]]) == {("t", 0): (0, 1, True)}
 
 
-def test_a_log_without_a_partition_has_no_lag_to_tell(filled: FakeBroker) -> None:
+def test_log_without_partition_has_no_lag(filled: FakeBroker) -> None:
     filled.forget("t", 1)
     assert partitions(ask(filled)[filled.directories[0]])["t", 1] == (0, -1, False)
 
 
-def test_cordoned_dirs(filled: FakeBroker) -> None:
+def test_cordoned_log_dirs(filled: FakeBroker) -> None:
     registration = filled.image.brokers[NODE_ID]
     filled.set_brokers(replace(registration, cordoned_directories=(DIRECTORY_IDS[1],)))
     assert [one.is_cordoned for one in ask(filled).values()] == [False, True]

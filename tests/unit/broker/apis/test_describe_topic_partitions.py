@@ -36,7 +36,7 @@ def three_topics(broker: FakeBroker) -> FakeBroker:
     return broker
 
 
-def test_all_topics_by_name(three_topics: FakeBroker) -> None:
+def test_all_topics_are_sorted_by_name(three_topics: FakeBroker) -> None:
     assert ask(three_topics) == ([("a", [0]), ("b", [0, 1, 2]), ("c", [0, 1])], None)
 
 
@@ -53,7 +53,7 @@ def test_all_topics_by_name(three_topics: FakeBroker) -> None:
         (10, ("z", 0), [], None),
     ],
 )
-def test_pages(
+def test_pagination(
     three_topics: FakeBroker,
     limit: int,
     cursor: tuple[str, int] | None,
@@ -63,11 +63,11 @@ def test_pages(
     assert ask(three_topics, limit=limit, cursor=cursor) == (found, following)
 
 
-def test_a_cursor_behind_the_last_partition(three_topics: FakeBroker) -> None:
+def test_cursor_after_the_last_partition(three_topics: FakeBroker) -> None:
     assert ask(three_topics, "c", cursor=("c", 5)) == ([("c", [])], None)
 
 
-def test_the_broker_has_a_limit_too(tmp_path: Any) -> None:
+def test_broker_limits_the_page_size(tmp_path: Any) -> None:
     broker = FakeBroker(tmp_path, {"max.request.partition.size.limit": "2"})
     broker.add_topic("a", 3)
     assert ask(broker) == ([("a", [0, 1])], ("a", 2))
@@ -83,18 +83,18 @@ def test_missing_topics(three_topics: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("cursor", [("c", -1), ("elsewhere", 0)])
-def test_a_cursor_that_does_not_fit(three_topics: FakeBroker, cursor: tuple[str, int]) -> None:
+def test_invalid_cursor_is_rejected(three_topics: FakeBroker, cursor: tuple[str, int]) -> None:
     answer = ask_whole(three_topics, "c", cursor=cursor)
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("c", ErrorCode.invalid_request)]
     assert answer.topics[0].topic_authorized_operations == -(2**31)
 
 
-def test_an_empty_name_is_a_server_error_as_in_kafka(three_topics: FakeBroker) -> None:
+def test_empty_topic_name_is_a_server_error_as_in_kafka(three_topics: FakeBroker) -> None:
     answer = ask_whole(three_topics, "c", "")
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.unknown_server_error] * 2
 
 
-def test_eligible_leaders(broker: FakeBroker) -> None:
+def test_eligible_leader_replicas(broker: FakeBroker) -> None:
     state = partition_image(leader=-1, isr=(), elr=(1,), last_known_elr=(2,), leader_epoch=5)
     broker.add_topic("a", state=state)
     (partition,) = ask_whole(broker).topics[0].partitions

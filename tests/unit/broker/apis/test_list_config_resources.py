@@ -22,7 +22,7 @@ def furnished(broker: FakeBroker) -> FakeBroker:
     return broker
 
 
-def test_everything(furnished: FakeBroker) -> None:
+def test_list_all_config_resources(furnished: FakeBroker) -> None:
     assert ask(furnished) == (
         ErrorCode.none,
         [
@@ -37,15 +37,15 @@ def test_everything(furnished: FakeBroker) -> None:
     )
 
 
-def test_some_kinds(furnished: FakeBroker) -> None:
+def test_list_config_resources_by_type(furnished: FakeBroker) -> None:
     assert ask(furnished, TOPIC, GROUP) == (ErrorCode.none, [(GROUP, "g"), (TOPIC, "t")])
 
 
 @pytest.mark.parametrize("kinds", [(0,), (64,), (TOPIC, 64)])
-def test_unknown_kinds(furnished: FakeBroker, kinds: tuple[int, ...]) -> None:
+def test_unknown_resource_types_are_rejected(furnished: FakeBroker, kinds: tuple[int, ...]) -> None:
     assert ask(furnished, *kinds) == (ErrorCode.unsupported_version, [])
 
 
-def test_version_0_knows_client_metrics_only(furnished: FakeBroker) -> None:
+def test_version_0_lists_client_metrics_only(furnished: FakeBroker) -> None:
     answer = furnished.ask(LIST_CONFIG_RESOURCES, 0)
     assert [one.resource_name for one in answer.config_resources] == ["sub"]

@@ -61,7 +61,7 @@ def test_an_empty_list_is_everything_in_version_0_and_nothing_since(broker: Fake
     assert len(ask(broker, version, ()).topics) == (1 if version == 0 else 0)
 
 
-def test_names_are_answered_once_and_the_missing_last(broker: FakeBroker) -> None:
+def test_each_name_is_returned_once_and_missing_topics_last(broker: FakeBroker) -> None:
     broker.add_topic("orders")
     answer = ask(broker, 12, ("gone", "orders", "a/b", "orders", "..", "", "__transaction_state"))
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [
@@ -78,7 +78,7 @@ def test_names_are_answered_once_and_the_missing_last(broker: FakeBroker) -> Non
 
 @pytest.mark.parametrize("version", [10, 11])
 @pytest.mark.parametrize(("name", "topic_id"), [("orders", UUID(int=77)), (None, UUID(int=77)), (None, None)])
-def test_ids_and_null_names_are_refused_before_version_12(
+def test_topic_ids_and_null_names_are_rejected_before_version_12(
     broker: FakeBroker, version: int, name: str | None, topic_id: UUID | None
 ) -> None:
     broker.add_topic("orders")
@@ -89,7 +89,7 @@ def test_ids_and_null_names_are_refused_before_version_12(
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_topics_by_id(broker: FakeBroker, version: int) -> None:
+def test_metadata_of_topics_by_id(broker: FakeBroker, version: int) -> None:
     known = broker.add_topic("orders").id
     topics = [{"name": None, "topic_id": known}, {"name": "ignored", "topic_id": UUID(int=77)}]
     answer = ask(broker, version, None, topics=topics, include_topic_authorized_operations=True)
@@ -127,7 +127,7 @@ class TestBrokersThatAreAway:
         ("version", "expected"),
         [(0, ErrorCode.leader_not_available), (5, ErrorCode.leader_not_available), (6, ErrorCode.leader_not_available)],
     )
-    def test_no_leader(self, broker: FakeBroker, version: int, expected: ErrorCode) -> None:
+    def test_partition_without_leader(self, broker: FakeBroker, version: int, expected: ErrorCode) -> None:
         broker.add_topic("orders", state=partition_image(leader=-1, leader_epoch=4))
         (partition,) = ask(broker, version, ("orders",)).topics[0].partitions
         assert (partition.error_code, partition.leader_id) == (expected, -1)
@@ -152,14 +152,14 @@ class TestBrokersThatAreAway:
         assert partition.replica_nodes == (1, 2, 3, 4)
         assert [one.node_id for one in answer.brokers] == [1, 3]
 
-    def test_version_0_leaves_out_replicas_and_says_so(self, broker: FakeBroker) -> None:
+    def test_version_0_omits_unreachable_replicas(self, broker: FakeBroker) -> None:
         broker.set_brokers(broker_image(1), broker_image(2, fenced=True))
         broker.add_topic("orders", state=partition_image(replicas=(1, 2), directories=(None, None), isr=(1,)))
         (partition,) = ask(broker, 0, ("orders",)).topics[0].partitions
         assert (partition.error_code, partition.replica_nodes) == (ErrorCode.replica_not_available, (1,))
 
     @pytest.mark.parametrize("version", ALL_VERSIONS)
-    def test_a_leader_that_seems_gone_is_not_named(self, broker: FakeBroker, version: int) -> None:
+    def test_unresponsive_leader_is_not_returned(self, broker: FakeBroker, version: int) -> None:
         """Apache Kafka names it until it is fenced, seconds later. The broker itself stays in the list."""
         broker.set_brokers(broker_image(1), broker_image(2))
         both = {"replicas": (1, 2), "directories": (None, None), "isr": (1, 2)}
@@ -171,14 +171,14 @@ class TestBrokersThatAreAway:
         assert named == {"orders": (ErrorCode.leader_not_available, -1), "payments": (ErrorCode.none, 1)}
         assert [one.node_id for one in answer.brokers] == [1, 2]
 
-    def test_no_broker_alive(self, broker: FakeBroker) -> None:
+    def test_metadata_without_live_brokers(self, broker: FakeBroker) -> None:
         broker.set_brokers(broker_image(1, fenced=True))
         answer = ask(broker, 13, None)
         assert (answer.brokers, answer.controller_id) == ((), -1)
 
 
 class TestAutomaticCreation:
-    def test_creates_and_answers_that_the_topic_is_unknown(self, broker: FakeBroker) -> None:
+    def test_auto_creation_responds_with_unknown_topic(self, broker: FakeBroker) -> None:
         broker.add_topic("orders")
         answer = ask(broker, 12, ("new", "a/b", "orders"), allow_auto_topic_creation=True)
         assert [(one.name, one.error_code) for one in answer.topics] == [
@@ -191,11 +191,11 @@ class TestAutomaticCreation:
         assert [(one.name, one.num_partitions, one.replication_factor) for one in request.topics] == [("new", -1, -1)]
 
     @pytest.mark.parametrize("version", [0, 3])
-    def test_old_clients_always_want_it(self, broker: FakeBroker, version: int) -> None:
+    def test_old_versions_always_allow_auto_creation(self, broker: FakeBroker, version: int) -> None:
         ask(broker, version, ("new",))
         assert len(broker.controller.requests) == 1
 
-    def test_what_the_file_says_goes_with_it(self, tmp_path: Path) -> None:
+    def test_auto_created_topic_has_the_configured_partitions_and_replicas(self, tmp_path: Path) -> None:
         broker = FakeBroker(tmp_path, {"num.partitions": "6", "offsets.topic.num.partitions": "8"})
         ask(broker, 9, ("new", "__consumer_offsets"), allow_auto_topic_creation=True)
         plain, offsets = broker.controller.requests[0][2].topics
@@ -207,17 +207,17 @@ class TestAutomaticCreation:
             "segment.bytes": "104857600",
         }
 
-    def test_not_when_the_broker_or_the_client_says_no(self, tmp_path: Path) -> None:
+    def test_auto_creation_needs_broker_and_client(self, tmp_path: Path) -> None:
         broker = FakeBroker(tmp_path, {"auto.create.topics.enable": "false"})
         answer = ask(broker, 9, ("new",), allow_auto_topic_creation=True)
         assert errors(answer) == {"new": ErrorCode.unknown_topic_or_partition}
         assert broker.controller.requests == []
 
-    def test_an_illegal_name_never_reaches_the_controller(self, broker: FakeBroker) -> None:
+    def test_invalid_topic_name_is_not_sent_to_the_controller(self, broker: FakeBroker) -> None:
         ask(broker, 9, ("x" * 250, "a b"), allow_auto_topic_creation=True)
         assert broker.controller.requests == []
 
-    def test_a_refusal_is_logged_not_answered(self, broker: FakeBroker, caplog: pytest.LogCaptureFixture) -> None:
+    def test_failed_auto_creation_is_logged(self, broker: FakeBroker, caplog: pytest.LogCaptureFixture) -> None:
         broker.controller.error = ErrorCode.invalid_replication_factor
         answer = ask(broker, 9, ("new",), allow_auto_topic_creation=True)
         assert errors(answer) == {"new": ErrorCode.unknown_topic_or_partition}

@@ -35,7 +35,7 @@ def three_epochs(broker: FakeBroker) -> FakeBroker:
     ("epoch", "found", "end_offset"),
     [(6, 6, 3), (5, 4, 3), (4, 4, 3), (3, 1, 2), (1, 1, 2), (0, 0, 0), (7, -1, -1), (-1, -1, -1), (-5, -5, 0)],
 )
-def test_where_epochs_end(three_epochs: FakeBroker, version: int, epoch: int, found: int, end_offset: int) -> None:
+def test_end_offsets_of_epochs(three_epochs: FakeBroker, version: int, epoch: int, found: int, end_offset: int) -> None:
     assert ask(three_epochs, epoch, version=version) == (ErrorCode.none, found, end_offset)
 
 
@@ -43,11 +43,11 @@ def test_where_epochs_end(three_epochs: FakeBroker, version: int, epoch: int, fo
     ("current", "expected"),
     [(6, ErrorCode.none), (5, ErrorCode.fenced_leader_epoch), (7, ErrorCode.unknown_leader_epoch)],
 )
-def test_the_current_epoch_fences(three_epochs: FakeBroker, current: int, expected: ErrorCode) -> None:
+def test_current_leader_epoch_is_checked(three_epochs: FakeBroker, current: int, expected: ErrorCode) -> None:
     assert ask(three_epochs, 1, current=current)[0] is expected
 
 
-def test_partitions_that_are_not_served_here(broker: FakeBroker) -> None:
+def test_partitions_without_local_leader(broker: FakeBroker) -> None:
     broker.add_topic("t", state=partition_image(leader=2))
     broker.add_topic("elsewhere", held=False)
     assert ask(broker, 0) == (ErrorCode.not_leader_or_follower, -1, -1)
@@ -56,7 +56,7 @@ def test_partitions_that_are_not_served_here(broker: FakeBroker) -> None:
     assert ask(broker, 0, partition=9)[0] is ErrorCode.unknown_topic_or_partition
 
 
-def test_topics_and_partitions_asked_twice_are_answered_twice(three_epochs: FakeBroker) -> None:
+def test_duplicate_partitions_get_duplicate_responses(three_epochs: FakeBroker) -> None:
     asked = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 4}
     topics = [{"topic": "t", "partitions": [asked, asked]}, {"topic": "t", "partitions": [asked]}]
     answer = three_epochs.ask(OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-2, topics=topics)

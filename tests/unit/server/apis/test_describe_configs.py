@@ -55,7 +55,7 @@ def levelled(tmp_path: Path) -> FakeBroker:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_topic_in_every_version(levelled: FakeBroker, version: int) -> None:
+def test_describe_topic_configs_in_every_version(levelled: FakeBroker, version: int) -> None:
     config = one_config(levelled, TOPIC, "t", "max.message.bytes", version=version)
     assert (config.value, config.config_source, config.read_only, config.is_sensitive) == (
         "123",
@@ -72,7 +72,7 @@ def test_a_topic_in_every_version(levelled: FakeBroker, version: int) -> None:
         assert (config.config_type, config.documentation) == (3, None)
 
 
-def test_a_topic_takes_its_default_from_the_brokers_synonyms(levelled: FakeBroker) -> None:
+def test_topic_config_default_comes_from_the_broker_synonyms(levelled: FakeBroker) -> None:
     config = one_config(levelled, TOPIC, "t", "retention.ms")
     assert (config.value, config.config_source) == ("5000", OF_ALL_BROKERS)
     assert levels(config) == [
@@ -104,12 +104,12 @@ def test_synonyms_and_documentation_only_on_request(levelled: FakeBroker) -> Non
         ("..", ErrorCode.invalid_topic_exception, "Topic name is invalid: '..' is not allowed"),
     ],
 )
-def test_topics_that_are_not(broker: FakeBroker, name: str, error: ErrorCode, message: str) -> None:
+def test_describe_configs_of_unknown_and_invalid_topics(broker: FakeBroker, name: str, error: ErrorCode, message: str) -> None:
     result = ask(broker, TOPIC, name)
     assert (result.error_code, result.error_message, result.configs) == (error, message, ())
 
 
-def test_the_broker_itself(levelled: FakeBroker) -> None:
+def test_describe_broker_configs(levelled: FakeBroker) -> None:
     retention = one_config(levelled, BROKER, "1", "log.retention.ms")
     assert (retention.value, retention.config_source, retention.read_only) == ("5000", OF_ALL_BROKERS, False)
     partitions = one_config(levelled, BROKER, "+01", "num.partitions")
@@ -117,7 +117,7 @@ def test_the_broker_itself(levelled: FakeBroker) -> None:
     assert len(ask(levelled, BROKER, "1").configs) > 300
 
 
-def test_secrets_and_unknown_names_have_no_value(levelled: FakeBroker) -> None:
+def test_passwords_and_unknown_configs_have_no_value(levelled: FakeBroker) -> None:
     own = one_config(levelled, BROKER, "1", "my.own.key")
     assert (own.value, own.is_sensitive, own.config_type, own.read_only) == (None, True, 0, True)
     assert levels(own) == [("my.own.key", None, OF_FILE)]
@@ -125,7 +125,7 @@ def test_secrets_and_unknown_names_have_no_value(levelled: FakeBroker) -> None:
     assert (password.value, password.is_sensitive, password.config_type) == (None, True, 9)
 
 
-def test_what_counts_for_all_brokers(levelled: FakeBroker) -> None:
+def test_describe_cluster_default_configs(levelled: FakeBroker) -> None:
     configs = ask(levelled, BROKER, "").configs
     assert {one.name: (one.value, one.config_source) for one in configs} == {
         "log.retention.ms": ("5000", OF_ALL_BROKERS),
@@ -147,12 +147,12 @@ def test_what_counts_for_all_brokers(levelled: FakeBroker) -> None:
         (GROUP, "", "Group name must not be empty"),
     ],
 )
-def test_names_that_do_not_fit(broker: FakeBroker, kind: int, name: str, message: str) -> None:
+def test_invalid_resource_names_are_rejected(broker: FakeBroker, kind: int, name: str, message: str) -> None:
     result = ask(broker, kind, name)
     assert (result.error_code, result.error_message, result.configs) == (ErrorCode.invalid_request, message, ())
 
 
-def test_one_unknown_kind_and_all_is_refused(levelled: FakeBroker) -> None:
+def test_unknown_resource_type_rejects_the_whole_request(levelled: FakeBroker) -> None:
     resources = [
         {"resource_type": kind, "resource_name": "t", "configuration_keys": None} for kind in (TOPIC, 64, BROKER)
     ]
@@ -161,13 +161,13 @@ def test_one_unknown_kind_and_all_is_refused(levelled: FakeBroker) -> None:
     assert answer.results[0].error_message.startswith("This most likely occurs because of a request being malformed")
 
 
-def test_loggers(broker: FakeBroker) -> None:
+def test_describe_loggers(broker: FakeBroker) -> None:
     (root,) = ask(broker, BROKER_LOGGER, "1", ["root"]).configs
     assert root.value in ("DEBUG", "INFO", "WARN", "ERROR", "FATAL")
     assert (root.config_source, root.config_type, root.documentation) == (6, 0, "")
 
 
-def test_groups_take_their_defaults_from_the_broker(broker: FakeBroker) -> None:
+def test_group_config_defaults_come_from_the_broker(broker: FakeBroker) -> None:
     broker.set_configs(GROUP, "g", {"consumer.session.timeout.ms": "46000"})
     config = one_config(broker, GROUP, "g", "consumer.session.timeout.ms")
     assert (config.value, config.config_source) == ("46000", 8)
@@ -178,7 +178,7 @@ def test_groups_take_their_defaults_from_the_broker(broker: FakeBroker) -> None:
     assert len(ask(broker, GROUP, "other").configs) == 17
 
 
-def test_client_metrics(broker: FakeBroker) -> None:
+def test_describe_client_metrics_configs(broker: FakeBroker) -> None:
     broker.set_configs(CLIENT_METRICS, "sub", {"interval.ms": "100000"})
     configs = {one.name: (one.value, one.config_source) for one in ask(broker, CLIENT_METRICS, "sub").configs}
     assert configs == {"interval.ms": ("100000", 7), "match": ("", DEFAULT), "metrics": ("", DEFAULT)}

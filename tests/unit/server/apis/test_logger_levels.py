@@ -51,7 +51,7 @@ def test_levels_are_set_and_unset() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_changes(
+def test_invalid_log_level_is_rejected_and_nothing_changes(
     changes: list[tuple[str, Operation, str | None]], code: ErrorCode, message: str
 ) -> None:
     before = levels()
@@ -62,12 +62,12 @@ def test_what_cannot_be_is_refused_and_nothing_changes(
     assert not REQUEST_LOG.is_on
 
 
-def test_only_looking_changes_nothing() -> None:
+def test_validate_only_changes_no_log_level() -> None:
     change((REQUESTS, Operation.SET, "DEBUG"), validate_only=True)
     assert not REQUEST_LOG.is_on
 
 
-def test_requests_are_chosen_by_client_and_topic() -> None:
+def test_logged_requests_are_selected_by_client_and_topic() -> None:
     client, topic = f"{REQUESTS}.client.my.app", f"{REQUESTS}.topic.orders"
     change((client, Operation.SET, "DEBUG"), (topic, Operation.SET, "TRACE"))
     assert (REQUEST_LOG.is_for_all_clients, REQUEST_LOG.clients, REQUEST_LOG.topics) == (False, {"my.app"}, {"orders"})
@@ -84,7 +84,7 @@ def test_requests_are_chosen_by_client_and_topic() -> None:
     assert not REQUEST_LOG.is_on
 
 
-def test_who_serves_is_told_once_it_is_switched() -> None:
+def test_listeners_are_notified_when_the_request_log_is_enabled_or_disabled() -> None:
     class Server:
         told = 0
 
