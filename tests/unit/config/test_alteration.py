@@ -36,7 +36,9 @@ def answer(resource: str, changes: list[Change]) -> tuple[str, str | None]:
 @pytest.mark.parametrize(
     ("resource", "changes", "code", "message"), RECORDED["answers"], ids=lambda value: str(value)[:60]
 )
-def test_config_change_results_are_those_of_kafka(resource: str, changes: list[list[Any]], code: str, message: str | None) -> None:
+def test_config_change_results_are_those_of_kafka(
+    resource: str, changes: list[list[Any]], code: str, message: str | None
+) -> None:
     typed = [Change(name, Operation(operation), value) for name, operation, value in changes]
     assert answer(resource, typed) == (code, message)
 

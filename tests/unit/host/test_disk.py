@@ -190,9 +190,7 @@ def test_write_atomically_replaces_the_whole_file(disk: HostDisk, tmp_path: Path
     assert os.listdir(tmp_path) == ["checkpoint"]
 
 
-def test_created_directories_are_durable(
-    disk: HostDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_created_directories_are_durable(disk: HostDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(HostDisk, "sync_dir", lambda self, path: synced.append(path))
     disk.make_dirs(str(tmp_path / "x" / "y"))

@@ -59,7 +59,9 @@ def test_describe_log_dirs_in_every_version(filled: FakeBroker, version: int) ->
         ({"t": [0], "u": [0]}, [("t", 0), ("u", 0)]),
     ],
 )
-def test_only_requested_partitions_are_described(filled: FakeBroker, asked: dict[str, list[int]], found: list[tuple[str, int]]) -> None:
+def test_only_requested_partitions_are_described(
+    filled: FakeBroker, asked: dict[str, list[int]], found: list[tuple[str, int]]
+) -> None:
     assert [name for result in ask(filled, asked).values() for name in partitions(result)] == found
 
 

@@ -104,7 +104,9 @@ def test_synonyms_and_documentation_only_on_request(levelled: FakeBroker) -> Non
         ("..", ErrorCode.invalid_topic_exception, "Topic name is invalid: '..' is not allowed"),
     ],
 )
-def test_describe_configs_of_unknown_and_invalid_topics(broker: FakeBroker, name: str, error: ErrorCode, message: str) -> None:
+def test_describe_configs_of_unknown_and_invalid_topics(
+    broker: FakeBroker, name: str, error: ErrorCode, message: str
+) -> None:
     result = ask(broker, TOPIC, name)
     assert (result.error_code, result.error_message, result.configs) == (error, message, ())
 
