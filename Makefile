@@ -44,62 +44,62 @@ check: $(VENV)/.installed-check ## format, lint, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-sim: $(VENV)/.installed-fast ## real nodes on a virtual machine, with faults (SEEDS=1000; ARGS="--seed 7 --trace")
+sim: $(VENV)/.installed-fast ## run nodes in the simulator with injected faults (SEEDS=1000; ARGS="--seed 7 --trace")
 	@$(BIN)/python -m odradek.sim $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
-chaos: $(VENV)/.installed-test ## clients at work while real nodes are killed, frozen, cut off (MINUTES=2, KILLS=1000, SEED=7; CONTROLLER_KILLS=100)
+chaos: $(VENV)/.installed-test ## kill, pause and partition real nodes while clients check every record (MINUTES=2, KILLS=1000, SEED=7; CONTROLLER_KILLS=100)
 ifdef CONTROLLER_KILLS
 	@ODRADEK_CONTROLLER_KILLS=$(CONTROLLER_KILLS) ODRADEK_FROZEN_SECONDS=30 $(BIN)/python -m pytest $(addprefix tests/cluster/test_,kill_active_controller.py frozen_controller.py partitions.py) $(ARGS)
 else
 	@$(BIN)/python -m tests.chaos $(if $(KILLS),--kills $(KILLS),--minutes $(or $(MINUTES),2)) $(if $(SEED),--seed $(SEED)) $(ARGS)
 endif
 
-exactly-once: $(VENV)/.installed-test ## copy records in transactions while brokers and copiers are killed, as Kafka's system tests do (RECORDS=100000); needs Java 17 and Maven
+exactly-once: $(VENV)/.installed-test ## run Kafka's system tests of transactions: copy records while brokers and copiers are killed (RECORDS=100000); needs Java 17 and Maven
 	@$(BIN)/python -m tests.exactly_once --records $(or $(RECORDS),100000) $(ARGS)
 
-spark-kills: $(VENV)/.installed-test ## Spark writes into topics and tables exactly once while drivers, executors, workers and brokers are killed (KILLS=5 of each kind, SEED=1); needs Java 17
+spark-kills: $(VENV)/.installed-test ## kill drivers, executors, workers and brokers while Spark writes topics and tables exactly once (KILLS=5 of each kind, SEED=1); needs Java 17
 	@$(BIN)/python -m tests.spark.sink_kills --kills $(or $(KILLS),5) --seed $(or $(SEED),1)
 	@ODRADEK_SPARK_KILLS=$(or $(KILLS),5) ODRADEK_JOB_KILLS=$(or $(KILLS),5) ODRADEK_SPARK_SEED=$(or $(SEED),1) $(BIN)/python -m pytest \
 	    -p no:xdist --capture no tests/spark/test_job_commands.py tests/spark/test_standalone_cluster.py -k killed
 
-bench: $(VENV)/.installed-bench ## measure Odradek beside Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
+bench: $(VENV)/.installed-bench ## compare Odradek with Apache Kafka (ARGS=--quick for a smoke run); needs Java 17 and Maven
 	@$(BIN)/python -m bench $(ARGS)
 
-bench-metadata: $(VENV)/.installed-bench ## what metadata costs up to a million partitions (ARGS=--quick up to a hundred thousand)
+bench-metadata: $(VENV)/.installed-bench ## measure the cost of metadata, up to a million partitions (ARGS=--quick up to a hundred thousand)
 	@$(BIN)/python -m bench.metadata $(ARGS)
 
-bench-failover: $(VENV)/.installed-bench ## kill -9 of the active controller, Odradek's and Kafka's; needs Java 17 and Maven
+bench-failover: $(VENV)/.installed-bench ## measure the failover of the active controller, also for Kafka; needs Java 17 and Maven
 	@$(BIN)/python -m bench.failover $(ARGS)
 
-bench-broker-failover: $(VENV)/.installed-bench ## kill -9 of a partition's leader, Odradek's and Kafka's; needs Java 17 and Maven
+bench-broker-failover: $(VENV)/.installed-bench ## measure the failover of a partition's leader, also for Kafka; needs Java 17 and Maven
 	@$(BIN)/python -m bench.broker_failover $(ARGS)
 
-bench-replicas: $(VENV)/.installed-bench ## what thousands of replicas cost brokers that do nothing
+bench-replicas: $(VENV)/.installed-bench ## measure the cost of thousands of replicas on idle brokers
 	@$(BIN)/python -m bench.replicas $(ARGS)
 
-bench-columns: $(VENV)/.installed-bench ## segments read as Arrow columns, up to fifty million records (ARGS=--quick up to two million)
+bench-columns: $(VENV)/.installed-bench ## measure reading segments as Arrow columns, up to fifty million records (ARGS=--quick up to two million)
 	@$(BIN)/python -m bench.columns $(ARGS)
 
-bench-spark: $(VENV)/.installed-pipeline ## Spark reading a topic by format("odradek") and by its own connector; needs Java 17 and Maven
+bench-spark: $(VENV)/.installed-pipeline ## measure reading a topic with Spark through format("odradek") and its own connector; needs Java 17 and Maven
 	@$(BIN)/python -m bench.spark_rows $(ARGS)
 
-bench-spark-writes: $(VENV)/.installed-pipeline ## Spark writing a topic by format("odradek"), also exactly once, and by its own connector; needs Java 17 and Maven
+bench-spark-writes: $(VENV)/.installed-pipeline ## measure writing a topic with Spark through format("odradek") and its own connector; needs Java 17 and Maven
 	@$(BIN)/python -m bench.spark_writes $(ARGS)
 
-bench-groups: $(VENV)/.installed-bench ## what a thousand groups cost three brokers, and groups whose brokers go (MINUTES=10, ARGS=--quick)
+bench-groups: $(VENV)/.installed-bench ## measure a thousand groups on three brokers, idle and during failures (MINUTES=10, ARGS=--quick)
 	@$(BIN)/python -m bench.groups $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
-bench-counting: $(VENV)/.installed-bench ## what counting and hot keys cost a broker that is written to (ARGS=--quick)
+bench-counting: $(VENV)/.installed-bench ## measure the cost of metrics and hot keys on a broker (ARGS=--quick)
 	@$(BIN)/python -m bench.counting $(ARGS)
 
-bench-console: $(VENV)/.installed-test ## the console before ten thousand topics and groups (TOPICS=10000); needs Chromium and Node.js
+bench-console: $(VENV)/.installed-test ## measure the console with ten thousand topics and groups (TOPICS=10000); needs Chromium and Node.js
 	@ODRADEK_CONSOLE_TOPICS=$(or $(TOPICS),10000) $(BIN)/python -m pytest tests/console/test_large.py $(ARGS)
 
-# Java is looked for before Spark is installed: what is missing is said in a second, not after a download.
-pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## from nothing: a cluster, orders, a table, totals, an audit and a picture; needs Java 17
+# Check for Java before installing Spark, so that a missing Java is reported within a second.
+pipeline: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## run the shop example: a cluster, orders, a table, totals, an audit and a chart; needs Java 17
 	@$(BIN)/python -m examples.shop $(ARGS)
 
-pipeline-connector: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## a stream of orders through Spark's own Kafka connector; needs Java 17 and Maven
+pipeline-connector: $(BIN)/pip java-for-spark $(VENV)/.installed-pipeline ## run the orders example through Spark's own Kafka connector; needs Java 17 and Maven
 	@$(BIN)/python -m examples.orders $(ARGS)
 
 .PHONY: java-for-spark
