@@ -36,10 +36,10 @@ from odradek.instruments.replication import IsrCounts
 from odradek.instruments.traffic import BrokerTraffic
 from odradek.storage.log.log_dirs import LogDirFailed, LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.moves import ReplicaMoves
-from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.append_latency import AppendLatency
+from odradek.storage.partition.log_dir_moves import LogDirMoves
 from odradek.storage.partition.partition import Partition
-from odradek.storage.partition.refused_in_passing import RefusedBeforehand
+from odradek.storage.partition.rejected_batches import RejectedBeforeCreation
 
 logger = logging.getLogger(__name__)
 
@@ -75,20 +75,20 @@ class Broker:
         self.controller: Final = controller
         self.log_dirs: Final = log_dirs
         self.fetch_sessions: Final = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock, random)
-        self.refused_beforehand: Final = RefusedBeforehand()
+        self.rejected_before_creation: Final = RejectedBeforeCreation()
         self.leader_throttle: Final = _new_throttle(config)
         self._follower_throttle: Final = _new_throttle(config)
         self._move_throttle: Final = _new_throttle(config)
         self._producer_ids: Final = ProducerIds(controller, config.node_id, self._broker_epoch)
         self._assignments: Final = DirectoryAssignments(controller, config.node_id, self._broker_epoch)
-        self.moves: Final = ReplicaMoves(
+        self.moves: Final = LogDirMoves(
             log_dirs,
             executor=executor,
             clock=clock,
             assign=self._assignments.assign,
-            pace_of=self._pace_of,
+            append_latency_of=self._append_latency_of,
             throttle=self._move_throttle,
-            disk_failed=self.fail_log_dir,
+            on_disk_failure=self.fail_log_dir,
         )
         self._coordination: Final = Coordination(
             lambda: self.config,
@@ -98,7 +98,7 @@ class Broker:
             executor=executor,
             producer_ids=self._producer_ids,
             write_markers=self._write_markers,
-            disk_failed=self.fail_log_dir,
+            on_disk_failure=self.fail_log_dir,
         )
         self._internal_topics: Final = InternalTopics(self)
         self._roles: Final = Roles(
@@ -108,9 +108,11 @@ class Broker:
             broker_epoch=self._broker_epoch,
             throttle=self._follower_throttle,
             clock=clock,
-            disk_failed=self.fail_log_dir,
-            leader_lost=lambda leader: unreachable_leaders.on_disconnect(leader.broker_id, leader.host, leader.port),
-            was_cut=self._was_cut,
+            on_disk_failure=self.fail_log_dir,
+            on_leader_disconnect=lambda leader: unreachable_leaders.on_disconnect(
+                leader.broker_id, leader.host, leader.port
+            ),
+            on_truncation=self._on_truncation,
             coordination=self._coordination,
         )
         self._unreachable_leaders: Final = unreachable_leaders
@@ -120,7 +122,7 @@ class Broker:
         self._partitions: dict[tuple[str, int], Partition] = {}
         # Those that belong here and have no log, because a log dir is offline.
         self._offline: Final[set[tuple[str, int]]] = set()
-        self._paces: Final[dict[str, AppendPace]] = {}
+        self._append_latencies: Final[dict[str, AppendLatency]] = {}
         self._config_listeners: Final[list[Callable[[NodeConfig], None]]] = []
         self._gone_listeners: Final[list[Callable[[str, TopicPartition], Awaitable[None]]]] = []
         self._cut_listeners: Final[list[Callable[[str, TopicPartition, int], Awaitable[None]]]] = []
@@ -204,7 +206,7 @@ class Broker:
         """Hears log dir and name of every partition that was deleted here."""
         self._gone_listeners.append(listener)
 
-    def on_partition_cut(self, listener: Callable[[str, TopicPartition, int], Awaitable[None]]) -> None:
+    def on_partition_truncated(self, listener: Callable[[str, TopicPartition, int], Awaitable[None]]) -> None:
         """Hears log dir, name and new end of every log that a leader has made this broker cut."""
         self._cut_listeners.append(listener)
 
@@ -282,7 +284,7 @@ class Broker:
     async def _take_role(self, partition: Partition, state: PartitionImage) -> None:
         """Between what is being written: where an epoch begins, nobody of another one may still be at work."""
         if partition.is_busy:
-            await partition.exclusively(lambda: None, lambda _: self._roles.take(partition, state))
+            await partition.run_exclusively(lambda: None, lambda _: self._roles.take(partition, state))
         else:
             self._roles.take(partition, state)
 
@@ -352,25 +354,25 @@ class Broker:
         logger.error("partition %s is not served until the node is started again: %s", name, reason)
         self._offline.add(name)
 
-    def _pace_of(self, log_dir: str) -> AppendPace:
-        return self._paces.setdefault(log_dir, AppendPace())
+    def _append_latency_of(self, log_dir: str) -> AppendLatency:
+        return self._append_latencies.setdefault(log_dir, AppendLatency())
 
     def _add(self, held: _Held, log: PartitionLog) -> None:
         name, topic_id, state = held
         log_dir = self.log_dirs.dir_of(log)
-        pace = self._pace_of(log_dir)
-        refused = self.refused_beforehand
+        pace = self._append_latency_of(log_dir)
+        refused = self.rejected_before_creation
         self._partitions[name] = Partition(
             name,
             topic_id,
             log,
             log_dir=log_dir,
-            pace=pace,
+            append_latency=pace,
             clock=self.clock,
             executor=self.executor,
-            disk_failed=self.fail_log_dir,
+            on_disk_failure=self.fail_log_dir,
             high_watermark=None if len(state.replicas) == 1 else self.log_dirs.checkpointed_high_watermark(name),
-            refused_beforehand=refused.take(topic_id, name.partition) or refused.take(name.topic, name.partition),
+            rejected_before_creation=refused.take(topic_id, name.partition) or refused.take(name.topic, name.partition),
         )
 
     async def _remove_topics(self, topics: Iterable[TopicImage]) -> None:
@@ -387,7 +389,7 @@ class Broker:
             self.traffic.retire(name.topic, partition.traffic)
             await self._delete(partition)
 
-    async def _was_cut(self, partition: Partition, offset: int) -> None:
+    async def _on_truncation(self, partition: Partition, offset: int) -> None:
         try:
             for told in self._cut_listeners:
                 await told(partition.log_dir, partition.name, offset)
@@ -396,7 +398,7 @@ class Broker:
 
     async def _delete(self, partition: Partition) -> None:
         try:
-            await partition.exclusively(lambda: self.log_dirs.delete(partition.log, self.clock.wall_ms()))
+            await partition.run_exclusively(lambda: self.log_dirs.delete(partition.log, self.clock.wall_ms()))
             for told in self._gone_listeners:
                 await told(partition.log_dir, partition.name)
         except OSError as error:

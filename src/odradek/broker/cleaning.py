@@ -27,7 +27,7 @@ class Cleaning:
         self._config_changes: Final = asyncio.Event()
         broker.on_config(self._config_changed)
         broker.on_partition_gone(self._cleaner.forget)
-        broker.on_partition_cut(self._cleaner.truncated)
+        broker.on_partition_truncated(self._cleaner.truncated)
         broker.on_log_dir_failed(self._cleaner.log_dir_failed)
 
     async def run(self) -> None:

@@ -45,7 +45,7 @@ class FetchWait:
                 partition.watchers[self] = None
         self._timer = asyncio.get_running_loop().call_later(seconds, self._wake)
 
-    def partition_changed(self, partition: Partition, added_bytes: int) -> None:
+    def on_partition_change(self, partition: Partition, added_bytes: int) -> None:
         self._missing_bytes -= added_bytes
         if self._missing_bytes <= 0 or added_bytes == UNKNOWN_BYTES:
             self._wake()

@@ -1,6 +1,6 @@
 """A broker's housekeeping: retention, time-based flushes, checkpoints, files to remove, producers to forget.
 
-Whatever changes a log goes through its partition's `exclusively`; a disk that fails here fails like one that fails
+Whatever changes a log goes through its partition's `run_exclusively`; a disk that fails here fails like one that fails
 under a client's request.
 """
 
@@ -100,7 +100,7 @@ class Maintenance:
                 work(partition.log)
 
         try:
-            await partition.exclusively(unless_it_is_gone)
+            await partition.run_exclusively(unless_it_is_gone)
         except OSError as error:
             self._broker.fail_log_dir(partition.log_dir, error)
 

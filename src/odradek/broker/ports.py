@@ -23,9 +23,9 @@ from odradek.core.transactions.commands import DescribedTransaction, ListedTrans
 from odradek.records.control import EndTransactionMarker
 from odradek.server.context import NodePort
 from odradek.storage.log.log_dirs import LogDirs
-from odradek.storage.partition.moves import ReplicaMoves
+from odradek.storage.partition.log_dir_moves import LogDirMoves
 from odradek.storage.partition.partition import Partition
-from odradek.storage.partition.refused_in_passing import RefusedBeforehand
+from odradek.storage.partition.rejected_batches import RejectedBeforeCreation
 
 
 class GroupsPort(Protocol):
@@ -124,7 +124,7 @@ class BrokerPort(NodePort, Protocol):
     def log_dirs(self) -> LogDirs: ...
 
     @property
-    def moves(self) -> ReplicaMoves: ...
+    def moves(self) -> LogDirMoves: ...
 
     @property
     def fetch_sessions(self) -> FetchSessions: ...
@@ -134,7 +134,7 @@ class BrokerPort(NodePort, Protocol):
         """Of what followers fetch here."""
 
     @property
-    def refused_beforehand(self) -> RefusedBeforehand:
+    def rejected_before_creation(self) -> RejectedBeforeCreation:
         """Batches of producers that were quicker than the partition."""
 
     def partition(self, topic: str, index: int) -> Partition | None: ...

@@ -325,7 +325,7 @@ class Node:
         # Requests that were under way when their connections ended may still be writing; no more are let through.
         for partition in partitions:
             partition.withdraw(ErrorCode.not_leader_or_follower)
-        await asyncio.gather(*(partition.settled() for partition in partitions))
+        await asyncio.gather(*(partition.wait_for_idle() for partition in partitions))
         offsets = {partition.name: partition.high_watermark for partition in partitions}
         closing = (self._executor.run(work) for work in _few_at_a_time(log_dirs.closing_jobs()))
         for failure in chain.from_iterable(await asyncio.gather(*closing)):

@@ -65,7 +65,7 @@ class PartitionReading(NamedTuple):
 
 
 def read_partition(partition: Partition) -> PartitionReading:
-    log, replication, following = partition.log, partition.replication, partition.following
+    log, replication, following = partition.log, partition.leader_state, partition.follower_state
     config = log.config
     end = log.log_end_offset
     replicas = 1 if replication is None else len(replication.followers) + 1
@@ -86,7 +86,7 @@ def read_partition(partition: Partition) -> PartitionReading:
         segments=len(log.segments),
         retention_bytes=config.retention_bytes,
         producers=len(log.producers.producers),
-        waiting_writers=partition.waiting_for_replicas,
+        waiting_writers=partition.pending_commits,
         waiting_readers=len(partition.watchers) + len(partition.end_watchers),
     )
 

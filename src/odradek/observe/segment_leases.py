@@ -139,7 +139,7 @@ class SegmentLeases:
         lease_id = self._broker.random.randbytes(_ID_BYTES).hex()
         self._leases.check_room(1)
         try:
-            log_dir, segments, aborted = await partition.exclusively(
+            log_dir, segments, aborted = await partition.run_exclusively(
                 lambda: self._link(partition, lease_id, bound, start, end)
             )
         except OSError as error:

@@ -57,10 +57,10 @@ def _append_later(sound: Any) -> Any:
 
 
 def _sync_later(sound: Any) -> Any:
-    async def durable(self: Partition, end_offset: int) -> None:
+    async def wait_for_sync(self: Partition, end_offset: int) -> None:
         self._background.add(asyncio.ensure_future(sound(self, end_offset)))
 
-    return durable
+    return wait_for_sync
 
 
 def _committed_at_once(sound: Any) -> Any:
@@ -170,7 +170,7 @@ BUGS: Final = {
             what="flush.messages=1 is not waited for",
             scenario=POWER_LOSS,
             owner=Partition,
-            attribute="durable",
+            attribute="wait_for_sync",
             breaks=_sync_later,
             also=((Partition, "defer_until_committed", _committed_at_once),),
         ),

@@ -34,7 +34,7 @@ from odradek.records.batch import parse_batches
 from odradek.server.context import RequestContext
 from odradek.storage.log.log_dirs import LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.partition import Partition
 from odradek.wire.apis import BROKER_APIS, load_handler
 from odradek.wire.schemas import schema
@@ -268,10 +268,10 @@ class FakeBroker:
             topic.id,
             log,
             log_dir=self.log_dirs.dir_of(log),
-            pace=AppendPace(),
+            append_latency=AppendLatency(),
             clock=self.clock,
             executor=self.executor,
-            disk_failed=self.fail_log_dir,
+            on_disk_failure=self.fail_log_dir,
         )
         if state.leader == NODE_ID:
             partition.become_leader(NODE_ID, state.leader_epoch)

@@ -42,7 +42,7 @@ class FailsTheDisk:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def partition_changed(self, partition: Partition, added_bytes: int) -> None:
+    def on_partition_change(self, partition: Partition, added_bytes: int) -> None:
         partition.watchers.pop(self, None)
         self._broker.fail_log_dir(partition.log_dir, BROKEN)
 
@@ -92,7 +92,7 @@ def test_a_disk_that_fails_while_a_role_waits_for_its_turn(tmp_path: Path, leade
         stage = Stage(tmp_path)
         partition = await stage.lead()
         stage.threads.may_run.clear()
-        writing = asyncio.ensure_future(partition.exclusively(lambda: None))
+        writing = asyncio.ensure_future(partition.run_exclusively(lambda: None))
         await asyncio.sleep(0)
         image = stage.with_leader(leader)
         change = asyncio.ensure_future(stage.broker.on_image(image, difference(stage.image, image)))
@@ -102,7 +102,7 @@ def test_a_disk_that_fails_while_a_role_waits_for_its_turn(tmp_path: Path, leade
         await writing
         await change
         assert partition.unavailable is ErrorCode.kafka_storage_error
-        assert (partition.is_leader, partition.replication, partition.following) == (False, None, None)
+        assert (partition.is_leader, partition.leader_state, partition.follower_state) == (False, None, None)
         await stage.broker.stop()
 
     asyncio.run(scenario())
@@ -116,7 +116,7 @@ def test_a_disk_that_fails_while_readers_hear_of_another_leader(tmp_path: Path) 
         image = stage.with_leader(2)
         await stage.broker.on_image(image, difference(stage.image, image))
         assert partition.unavailable is ErrorCode.kafka_storage_error
-        assert partition.following is None
+        assert partition.follower_state is None
         assert not stage.broker._roles._fetchers._leaders
         await stage.broker.stop()
 

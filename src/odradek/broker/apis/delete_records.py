@@ -68,9 +68,9 @@ async def _delete_in(topic: str, index: int, offset: int, timeout_seconds: float
         target = partition.high_watermark if offset == _UP_TO_HIGH_WATERMARK else offset
         if not 0 <= target <= partition.high_watermark:
             raise KafkaError(ErrorCode.offset_out_of_range)
-        await partition.exclusively(lambda: partition.log.advance_log_start(target))
+        await partition.run_exclusively(lambda: partition.log.advance_log_start(target))
         async with asyncio.timeout(max(0.0, timeout_seconds)):
-            return _Outcome(ErrorCode.none, await partition.deleted(target))
+            return _Outcome(ErrorCode.none, await partition.wait_for_deletion(target))
     except TimeoutError:
         return _Outcome(ErrorCode.request_timed_out, partition.low_watermark)
     except KafkaError as error:

@@ -242,8 +242,8 @@ def _note_progress(fetch: FetchContext, follower: FollowerFetch, broker: BrokerP
     now = broker.clock.monotonic()
 
     def asks_again(partition: Partition) -> None:
-        assert partition.replication is not None
-        partition.replication.on_repeated_fetch(follower.replica_id, now)
+        assert partition.leader_state is not None
+        partition.leader_state.on_repeated_fetch(follower.replica_id, now)
 
     unsettled = find_unsettled(fetch, follower, broker, asks_again)
     for target in unsettled.targets:

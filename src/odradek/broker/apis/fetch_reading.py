@@ -228,7 +228,7 @@ def find_unsettled(
 
 def _is_settled(partition: Partition, target: FetchTarget, follower: FollowerFetch) -> bool:
     """Whether a follower that stood at the end still does, and knows all there is to know. Asked of thousands."""
-    replication = partition.replication
+    replication = partition.leader_state
     log = partition.log
     return (
         replication is not None
@@ -332,7 +332,7 @@ def _nearer_replica(
     partition: Partition, target: FetchTarget, reader: Reader, context: RequestContext, broker: BrokerPort
 ) -> int | None:
     """Whom to ask instead, if this is the leader."""
-    replication = partition.replication
+    replication = partition.leader_state
     if replication is None:
         return None
     brokers = broker.image.brokers
@@ -355,7 +355,7 @@ def _is_held_back(partition: Partition, reader: Reader, broker: BrokerPort) -> b
     """Whoever is in sync is not: it would fall out of it, and come back, without end."""
     if reader.follower is None or not broker.leader_throttle.is_exceeded(broker.clock.monotonic()):
         return False
-    replication = partition.replication
+    replication = partition.leader_state
     return replication is not None and reader.follower.replica_id not in replication.isr
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.base.ids import ZERO_UUID
 from odradek.broker.apis.hosted_partition import why_missing
-from odradek.broker.apis.produce_answers import (
+from odradek.broker.apis.produce_responses import (
     ALL_ACKS,
     NO_ACKS,
     Outcome,
@@ -185,7 +185,7 @@ def _produce(
         if topic in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
             raise KafkaError(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {topic}")
         partition.check_leader()
-        replication = partition.replication
+        replication = partition.leader_state
         if replication is not None and request.acks == ALL_ACKS and replication.under_min_isr:
             raise KafkaError(ErrorCode.not_enough_replicas)
         batch = batches[0]
@@ -221,10 +221,10 @@ def _write(
     if large and must_walk(batches[0], config, now_ms):
         return _append_after_walk(partition, data, batches, request, broker, asked)
     valid = validate(data, batches, config, now_ms=now_ms, partition=partition.name)
-    if not partition.may_append_now:
-        return _append_in_turn(partition, valid, request, broker, asked)
+    if not partition.can_append_now:
+        return _append_exclusively(partition, valid, request, broker, asked)
     # As it is now: readers are woken by the append, and if the disk fails them the replicas are not known any more.
-    leader_epoch, is_replicated = partition.leader_epoch, partition.replication is not None
+    leader_epoch, is_replicated = partition.leader_epoch, partition.leader_state is not None
     appended = partition.append(valid.data, valid.batches, now_ms, verification=asked)
     needs_sync = partition.needs_sync()
     if needs_sync or (is_replicated and request.acks == ALL_ACKS):
@@ -275,7 +275,7 @@ def _not_here(
     """What builds on it is to be refused too, even if the partition is here by then."""
     with suppress(KafkaError):
         _, batches = _single_batch(records, context.version)
-        broker.refused_beforehand.note(topic, index, batches[0], code, broker.clock.wall_ms())
+        broker.rejected_before_creation.note(topic, index, batches[0], code, broker.clock.wall_ms())
     return PartitionResult(index, code)
 
 
@@ -327,10 +327,10 @@ async def _append_after_walk(
         partition.check_leader()
     except (KafkaError, OSError) as error:
         return refused_batch(partition, batches[0], error, broker)
-    return await _append_in_turn(partition, valid, request, broker, asked)
+    return await _append_exclusively(partition, valid, request, broker, asked)
 
 
-async def _append_in_turn(
+async def _append_exclusively(
     partition: Partition,
     valid: Validated,
     request: ProduceRequest,
@@ -341,10 +341,10 @@ async def _append_in_turn(
     try:
         # What it had to wait for may have been the end of this leadership.
         partition.check_leader()
-        if partition.may_append_now:
+        if partition.can_append_now:
             appended = partition.append(valid.data, valid.batches, broker.clock.wall_ms(), verification=asked)
         else:
-            appended = await partition.append_in_turn(valid.data, valid.batches, verification=asked)
+            appended = await partition.append_exclusively(valid.data, valid.batches, verification=asked)
     except (KafkaError, OSError) as error:
         return refused_batch(partition, valid.batches[0], error, broker)
     written = Unacknowledged(partition, leader_epoch, appended, valid.batches[0])

@@ -69,7 +69,7 @@ def refused_batch(
     topic, index = partition.name
     _count_refusal(partition.traffic, batch, error)
     if isinstance(error, KafkaError):
-        code = partition.refuse(batch, error.code)
+        code = partition.on_rejected_batch(batch, error.code)
         if code is not error.code:
             return PartitionResult(index, code)
     return refused(topic, index, error, broker)
@@ -113,4 +113,4 @@ def not_joined(partition: Partition, batch: BatchHeader, error: ErrorCode, versi
         error = ErrorCode.not_enough_replicas
     elif error is ErrorCode.invalid_txn_state:
         message = "Partition was not added to the transaction"
-    return PartitionResult(partition.name.partition, partition.refuse(batch, error), message=message)
+    return PartitionResult(partition.name.partition, partition.on_rejected_batch(batch, error), message=message)

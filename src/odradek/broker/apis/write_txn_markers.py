@@ -95,7 +95,7 @@ async def _append(
     partition: Partition, marker: EndTransactionMarker, markers: Markers, broker: BrokerPort
 ) -> ErrorCode:
     partition.check_leader()
-    epoch, replication = partition.leader_epoch, partition.replication
+    epoch, replication = partition.leader_epoch, partition.leader_state
     if replication is not None and replication.under_min_isr:
         raise KafkaError(ErrorCode.not_enough_replicas)
     now_ms = broker.clock.wall_ms()
@@ -106,13 +106,13 @@ async def _append(
     )
     batches = parse_batches(data)
     view, version = memoryview(data), markers.transaction_version
-    if partition.may_append_now:
+    if partition.can_append_now:
         appended = partition.append(view, batches, now_ms, Origin.COORDINATOR, version)
     else:
-        appended = await partition.append_in_turn(view, batches, Origin.COORDINATOR, version)
+        appended = await partition.append_exclusively(view, batches, Origin.COORDINATOR, version)
     end_offset = appended.last_offset + 1
     if partition.needs_sync():
-        await partition.durable(end_offset)
+        await partition.wait_for_sync(end_offset)
     return await partition.wait_for_commit(end_offset, epoch)
 
 

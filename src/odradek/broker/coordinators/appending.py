@@ -24,19 +24,19 @@ class Write(NamedTuple):
 
 
 class Appender:
-    def __init__(self, partition: Partition, *, clock: Clock, disk_failed: Callable[[str, OSError], None]) -> None:
+    def __init__(self, partition: Partition, *, clock: Clock, on_disk_failure: Callable[[str, OSError], None]) -> None:
         self.leader_epoch: Final = partition.leader_epoch
         self.end_offset = partition.log.log_end_offset
         self._partition: Final = partition
         self._clock: Final = clock
-        self._disk_failed: Final = disk_failed
+        self._on_disk_failure: Final = on_disk_failure
 
     def append(self, write: Write) -> ErrorCode | None:
-        """None: the disk is slow, and this is to be done by `append_in_turn`."""
+        """None: the disk is slow, and this is to be done by `append_exclusively`."""
         partition = self._partition
         try:
             self._check_may_append()
-            if not partition.may_append_now:
+            if not partition.can_append_now:
                 return None
             for data, appended_at in write.batches:
                 appended = partition.append(
@@ -49,19 +49,19 @@ class Appender:
                 self._appended(appended.first_offset, appended.last_offset, appended_at)
         except (KafkaError, OSError) as error:
             return self._code_of(error)
-        partition.sync_what_needs_it()
+        partition.sync_if_needed()
         return ErrorCode.none
 
-    async def append_in_turn(self, write: Write, is_active: Callable[[], bool]) -> ErrorCode:
+    async def append_exclusively(self, write: Write, is_active: Callable[[], bool]) -> ErrorCode:
         try:
             for data, appended_at in write.batches:
-                appended = await self._partition.append_in_turn(
+                appended = await self._partition.append_exclusively(
                     memoryview(data), parse_batches(data), Origin.COORDINATOR, write.transaction_version
                 )
                 if not is_active():
                     return ErrorCode.not_coordinator
                 self._appended(appended.first_offset, appended.last_offset, appended_at)
-            self._partition.sync_what_needs_it()
+            self._partition.sync_if_needed()
         except (KafkaError, OSError) as error:
             return self._code_of(error)
         return ErrorCode.none
@@ -70,7 +70,7 @@ class Appender:
         self._partition.check_leader()
         if self._partition.leader_epoch != self.leader_epoch:
             raise KafkaError(ErrorCode.not_leader_or_follower)
-        replication = self._partition.replication
+        replication = self._partition.leader_state
         if replication is not None and replication.under_min_isr:
             raise KafkaError(ErrorCode.not_enough_replicas)
 
@@ -83,5 +83,5 @@ class Appender:
     def _code_of(self, error: KafkaError | OSError) -> ErrorCode:
         if isinstance(error, KafkaError):
             return error.code
-        self._disk_failed(self._partition.log_dir, error)
+        self._on_disk_failure(self._partition.log_dir, error)
         return ErrorCode.kafka_storage_error

@@ -29,7 +29,7 @@ class Coordination:
         executor: Executor,
         producer_ids: ProducerIds,
         write_markers: "WriteHere",
-        disk_failed: Callable[[str, OSError], None],
+        on_disk_failure: Callable[[str, OSError], None],
     ) -> None:
         self._current: Final = current
         self._image: Final = image
@@ -38,7 +38,7 @@ class Coordination:
         self._executor: Final = executor
         self._producer_ids: Final = producer_ids
         self._write_markers: Final = write_markers
-        self._disk_failed: Final = disk_failed
+        self._on_disk_failure: Final = on_disk_failure
         self._groups: GroupService | None = None
         self._transactions: TransactionService | None = None
 
@@ -53,7 +53,7 @@ class Coordination:
                 image=self._image,
                 clock=self._clock,
                 executor=self._executor,
-                disk_failed=self._disk_failed,
+                on_disk_failure=self._on_disk_failure,
             )
         return self._groups
 
@@ -70,7 +70,7 @@ class Coordination:
                 executor=self._executor,
                 producer_ids=self._producer_ids,
                 write_here=self._write_markers,
-                disk_failed=self._disk_failed,
+                on_disk_failure=self._on_disk_failure,
             )
         return self._transactions
 

@@ -111,12 +111,12 @@ class GroupService:
         image: Callable[[], ClusterImage],
         clock: Clock,
         executor: Executor,
-        disk_failed: Callable[[str, OSError], None],
+        on_disk_failure: Callable[[str, OSError], None],
     ) -> None:
         self._image: Final = image
         self._default_partitions: Final = current().effective_number("offsets.topic.num.partitions")
         self.coordinators: Final = Coordinators[Command, Answer, GroupRecord](
-            GroupKind(current, new_uuid, image), clock=clock, executor=executor, disk_failed=disk_failed
+            GroupKind(current, new_uuid, image), clock=clock, executor=executor, on_disk_failure=on_disk_failure
         )
 
     def partition_of(self, group_id: str) -> int:

@@ -65,7 +65,7 @@ class PartitionHost(Generic[C, A, R]):
         *,
         clock: Clock,
         executor: Executor,
-        disk_failed: Callable[[str, OSError], None],
+        on_disk_failure: Callable[[str, OSError], None],
         out_of_step: Callable[[Partition], None],
     ) -> None:
         """`out_of_step` is called when the machine is not what its log says any more: it has to be loaded anew."""
@@ -76,12 +76,12 @@ class PartitionHost(Generic[C, A, R]):
         self._time: Final = SteadyClock(clock)
         self._clock: Final = clock
         self._executor: Final = executor
-        self._disk_failed: Final = disk_failed
+        self._on_disk_failure: Final = on_disk_failure
         self._out_of_step: Final = out_of_step
         self._writer: Final = BatchWriter(kind.encode, kind.settings.compression)
         self._parked: Final = PendingWrites(kind.settings.write_timeout_ms / 1000)
         self._state = State.LOADING
-        self._appender: Final = Appender(partition, clock=clock, disk_failed=disk_failed)
+        self._appender: Final = Appender(partition, clock=clock, on_disk_failure=on_disk_failure)
         # What is to be done next, given the time; each ends with something to write, or with nothing.
         self._due: Final[deque[Callable[[int], Write | None]]] = deque()
         # The last of them, while more may join it.
@@ -207,7 +207,7 @@ class PartitionHost(Generic[C, A, R]):
             self._fail_to_load(error)
             self._try_again()
             # Where it was read, wherever the partition has moved since.
-            self._disk_failed(log_dir, error)
+            self._on_disk_failure(log_dir, error)
         except (KafkaError, CorruptBatch, InvalidRecords, UnreadableRecord, UnservedRecord) as error:
             self._fail_to_load(error)
             if self.partition.log is not log:
@@ -272,7 +272,7 @@ class PartitionHost(Generic[C, A, R]):
                     continue
                 code = self._appender.append(write)
                 if code is None:
-                    self._task = asyncio.ensure_future(self._append_in_turn(write))
+                    self._task = asyncio.ensure_future(self._append_exclusively(write))
                     return
                 write.then(code)
             if self._state is State.ACTIVE:
@@ -319,10 +319,10 @@ class PartitionHost(Generic[C, A, R]):
             [(data, partial(self._replay, step, records)) for data, records in batches], partial(self._settle, (step,))
         )
 
-    async def _append_in_turn(self, write: Write) -> None:
+    async def _append_exclusively(self, write: Write) -> None:
         """The disk is slow: nothing is asked of the machine before this is written."""
         try:
-            code = await self._appender.append_in_turn(write, lambda: self._state is State.ACTIVE)
+            code = await self._appender.append_exclusively(write, lambda: self._state is State.ACTIVE)
             if self._state is State.ACTIVE:
                 write.then(code)
         except Exception:

@@ -22,12 +22,12 @@ class Coordinators(Generic[C, A, R]):
         *,
         clock: Clock,
         executor: Executor,
-        disk_failed: Callable[[str, OSError], None],
+        on_disk_failure: Callable[[str, OSError], None],
     ) -> None:
         self.kind: Final = kind
         self._clock: Final = clock
         self._executor: Final = executor
-        self._disk_failed: Final = disk_failed
+        self._on_disk_failure: Final = on_disk_failure
         self._hosts: Final[dict[int, PartitionHost[C, A, R]]] = {}
 
     # ---- leadership
@@ -56,7 +56,7 @@ class Coordinators(Generic[C, A, R]):
             self.kind,
             clock=self._clock,
             executor=self._executor,
-            disk_failed=self._disk_failed,
+            on_disk_failure=self._on_disk_failure,
             out_of_step=self._begin_again,
         )
         self._hosts[partition.name.partition] = host

@@ -153,7 +153,7 @@ class TransactionService:
         executor: Executor,
         producer_ids: ProducerIds,
         write_here: WriteHere,
-        disk_failed: Callable[[str, OSError], None],
+        on_disk_failure: Callable[[str, OSError], None],
     ) -> None:
         self._image: Final = image
         self._clock: Final = clock
@@ -177,7 +177,7 @@ class TransactionService:
             send=self._send_markers,
         )
         self.coordinators: Final = Coordinators[Command, Answer, TransactionRecord](
-            kind, clock=clock, executor=executor, disk_failed=disk_failed
+            kind, clock=clock, executor=executor, on_disk_failure=on_disk_failure
         )
 
     def transaction_version(self) -> int:

@@ -44,7 +44,7 @@ class IsrProposals:
 
     def may_change(self, partition: Partition) -> None:
         """Costs little where nothing does."""
-        replication = partition.replication
+        replication = partition.leader_state
         if replication is not None and replication.has_proposal:
             self._changed[partition] = None
             if self._sending is None:
@@ -69,7 +69,7 @@ class IsrProposals:
         now = self._clock.monotonic()
         proposed: list[_Proposed] = []
         for partition in list(self._changed)[:PARTITIONS_PER_REQUEST_MAX]:
-            replication = partition.replication
+            replication = partition.leader_state
             if replication is None or not replication.has_proposal:
                 del self._changed[partition]
             elif (proposal := replication.take_proposal(now)) is not None:
@@ -83,7 +83,8 @@ class IsrProposals:
         deadlines = [
             deadline
             for partition in self._changed
-            if partition.replication is not None and (deadline := partition.replication.next_deadline(now)) is not None
+            if partition.leader_state is not None
+            and (deadline := partition.leader_state.next_deadline(now)) is not None
         ]
         return max(0.001, min(deadlines, default=now) - now)
 
@@ -100,7 +101,7 @@ class IsrProposals:
                 self.counts.count_change(in_sync_before, len(answer.isr))
             else:
                 self.counts.failed_updates += 1
-            replication = partition.replication
+            replication = partition.leader_state
             if replication is not None:
                 replication.on_proposal_response(proposal, answer, now)
             self.may_change(partition)

@@ -61,20 +61,20 @@ class ReplicaFetcher:
         broker_epoch: Callable[[], int],
         throttle: ReplicationThrottle,
         clock: Clock,
-        disk_failed: Callable[[str, OSError], None],
-        leader_lost: Callable[[LeaderEndpoint], None],
-        was_cut: Callable[[Partition, int], Awaitable[None]],
+        on_disk_failure: Callable[[str, OSError], None],
+        on_leader_disconnect: Callable[[LeaderEndpoint], None],
+        on_truncation: Callable[[Partition, int], Awaitable[None]],
     ) -> None:
-        """`leader_lost` hears of a connection that was ready, and that the leader ended; `was_cut` of a log that ends
-        at an offset now, before anything is appended there again."""
+        """`on_leader_disconnect` is called when the leader closes a connection; `on_truncation` after the log
+        was truncated to an offset, before the next append."""
         self.leader: Final = leader
         self._config: Final = config
         self._broker_epoch: Final = broker_epoch
         self._throttle: Final = throttle
         self._clock: Final = clock
-        self._disk_failed: Final = disk_failed
-        self._leader_lost: Final = leader_lost
-        self._was_cut: Final = was_cut
+        self._on_disk_failure: Final = on_disk_failure
+        self._on_leader_disconnect: Final = on_leader_disconnect
+        self._on_truncation: Final = on_truncation
         self._partitions: Final[dict[PartitionId, Partition]] = {}
         self._positions: Final[dict[PartitionId, FetchPosition]] = {}
         """What is to be asked for, as of the last look."""
@@ -117,7 +117,7 @@ class ReplicaFetcher:
             self.leader.port,
             client_id=f"broker-{self._config.node_id}-fetcher-0",
             connect_timeout_seconds=self._config.socket_connection_setup_timeout_ms / 1000,
-            on_disconnect=lambda: self._leader_lost(self.leader),
+            on_disconnect=lambda: self._on_leader_disconnect(self.leader),
         )
 
     def _begin_anew(self) -> None:
@@ -154,7 +154,7 @@ class ReplicaFetcher:
         now = self._clock.monotonic()
         touched, self._touched = self._touched, set()
         touched |= self._restless
-        touched.update(key for key, partition in self._partitions.items() if partition.following is None)
+        touched.update(key for key, partition in self._partitions.items() if partition.follower_state is None)
         if now >= self._look_at_all_at:
             self._look_at_all_at = now + LOOK_AT_ALL_SECONDS
             touched.update(self._partitions)
@@ -169,7 +169,7 @@ class ReplicaFetcher:
         return touched
 
     def _position(self, key: PartitionId, partition: Partition, now: float) -> FetchPosition | None:
-        following = partition.following
+        following = partition.follower_state
         if following is None:
             return None
         position = following.fetch_position(partition.log, now)
@@ -183,7 +183,7 @@ class ReplicaFetcher:
 
     def _is_held_back(self, partition: Partition, now: float) -> bool:
         """Whoever has all that is committed is not: it would fall out of sync, and come back, without end."""
-        following = partition.following
+        following = partition.follower_state
         if following is None or not self._is_throttled(partition) or following.has_all_committed(partition.log):
             return False
         return self._throttle.is_exceeded(now)
@@ -196,7 +196,7 @@ class ReplicaFetcher:
             results = await asyncio.gather(*(one.flush() for one in unsynced), return_exceptions=True)
             for partition, result in zip(unsynced, results, strict=True):
                 if isinstance(result, OSError):
-                    self._disk_failed(partition.log_dir, result)
+                    self._on_disk_failure(partition.log_dir, result)
                     self._put_off(partition, f"it cannot be synced: {result}")
                 elif isinstance(result, BaseException):
                     raise result
@@ -210,13 +210,13 @@ class ReplicaFetcher:
             partition
             for partition in looked_at
             if partition.needs_sync()
-            and partition.following is not None
-            and partition.following.fetch_position(partition.log, now) is not None
+            and partition.follower_state is not None
+            and partition.follower_state.fetch_position(partition.log, now) is not None
         ]
 
     def _put_off(self, partition: Partition, reason: str) -> None:
         """Unless its disk is given up."""
-        following, now = partition.following, self._clock.monotonic()
+        following, now = partition.follower_state, self._clock.monotonic()
         asked = None if following is None else following.fetch_position(partition.log, now)
         if following is not None and asked is not None:
             self._report(partition, following.on_append_failure(asked, reason, now))
@@ -227,7 +227,7 @@ class ReplicaFetcher:
         times = [
             following.next_fetch_at
             for partition in self._partitions.values()
-            if (following := partition.following) is not None and following.next_fetch_at is not None
+            if (following := partition.follower_state) is not None and following.next_fetch_at is not None
         ]
         if any(self._is_held_back(partition, now) for partition in self._partitions.values()):
             # Before that the limit may be another.
@@ -282,8 +282,8 @@ class ReplicaFetcher:
         now = self._clock.monotonic()
         for key, position in positions.items():
             partition = self._partitions.get(key)
-            if partition is not None and partition.following is not None:
-                partition.following.on_fetch_failure(position, now)
+            if partition is not None and partition.follower_state is not None:
+                partition.follower_state.on_fetch_failure(position, now)
 
     def _request(self, messages: Schema, asked: Wanted) -> Message:
         by_topic: dict[UUID, list[Message]] = {}
@@ -329,7 +329,7 @@ class ReplicaFetcher:
     # One partition's answer
 
     async def _take(self, partition: Partition, asked: FetchPosition, result: Message) -> None:
-        following = partition.following
+        following = partition.follower_state
         if following is None or partition.unavailable is not None:
             return
         now = self._clock.monotonic()
@@ -352,7 +352,7 @@ class ReplicaFetcher:
         except KafkaError as error:
             self._report(partition, following.on_append_failure(asked, str(error), self._clock.monotonic()))
         except OSError as error:
-            self._disk_failed(partition.log_dir, error)
+            self._on_disk_failure(partition.log_dir, error)
 
     async def _act(
         self,
@@ -382,19 +382,19 @@ class ReplicaFetcher:
     async def _appended(
         self, partition: Partition, following: FollowerState, epoch: int, answer: FetchResponse
     ) -> None:
-        if partition.following is not following or following.leader_epoch != epoch:
+        if partition.follower_state is not following or following.leader_epoch != epoch:
             return
         log_start_offset = following.on_append(partition.log, answer)
         if log_start_offset > partition.log.log_start_offset:
-            await partition.exclusively(lambda: partition.log.advance_log_start(log_start_offset))
+            await partition.run_exclusively(lambda: partition.log.advance_log_start(log_start_offset))
 
     async def _truncate(self, partition: Partition, epoch: int, action: TruncateTo | TruncateFullyTo) -> None:
         if isinstance(action, TruncateTo) and action.loses_committed:
             logger.warning(
                 "%s is cut at %d, below its high watermark: an unclean election", partition.name, action.offset
             )
-        if await partition.cut(epoch, action.offset, fully=isinstance(action, TruncateFullyTo)):
-            await self._was_cut(partition, action.offset)
+        if await partition.truncate(epoch, action.offset, fully=isinstance(action, TruncateFullyTo)):
+            await self._on_truncation(partition, action.offset)
 
     async def _ask_offsets(self, partition: Partition, following: FollowerState) -> None:
         epoch = following.leader_epoch

@@ -21,18 +21,18 @@ class ReplicaFetchers:
         broker_epoch: Callable[[], int],
         throttle: ReplicationThrottle,
         clock: Clock,
-        disk_failed: Callable[[str, OSError], None],
-        leader_lost: Callable[[LeaderEndpoint], None],
-        was_cut: Callable[[Partition, int], Awaitable[None]],
+        on_disk_failure: Callable[[str, OSError], None],
+        on_leader_disconnect: Callable[[LeaderEndpoint], None],
+        on_truncation: Callable[[Partition, int], Awaitable[None]],
     ) -> None:
         self._config: Final = config
         self._image: Final = image
         self._broker_epoch: Final = broker_epoch
         self._throttle: Final = throttle
         self._clock: Final = clock
-        self._disk_failed: Final = disk_failed
-        self._leader_lost: Final = leader_lost
-        self._was_cut: Final = was_cut
+        self._on_disk_failure: Final = on_disk_failure
+        self._on_leader_disconnect: Final = on_leader_disconnect
+        self._on_truncation: Final = on_truncation
         self._fetchers: Final[dict[int, ReplicaFetcher]] = {}
         self._leaders: Final[dict[Partition, int]] = {}
         self._waiting: Final[dict[Partition, int]] = {}
@@ -92,9 +92,9 @@ class ReplicaFetchers:
                 broker_epoch=self._broker_epoch,
                 throttle=self._throttle,
                 clock=self._clock,
-                disk_failed=self._disk_failed,
-                leader_lost=self._leader_lost,
-                was_cut=self._was_cut,
+                on_disk_failure=self._on_disk_failure,
+                on_leader_disconnect=self._on_leader_disconnect,
+                on_truncation=self._on_truncation,
             )
         return fetcher
 

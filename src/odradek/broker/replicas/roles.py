@@ -28,9 +28,9 @@ class Roles:
         broker_epoch: Callable[[], int],
         throttle: ReplicationThrottle,
         clock: Clock,
-        disk_failed: Callable[[str, OSError], None],
-        leader_lost: Callable[[LeaderEndpoint], None],
-        was_cut: Callable[[Partition, int], Awaitable[None]],
+        on_disk_failure: Callable[[str, OSError], None],
+        on_leader_disconnect: Callable[[LeaderEndpoint], None],
+        on_truncation: Callable[[Partition, int], Awaitable[None]],
         coordination: Coordination,
     ) -> None:
         self._config: Final = config
@@ -45,9 +45,9 @@ class Roles:
             broker_epoch=broker_epoch,
             throttle=throttle,
             clock=clock,
-            disk_failed=disk_failed,
-            leader_lost=leader_lost,
-            was_cut=was_cut,
+            on_disk_failure=on_disk_failure,
+            on_leader_disconnect=on_leader_disconnect,
+            on_truncation=on_truncation,
         )
 
     @property
@@ -66,7 +66,7 @@ class Roles:
         elif state.leader < 0:
             self._fetchers.leave(partition)
             partition.become_leaderless(state.leader_epoch)
-        elif partition.leader_epoch != state.leader_epoch or partition.following is None:
+        elif partition.leader_epoch != state.leader_epoch or partition.follower_state is None:
             self._follow(partition, state)
         self._coordination.follow(partition)
 
@@ -82,8 +82,8 @@ class Roles:
             partition.become_leader(
                 self._node_id, state.leader_epoch, None if is_alone else self._new_leader_state(partition, state)
             )
-        elif partition.replication is not None:
-            partition.replication.on_metadata_change(
+        elif partition.leader_state is not None:
+            partition.leader_state.on_metadata_change(
                 partition_epoch=state.partition_epoch,
                 replicas=state.replicas,
                 isr=state.isr,
@@ -91,7 +91,7 @@ class Roles:
             )
         elif len(state.replicas) > 1:
             # It was alone until now.
-            partition.replication = self._new_leader_state(partition, state)
+            partition.leader_state = self._new_leader_state(partition, state)
         self._proposals.may_change(partition)
 
     def _new_leader_state(self, partition: Partition, state: PartitionImage) -> LeaderState:
@@ -111,7 +111,7 @@ class Roles:
         )
 
     def _follow(self, partition: Partition, state: PartitionImage) -> None:
-        following = partition.following
+        following = partition.follower_state
         if following is None:
             following = FollowerState(
                 leader_id=state.leader,
@@ -129,7 +129,7 @@ class Roles:
 
     def update_config(self, partition: Partition, config: TopicConfig) -> None:
         partition.update_config(config)
-        replication = partition.replication
+        replication = partition.leader_state
         if replication is not None:
             replication.set_min_isr(config.min_insync_replicas, self._clock.monotonic())
 
@@ -143,10 +143,10 @@ class Roles:
         """Now and then: followers that have not kept up."""
         now = self._clock.monotonic()
         for partition in partitions:
-            replication = partition.replication
+            replication = partition.leader_state
             if replication is not None:
                 replication.tick(now)
-                partition.note_deletions()
+                partition.complete_deletions()
                 self._proposals.may_change(partition)
         self._fetchers.end_idle()
 

@@ -43,7 +43,7 @@ class CleanablePartition(Protocol):
     @property
     def high_watermark(self) -> int: ...
 
-    async def exclusively(self, work: Callable[[], T]) -> T:
+    async def run_exclusively(self, work: Callable[[], T]) -> T:
         """Runs `work` in a thread while nobody writes the partition."""
 
 
@@ -182,7 +182,7 @@ class Cleaner:
         self.uncleanable.add(partition)
 
     async def _clean_if_due(self, partition: CleanablePartition, now_ms: int) -> Cleaned | None:
-        to_clean, producers = await partition.exclusively(partial(self._capture, partition, now_ms))
+        to_clean, producers = await partition.run_exclusively(partial(self._capture, partition, now_ms))
         return await self._clean(partition, to_clean, producers, now_ms) if to_clean.is_due else None
 
     async def _correct_checkpoint(self, partition: CleanablePartition, first_dirty_offset: int) -> None:
@@ -246,7 +246,7 @@ class Cleaner:
                 done_bytes, step = await self._executor.run(partial(turns.take, int(min(_TURN_BYTES, rate))))
                 if step is None:
                     return True
-                if step.replacement is not None and not await partition.exclusively(
+                if step.replacement is not None and not await partition.run_exclusively(
                     partial(step.replacement.put_in_place, partition.log, now_ms)
                 ):
                     return False

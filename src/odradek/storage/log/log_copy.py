@@ -44,7 +44,7 @@ class LogCopy:
         """Cuts off what the original does not have: it may have lost its end in a crash, or cut it off because its
         leader's log is another, and written something else since."""
         # Before anything is looked at: what is cut meanwhile has to be looked at once more.
-        self._agreed_cut_count = self.source.cut_count
+        self._agreed_cut_count = self.source.truncation_count
         if self.copy.topic_id is None and self.source.topic_id is not None:
             # Begun before a power loss that left only the directory.
             self.copy.adopt(self.source.topic_id)
@@ -67,7 +67,7 @@ class LogCopy:
         Raises CorruptBatch for a batch that its disk gave back altered: better no copy than that one.
         """
         source, copy = self.source, self.copy
-        if self._agreed_cut_count != source.cut_count:
+        if self._agreed_cut_count != source.truncation_count:
             self.agree(now_ms)
         if copy.log_end_offset < source.log_start_offset:
             # Nothing of it is left in the original: retention was faster, or the copy is new.

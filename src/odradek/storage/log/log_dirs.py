@@ -15,7 +15,7 @@ from odradek.base.ids import METADATA_TOPIC, TopicPartition
 from odradek.base.ports import Disk, DiskUsage, Executor
 from odradek.config.topic_config import TopicConfig
 from odradek.storage.log import names
-from odradek.storage.log.doomed_files import DoomedFiles
+from odradek.storage.log.deleted_files import DeletedFiles
 from odradek.storage.log.log_dir import LogDir, LogDirError, agree_on_identity
 from odradek.storage.log.partition_log import PRODUCER_ID_EXPIRATION_MS, PartitionLog
 from odradek.storage.log.partition_metadata import read_topic_id
@@ -69,7 +69,7 @@ class LogDirs:
         self._new_id = new_id
         self.online: dict[str, LogDir] = {log_dir.path: log_dir for log_dir in dirs}
         self.offline: dict[str, OSError] = {failure.directory: failure.error for failure in failures}
-        self._doomed = DoomedFiles(disk)
+        self._deleted_files = DeletedFiles(disk)
         self.producer_id_expiration_ms = PRODUCER_ID_EXPIRATION_MS
 
     @classmethod
@@ -188,7 +188,7 @@ class LogDirs:
                 if found.topic_partition.topic == METADATA_TOPIC:
                     continue
                 if found.mark == names.DELETE_DIR_SUFFIX:
-                    self._doomed.add(log_dir.file(name), now_ms)
+                    self._deleted_files.add(log_dir.file(name), now_ms)
                 elif found.mark != names.STRAY_DIR_SUFFIX:
                     jobs.append(job(log_dir, name, found))
         return jobs
@@ -366,7 +366,7 @@ class LogDirs:
         log.is_deleted = True
         log.move_to(log_dir.file(marked))
         log.release_files()
-        self._doomed.add(log.directory, now_ms + log.config.file_delete_delay_ms)
+        self._deleted_files.add(log.directory, now_ms + log.config.file_delete_delay_ms)
 
     def remove_deleted(self, now_ms: int) -> list[DirFailure]:
         """Removes files and directories whose time has come."""
@@ -376,7 +376,7 @@ class LogDirs:
                 log.remove_deleted(now_ms)
             except OSError as error:
                 failures.append(DirFailure(self.dir_of(log), error))
-        for path in self._doomed.take_due(now_ms):
+        for path in self._deleted_files.take_due(now_ms):
             parent = path.rpartition("/")[0]
             try:
                 if parent in self.online and self._disk.exists(path):

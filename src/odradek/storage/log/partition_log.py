@@ -16,18 +16,18 @@ from odradek.base.ports import Disk
 from odradek.config.topic_config import TopicConfig
 from odradek.records.batch import BatchHeader, CorruptBatch, patch_offset_and_epoch
 from odradek.storage.log import names, reading, retention
-from odradek.storage.log.doomed_files import DoomedFiles
+from odradek.storage.log.deleted_files import DeletedFiles
 from odradek.storage.log.durability import Durability
 from odradek.storage.log.index_file import WouldWait
 from odradek.storage.log.leader_epochs import LeaderEpochs
 from odradek.storage.log.partition_metadata import agree_on_topic_id, sync_identity, write_topic_id
+from odradek.storage.log.producer_batch_lookup import precedes_known_batches, restore_batches
 from odradek.storage.log.producer_entry import SequencedBatch
 from odradek.storage.log.producer_state import Origin, ProducerState, StagedProducers
 from odradek.storage.log.reading import LogRead
-from odradek.storage.log.recall import is_before, recall_batches
 from odradek.storage.log.recovery import LoadedLog, LogLoader, Progress, rebuild_producers
 from odradek.storage.log.segment import Segment, TimestampedOffset
-from odradek.storage.log.swaps import settle, swap_in
+from odradek.storage.log.segment_swap import finish_swap, mark_swapped
 from odradek.storage.log.transaction_index import AbortedTransaction
 from odradek.storage.log.verification import Verification
 
@@ -77,14 +77,14 @@ class PartitionLog:
         is_empty_as_left = loaded.untouched and loaded.log_end_offset == 0
         # Never had a record, and so has nothing to lose: its files need not be durable.
         self._is_pristine = loaded.had_no_files or is_empty_as_left
-        self.cut_count = 0
+        self.truncation_count = 0
         """Changes when a cut of its end begins, and when it is done: what was read of it before may not be in it any
         more."""
         # Whether the directory, its name and its topic id are on the disk for good.
         self._is_rooted = loaded.untouched and not is_empty_as_left
         self.producers: ProducerState = loaded.producers
         self.epochs: LeaderEpochs = loaded.epochs
-        self._doomed = DoomedFiles(disk)
+        self._deleted_files = DeletedFiles(disk)
         self._moved = False
         self.is_deleted = False
         """From now on its files may go at any moment, whoever still has something to do with them."""
@@ -212,9 +212,13 @@ class PartitionLog:
         found = producers.find_duplicate(batch)
         if found is None:
             entry = producers.producers.get(batch.producer_id)
-            if entry is not None and entry.producer_id not in producers.recalled and is_before(batch, entry):
-                producers.recalled.add(entry.producer_id)
-                recall_batches(self.segments, entry)
+            if (
+                entry is not None
+                and entry.producer_id not in producers.looked_up
+                and precedes_known_batches(batch, entry)
+            ):
+                producers.looked_up.add(entry.producer_id)
+                restore_batches(self.segments, entry)
                 found = producers.find_duplicate(batch)
         return found
 
@@ -322,29 +326,29 @@ class PartitionLog:
     def _look(self, look: Callable[[], T]) -> T:
         """What a reader sees under whom files may be renamed."""
         while True:
-            segments, cut_count = self.segments, self.cut_count
+            segments, truncation_count = self.segments, self.truncation_count
             try:
                 found = look()
             except FileNotFoundError:
                 if self._moved:
                     # The directory was renamed under this reader: the partition is deleted, or lives elsewhere.
                     raise KafkaError(ErrorCode.not_leader_or_follower) from None
-                if self.segments is segments and self.cut_count == cut_count:
+                if self.segments is segments and self.truncation_count == truncation_count:
                     raise
                 # Retention or compaction took the segment; the next look finds what stands in its place.
             except CorruptBatch:
-                if self.cut_count == cut_count:
+                if self.truncation_count == truncation_count:
                     raise
             else:
                 # Else something may have been written meanwhile in the place of what was looked for.
-                if self.cut_count == cut_count:
+                if self.truncation_count == truncation_count:
                     return found
 
     def read_cached(
         self, offset: int, max_bytes: int, *, end_offset_exclusive: int, min_one_message: bool = True
     ) -> LogRead | None:
         """As `read`, but None when that would have to wait for the disk."""
-        cut_count = self.cut_count
+        truncation_count = self.truncation_count
         try:
             found = self._read(offset, max_bytes, end_offset_exclusive, min_one_message, cached=True)
         except WouldWait:
@@ -352,7 +356,7 @@ class PartitionLog:
         except (FileNotFoundError, CorruptBatch):
             # `read` finds out why.
             return None
-        return found if self.cut_count == cut_count else None
+        return found if self.truncation_count == truncation_count else None
 
     def _read(self, offset: int, max_bytes: int, end_offset: int, min_one_message: bool, cached: bool) -> LogRead:
         log_end_offset = self.log_end_offset
@@ -416,11 +420,11 @@ class PartitionLog:
 
     def _flush_segments(self, target: int) -> None:
         while True:
-            segments, cut_count = self.segments, self.cut_count
+            segments, truncation_count = self.segments, self.truncation_count
             try:
                 self._durability.flush(segments, self.directory, target)
             except FileNotFoundError:
-                if self.segments is segments and self.cut_count == cut_count:
+                if self.segments is segments and self.truncation_count == truncation_count:
                     raise
                 # Retention took a segment, or a cut did: what is left of them is to be synced.
             else:
@@ -441,13 +445,13 @@ class PartitionLog:
             self.truncate_fully_to(offset, now_ms)
             return True
         kept = [segment for segment in segments if segment.base_offset <= offset]
-        self.cut_count += 1
+        self.truncation_count += 1
         # Before files change their names: whoever then misses one finds that it is no longer asked for.
         self.segments = kept
         self._active = kept[-1]
         self._changed = True
         if len(kept) < len(segments):
-            self._doom_segments(segments[len(kept) :], now_ms)
+            self._mark_segments_deleted(segments[len(kept) :], now_ms)
             self._disk.sync_dir(self.directory)
         self._active.truncate_to(offset, now_ms)
         self._active.sync()
@@ -461,13 +465,13 @@ class PartitionLog:
         producers = self.producers.copy()
         rebuild_producers(producers, kept, self.log_start_offset, offset, now_ms)
         self.producers = producers
-        self.cut_count += 1
+        self.truncation_count += 1
         return True
 
     def truncate_fully_to(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """Drops everything and begins anew at `offset`."""
-        self.cut_count += 1
-        self._doom_segments(self.segments, now_ms)
+        self.truncation_count += 1
+        self._mark_segments_deleted(self.segments, now_ms)
         segment = Segment.create(self._disk, self.directory, offset, self.config, now_ms=now_ms)
         self.segments = [segment]
         self._active = segment
@@ -478,7 +482,7 @@ class PartitionLog:
         self.epochs.clear()
         self.producers.restart_at(offset)
         self.producers.take_snapshot(sync=False)
-        self.cut_count += 1
+        self.truncation_count += 1
 
     def advance_log_start(self, offset: int) -> bool:
         """Hides what lies below; whole segments go with the next `delete_old_segments`. False if it changes nothing."""
@@ -509,10 +513,12 @@ class PartitionLog:
         # The start moves first: nobody looks for what is about to go.
         self.advance_log_start(kept[0].base_offset)
         self.segments = kept
-        self._doom_segments(deleted, now_ms)
+        self._mark_segments_deleted(deleted, now_ms)
         return count
 
-    def _doom_segments(self, segments: Sequence[Segment], now_ms: int, keep_snapshots_of: Iterable[int] = ()) -> None:
+    def _mark_segments_deleted(
+        self, segments: Sequence[Segment], now_ms: int, keep_snapshots_of: Iterable[int] = ()
+    ) -> None:
         """Renames the files to `.deleted`; they go once nobody can be reading them any more."""
         remove_at_ms = now_ms + self.config.file_delete_delay_ms
         kept = set(keep_snapshots_of)
@@ -520,15 +526,15 @@ class PartitionLog:
         for segment in segments:
             segment.rename_mark(names.DELETED_SUFFIX)
             for suffix in names.SEGMENT_SUFFIXES:
-                self._doomed.add(segment.path(suffix), remove_at_ms)
+                self._deleted_files.add(segment.path(suffix), remove_at_ms)
             if segment.base_offset not in kept:
                 snapshot = self.producers.snapshots.mark_deleted(segment.base_offset)
                 if snapshot is not None:
-                    self._doomed.add(snapshot, remove_at_ms)
+                    self._deleted_files.add(snapshot, remove_at_ms)
 
     def remove_deleted(self, now_ms: int) -> None:
         """Removes the `.deleted` files whose time has come."""
-        self._doomed.remove_due(now_ms)
+        self._deleted_files.remove_due(now_ms)
 
     def replace_segments(self, new: Sequence[Segment], old: Sequence[Segment], now_ms: int) -> None:
         """Puts finished `.cleaned` segments in the place of some that are not active."""
@@ -539,12 +545,12 @@ class PartitionLog:
         # they were replaced. They go first: what has been cleaned away may be missing, but must not come back.
         end_offset = max(segment.next_offset() for segment in new)
         emptied = [segment for segment in old if segment.base_offset >= max(end_offset, begins[0] + 1)]
-        self._doom_segments(emptied, now_ms, keep_snapshots_of=begins)
-        swap_in(self._disk, self.directory, new)
+        self._mark_segments_deleted(emptied, now_ms, keep_snapshots_of=begins)
+        mark_swapped(self._disk, self.directory, new)
         self.segments = sorted([*kept, *new], key=reading.base_offset_of)
         self._assert_segments_in_order()
-        self._doom_segments([one for one in old if one not in emptied], now_ms, keep_snapshots_of=begins)
-        settle(self._disk, self.directory, new)
+        self._mark_segments_deleted([one for one in old if one not in emptied], now_ms, keep_snapshots_of=begins)
+        finish_swap(self._disk, self.directory, new)
 
     def _assert_start_within_log(self) -> None:
         assert 0 <= self.log_start_offset <= self.log_end_offset, (
@@ -572,7 +578,7 @@ class PartitionLog:
         """Renames the partition's directory, as to mark it for deletion. The log can still be read."""
         self._moved = True
         self._disk.rename(self.directory, directory)
-        self._doomed.move_to(directory)
+        self._deleted_files.move_to(directory)
         self.directory = directory
         for segment in self.segments:
             segment.move_to(directory)

@@ -183,8 +183,8 @@ class ProducerState:
         "end_offset",
         "expiration_ms",
         "first_undecided_offset",
+        "looked_up",
         "producers",
-        "recalled",
         "snapshots",
         "topic_partition",
         "verifications",
@@ -197,7 +197,7 @@ class ProducerState:
         self.producers: dict[int, ProducerEntry] = {}
         self.verifications = Verifications()
         # Those of whom the log's end was asked for more than a snapshot knew.
-        self.recalled: set[int] = set()
+        self.looked_up: set[int] = set()
         # Open transactions, first offset to producer, in rising order: offsets are only ever added at the end.
         self._ongoing: dict[int, int] = {}
         # Where the oldest of them begins. Kept by whoever writes, who may be a thread: others read just this.
@@ -320,7 +320,7 @@ class ProducerState:
         state = ProducerState(self.topic_partition, self.snapshots, self.expiration_ms)
         state.producers = self.producers.copy()
         state.verifications = self.verifications
-        state.recalled = self.recalled.copy()
+        state.looked_up = self.looked_up.copy()
         state._ongoing = self._ongoing.copy()
         state.first_undecided_offset = self.first_undecided_offset
         state._unreplicated = self._unreplicated.copy()
@@ -330,7 +330,7 @@ class ProducerState:
 
     def clear(self) -> None:
         self.producers.clear()
-        self.recalled.clear()
+        self.looked_up.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
         self._note_first_undecided()

@@ -21,7 +21,7 @@ from odradek.storage.log.offset_index import RELATIVE_OFFSET_MAX
 from odradek.storage.log.producer_snapshots import ProducerSnapshots
 from odradek.storage.log.producer_state import ProducerState
 from odradek.storage.log.segment import Segment
-from odradek.storage.log.swaps import finish_swaps
+from odradek.storage.log.segment_swap import finish_swaps
 from odradek.storage.log.transaction_index import AbortedTransaction
 
 # Called with the bytes scanned so far and the bytes to scan.

@@ -1,1 +1,1 @@
-"""The single writer of one partition: its log, who may read how far, and who is told of changes."""
+"""One replica of a partition on this broker: the only writer of its log, its roles and its pending requests."""

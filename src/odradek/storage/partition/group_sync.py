@@ -26,7 +26,7 @@ class GroupSync:
         self._synced = synced
         self._synced_to = -1
         # The lowest end to which the log was cut since the sync that is under way began.
-        self._cut_at: int | None = None
+        self._truncated_to: int | None = None
         self._failure: OSError | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._running: asyncio.Task[None] | None = None
@@ -44,11 +44,11 @@ class GroupSync:
             self._running = asyncio.ensure_future(self._run())
         await done
 
-    def cut(self, offset: int) -> None:
+    def on_truncation(self, offset: int) -> None:
         """The log ends here now: what takes the place of the rest is not on the disk, though its offsets were once.
         Whoever waits for more waits for what is gone, and is let go."""
         self._synced_to = min(self._synced_to, offset)
-        self._cut_at = offset if self._cut_at is None else min(self._cut_at, offset)
+        self._truncated_to = offset if self._truncated_to is None else min(self._truncated_to, offset)
         self._release(lambda waited_for: waited_for > offset, None)
 
     @property
@@ -60,9 +60,9 @@ class GroupSync:
         try:
             while self._waiting and self._failure is None:
                 target = self._end_offset()
-                self._cut_at = None
+                self._truncated_to = None
                 await self._executor.run(lambda target=target: self._sync(target))  # type: ignore[misc]
-                reached = target if self._cut_at is None else min(target, self._cut_at)
+                reached = target if self._truncated_to is None else min(target, self._truncated_to)
                 self._synced_to = max(self._synced_to, reached)
                 self._synced(reached)
                 self._release(lambda offset: offset <= self._synced_to, None)

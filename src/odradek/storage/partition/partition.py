@@ -26,10 +26,10 @@ from odradek.records.batch import BatchHeader
 from odradek.storage.log.partition_log import Appended, PartitionLog
 from odradek.storage.log.producer_state import Origin
 from odradek.storage.log.verification import Verification
-from odradek.storage.partition.deletions import Deletions
+from odradek.storage.partition.append_latency import SLOW_SECONDS, AppendLatency
+from odradek.storage.partition.delayed_delete_records import DelayedDeleteRecords
 from odradek.storage.partition.group_sync import GroupSync
-from odradek.storage.partition.pace import SLOW_SECONDS, AppendPace
-from odradek.storage.partition.refused_in_passing import PASSING, RefusedInPassing
+from odradek.storage.partition.rejected_batches import RETRIABLE_ERRORS, RejectedBatches
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class FollowerFetch(NamedTuple):
 
 
 class Watcher(Protocol):
-    def partition_changed(self, partition: "Partition", added_bytes: int) -> None: ...
+    def on_partition_change(self, partition: "Partition", added_bytes: int) -> None: ...
 
 
 class Partition:
@@ -64,12 +64,12 @@ class Partition:
         log: PartitionLog,
         *,
         log_dir: str,
-        pace: AppendPace,
+        append_latency: AppendLatency,
         clock: Clock,
         executor: Executor,
-        disk_failed: Callable[[str, OSError], None],
+        on_disk_failure: Callable[[str, OSError], None],
         high_watermark: int | None = None,
-        refused_beforehand: RefusedInPassing | None = None,
+        rejected_before_creation: RejectedBatches | None = None,
     ) -> None:
         """`high_watermark` is the last that was written down; None: the log's end, where nobody else has a copy."""
         self.name: Final = name
@@ -88,26 +88,26 @@ class Partition:
             self._on_high_watermark_advance,
         )
         # While this broker leads and others follow.
-        self.replication: LeaderState | None = None
+        self.leader_state: LeaderState | None = None
         # While it follows another.
-        self.following: FollowerState | None = None
+        self.follower_state: FollowerState | None = None
         # In the order of their coming: who waited first is told first.
         self.watchers: Final[dict[Watcher, None]] = {}
         # Followers: they wait for the end of the log, committed or not.
         self.end_watchers: Final[dict[Watcher, None]] = {}
         self._uncommitted: Final[list[tuple[int, int, DeferredResponse]]] = []
         self._uncommitted_count = 0
-        self._deletions: Final = Deletions()
+        self._delayed_deletions: Final = DelayedDeleteRecords()
         # Made when the first is refused: most partitions never refuse any.
-        self._refused_in_passing = refused_beforehand
+        self._rejected_batches = rejected_before_creation
         # Grows with everything that watchers are told: who saw an older one has missed something.
         self.revision = 0
         # The batch that watchers are being told of: who waited for just this one need not ask the file for it.
         self.fresh: FreshBatch | None = None
-        self._pace = pace
+        self._append_latency = append_latency
         self._clock: Final = clock
         self._executor: Final = executor
-        self._disk_failed: Final = disk_failed
+        self._on_disk_failure: Final = on_disk_failure
         self._sync: Final = GroupSync(executor, self._flush, lambda: self.log.log_end_offset, self._synced)
         self._jobs: Final[deque[_Job]] = deque()
         self._worker: asyncio.Task[None] | None = None
@@ -128,10 +128,10 @@ class Partition:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.is_leader = True
-        self.following = None
+        self.follower_state = None
         # Written down with the first flush: until then recovery finds the epoch in the batches themselves.
         self.log.epochs.assign_unwritten(leader_epoch, self.log.log_end_offset)
-        self.replication = replication
+        self.leader_state = replication
         if replication is None:
             # The only replica: everything that it has written is committed.
             self.shared_high_watermark.advance_to(self.log.log_end_offset)
@@ -167,15 +167,15 @@ class Partition:
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.is_leader = False
-        self.replication = None
+        self.leader_state = None
         # Before anybody is told: whoever then finds the disk broken takes all roles away.
-        self.following = following
+        self.follower_state = following
         # Who reads from a follower has to hear of a new epoch too.
-        self.tell_watchers(UNKNOWN_BYTES)
+        self.notify_watchers(UNKNOWN_BYTES)
         if was_leader:
             self._fail_uncommitted(ErrorCode.not_leader_or_follower)
-            self._deletions.fail(KafkaError(ErrorCode.not_leader_or_follower))
-            self._tell_end_watchers(UNKNOWN_BYTES)
+            self._delayed_deletions.fail(KafkaError(ErrorCode.not_leader_or_follower))
+            self._notify_end_watchers(UNKNOWN_BYTES)
 
     def check_leader(self, expected_epoch: int = NO_EPOCH) -> None:
         """Raises what a request gets that only the leader of the epoch it names may serve."""
@@ -185,22 +185,22 @@ class Partition:
 
     def check_gap(self, batch: BatchHeader, now_ms: int) -> None:
         """Raises what an idempotent producer is told whose batch builds on one that was refused and is not here yet."""
-        if self._refused_in_passing is not None:
+        if self._rejected_batches is not None:
             known = self.log.producers.producers.get(batch.producer_id)
-            code = self._refused_in_passing.reason_for_gap(batch, known, now_ms)
+            code = self._rejected_batches.reason_for_gap(batch, known, now_ms)
             if code is not None:
                 raise KafkaError(code)
 
-    def refuse(self, batch: BatchHeader, code: ErrorCode) -> ErrorCode:
+    def on_rejected_batch(self, batch: BatchHeader, code: ErrorCode) -> ErrorCode:
         """What the producer of a batch is told that is not appended for this reason."""
         now_ms = self._clock.wall_ms()
-        if code in PASSING:
-            if self._refused_in_passing is None:
-                self._refused_in_passing = RefusedInPassing()
-            self._refused_in_passing.note(batch, code, now_ms)
-        elif code is ErrorCode.out_of_order_sequence_number and self._refused_in_passing is not None:
+        if code in RETRIABLE_ERRORS:
+            if self._rejected_batches is None:
+                self._rejected_batches = RejectedBatches()
+            self._rejected_batches.note(batch, code, now_ms)
+        elif code is ErrorCode.out_of_order_sequence_number and self._rejected_batches is not None:
             known = self.log.producers.producers.get(batch.producer_id)
-            return self._refused_in_passing.reason_for_gap(batch, known, now_ms) or code
+            return self._rejected_batches.reason_for_gap(batch, known, now_ms) or code
         return code
 
     def check_replica(self, expected_epoch: int = NO_EPOCH) -> None:
@@ -216,9 +216,9 @@ class Partition:
     # writing
 
     @property
-    def may_append_now(self) -> bool:
-        """Whether `append` may be called from the event loop; else `append_in_turn`."""
-        return not self._busy and not self._pace.slow
+    def can_append_now(self) -> bool:
+        """Whether `append` may be called from the event loop; else `append_exclusively`."""
+        return not self._busy and not self._append_latency.is_slow
 
     def append(
         self,
@@ -243,12 +243,12 @@ class Partition:
             verifies=True,
         )
         now = monotonic()
-        if now - before >= SLOW_SECONDS or self._pace.slow:
-            self._pace.observe(now - before, now)
+        if now - before >= SLOW_SECONDS or self._append_latency.is_slow:
+            self._append_latency.observe(now - before, now)
         self._published(appended, data, batches, now)
         return appended
 
-    async def append_in_turn(
+    async def append_exclusively(
         self,
         data: memoryview,
         batches: list[BatchHeader],
@@ -280,17 +280,17 @@ class Partition:
         def publish(result: tuple[Appended, float]) -> None:
             appended, seconds = result
             now = self._clock.monotonic()
-            self._pace.observe(seconds, now)
+            self._append_latency.observe(seconds, now)
             self._published(appended, data, batches, now)
 
-        return (await self.exclusively(timed, publish))[0]
+        return (await self.run_exclusively(timed, publish))[0]
 
     @property
     def is_busy(self) -> bool:
-        """Somebody writes, or waits to: a change of roles has to wait for its turn, by `exclusively`."""
+        """Somebody writes, or waits to: a change of roles has to wait for its turn, by `run_exclusively`."""
         return self._busy
 
-    async def exclusively(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> T:
+    async def run_exclusively(self, work: Callable[[], T], then: Callable[[T], None] | None = None) -> T:
         """Runs `work` in the log dir's thread while nobody else writes this partition, and `then` on the loop.
 
         Both happen even if the caller is cancelled meanwhile: a client that hangs up leaves no append half published.
@@ -327,7 +327,7 @@ class Partition:
         if appended.rolled_at >= 0:
             self._sync_in_background(end_offset)
         if self.log.config.flush_messages > 1:
-            if self.replication is not None:
+            if self.leader_state is not None:
                 self._count_own(end_offset, now, size)
             # Whoever stops leads no more, and knows no more who has what, though the disk has only now written this.
             elif self.is_leader:
@@ -336,27 +336,27 @@ class Partition:
                 self.shared_high_watermark.advance_to(end_offset, size)
                 self.fresh = None
         if self.end_watchers:
-            self._tell_end_watchers(size)
+            self._notify_end_watchers(size)
 
     def _count_own(self, end_offset: int, now: float, added_bytes: int) -> None:
-        if self.replication is not None:
-            self.replication.on_append(end_offset, now, added_bytes)
+        if self.leader_state is not None:
+            self.leader_state.on_append(end_offset, now, added_bytes)
 
     # replication
 
     def follower_fetched(self, fetch: FollowerFetch, fetch_offset: int, log_start_offset: int) -> None:
         """A follower has everything before this offset. Raises KafkaError for one that is none."""
-        replication = self.replication
+        replication = self.leader_state
         if replication is None:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         now = self._clock.monotonic()
         replication.on_fetch(fetch.replica_id, fetch.broker_epoch, fetch_offset, log_start_offset, now)
-        self.note_deletions()
+        self.complete_deletions()
 
     def check_follower(self, fetch: FollowerFetch) -> None:
         """Raises what a follower hears that is none, or is no more."""
         # Asked by threads too, under whom the role may change.
-        replication = self.replication
+        replication = self.leader_state
         if replication is None:
             raise KafkaError(ErrorCode.not_leader_or_follower)
         replication.check_follower(*fetch)
@@ -376,18 +376,18 @@ class Partition:
                 return
             appended, seconds = result
             self.traffic.replication_bytes_in += len(data)
-            self._pace.observe(seconds, self._clock.monotonic())
+            self._append_latency.observe(seconds, self._clock.monotonic())
             if appended.rolled_at >= 0:
                 self._sync_in_background(appended.last_offset + 1)
 
-        if self.may_append_now:
+        if self.can_append_now:
             result = append()
             publish(result)
         else:
-            result = await self.exclusively(append, publish)
+            result = await self.run_exclusively(append, publish)
         return result is not None
 
-    async def cut(self, leader_epoch: int, offset: int, *, fully: bool) -> bool:
+    async def truncate(self, leader_epoch: int, offset: int, *, fully: bool) -> bool:
         """As the leader of this epoch asks: the log ends there, or begins anew there. False as in `replicate`."""
 
         def truncate() -> bool:
@@ -403,13 +403,17 @@ class Partition:
 
         def publish(is_cut: bool) -> None:
             if is_cut:
-                self._sync.cut(offset)
+                self._sync.on_truncation(offset)
                 self.shared_high_watermark.on_truncation(self.log.log_start_offset, self.log.log_end_offset)
 
-        return await self.exclusively(truncate, publish)
+        return await self.run_exclusively(truncate, publish)
 
     def _follows_in(self, leader_epoch: int) -> bool:
-        return self.following is not None and self.following.leader_epoch == leader_epoch and self.unavailable is None
+        return (
+            self.follower_state is not None
+            and self.follower_state.leader_epoch == leader_epoch
+            and self.unavailable is None
+        )
 
     def defer_until_committed(self, end_offset: int, leader_epoch: int) -> DeferredResponse:
         """Completes once everything below `end_offset` that was appended in this epoch is committed, maybe at once.
@@ -421,7 +425,7 @@ class Partition:
             return DeferredResponse.completed(self.unavailable)
         if not self.is_leader or self.leader_epoch != leader_epoch:
             return DeferredResponse.completed(ErrorCode.not_leader_or_follower)
-        replication = self.replication
+        replication = self.leader_state
         if replication is not None:
             code = replication.acks_all_result(end_offset)
         else:
@@ -439,7 +443,7 @@ class Partition:
         return code
 
     def _acknowledge_committed(self) -> None:
-        waiting, replication = self._uncommitted, self.replication
+        waiting, replication = self._uncommitted, self.leader_state
         while waiting and waiting[0][0] <= self.high_watermark:
             end_offset, _, deferred = heappop(waiting)
             code = None if replication is None else replication.acks_all_result(end_offset)
@@ -451,7 +455,7 @@ class Partition:
             deferred.complete(code)
 
     @property
-    def waiting_for_replicas(self) -> int:
+    def pending_commits(self) -> int:
         """How many producers and others have yet to hear that what they appended is committed."""
         return len(self._uncommitted)
 
@@ -461,19 +465,19 @@ class Partition:
     def low_watermark(self) -> int:
         """Below it the records are gone from every replica that lives."""
         start_offset = self.log.log_start_offset
-        return start_offset if self.replication is None else self.replication.low_watermark(start_offset)
+        return start_offset if self.leader_state is None else self.leader_state.low_watermark(start_offset)
 
-    async def deleted(self, offset: int) -> int:
+    async def wait_for_deletion(self, offset: int) -> int:
         """Waits until the low watermark has reached the offset, and returns it. Raises KafkaError if this broker ceases
         to lead."""
         self.check_leader()
         low_watermark = self.low_watermark
-        return low_watermark if low_watermark >= offset else await self._deletions.wait_for(offset)
+        return low_watermark if low_watermark >= offset else await self._delayed_deletions.wait_for(offset)
 
-    def note_deletions(self) -> None:
+    def complete_deletions(self) -> None:
         """A follower has fetched, or is not waited for any more."""
-        if self._deletions:
-            self._deletions.reached(self.low_watermark)
+        if self._delayed_deletions:
+            self._delayed_deletions.on_low_watermark(self.low_watermark)
 
     # syncing
 
@@ -500,17 +504,17 @@ class Partition:
             try:
                 await self._sync.wait_for(end_offset)
             except OSError as error:
-                self._disk_failed(self.log_dir, error)
+                self._on_disk_failure(self.log_dir, error)
 
         task = asyncio.ensure_future(sync())
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def durable(self, end_offset: int) -> None:
+    async def wait_for_sync(self, end_offset: int) -> None:
         """Waits until everything below `end_offset` is synced."""
         await self._sync.wait_for(end_offset)
 
-    def sync_what_needs_it(self) -> None:
+    def sync_if_needed(self) -> None:
         """Starts the sync that a commit waits for where the topic's config requires one, and does not wait for it."""
         if self.needs_sync():
             self._sync_in_background(self.log.log_end_offset)
@@ -533,14 +537,14 @@ class Partition:
         # With flush.messages=1 a record is readable only once it cannot be lost any more.
         if not self.is_leader:
             return
-        replication = self.replication
+        replication = self.leader_state
         if replication is None:
             self.shared_high_watermark.advance_to(end_offset)
         elif end_offset > replication.log_end_offset:
             # Whether or not the topic still asks for it: it did when this was written, and nobody else counts it.
             self._count_own(end_offset, self._clock.monotonic(), UNKNOWN_BYTES)
 
-    async def settled(self) -> None:
+    async def wait_for_idle(self) -> None:
         """Returns once nothing is being written or synced any more: before the log is closed."""
         while True:
             tasks = (self._worker, self._sync.running, *self._background)
@@ -552,14 +556,14 @@ class Partition:
     def update_config(self, config: TopicConfig) -> None:
         self.log.update_config(config)
 
-    def relocate(self, log: PartitionLog, log_dir: str, pace: AppendPace) -> None:
-        """Goes on with an equal log in another log dir. Only from within `exclusively`."""
+    def relocate(self, log: PartitionLog, log_dir: str, append_latency: AppendLatency) -> None:
+        """Goes on with an equal log in another log dir. Only from within `run_exclusively`."""
         assert log.log_end_offset == self.log.log_end_offset, (
             f"{self.name}: the log in {log_dir} ends at {log.log_end_offset}, not at {self.log.log_end_offset}"
         )
         self.log = log
         self.log_dir = log_dir
-        self._pace = pace
+        self._append_latency = append_latency
 
     # reading
 
@@ -580,29 +584,29 @@ class Partition:
             f"{self.name}: high watermark {self.high_watermark} is outside the log "
             f"{self.log.log_start_offset} to {self.log.log_end_offset}"
         )
-        self.tell_watchers(added_bytes)
+        self.notify_watchers(added_bytes)
         if self._uncommitted:
             self._acknowledge_committed()
 
-    def tell_watchers(self, added_bytes: int) -> None:
+    def notify_watchers(self, added_bytes: int) -> None:
         self.revision += 1
         if self.watchers:
             for watcher in list(self.watchers):
-                watcher.partition_changed(self, added_bytes)
+                watcher.on_partition_change(self, added_bytes)
 
-    def _tell_end_watchers(self, added_bytes: int) -> None:
+    def _notify_end_watchers(self, added_bytes: int) -> None:
         self.revision += 1
         for watcher in list(self.end_watchers):
-            watcher.partition_changed(self, added_bytes)
+            watcher.on_partition_change(self, added_bytes)
 
     def withdraw(self, reason: ErrorCode) -> None:
         """From now on every request hears `reason`: the partition is deleted, or its disk failed."""
         self.count_messages()
         self.unavailable = reason
         self.is_leader = False
-        self.replication = None
-        self.following = None
+        self.leader_state = None
+        self.follower_state = None
         self._fail_uncommitted(reason)
-        self._deletions.fail(KafkaError(reason))
-        self.tell_watchers(UNKNOWN_BYTES)
-        self._tell_end_watchers(UNKNOWN_BYTES)
+        self._delayed_deletions.fail(KafkaError(reason))
+        self.notify_watchers(UNKNOWN_BYTES)
+        self._notify_end_watchers(UNKNOWN_BYTES)

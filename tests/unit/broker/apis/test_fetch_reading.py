@@ -10,7 +10,7 @@ from odradek.core.replication.follower import FollowerState
 from odradek.records.batch import parse_batches
 from odradek.server.context import RequestContext
 from odradek.storage.log.reading import LogRead
-from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.partition import FollowerFetch, Partition
 from odradek.wire.schemas import schema
 from tests.record_batches import TestRecord, batch
@@ -46,7 +46,7 @@ def test_what_a_later_leader_wrote_is_not_given_as_an_earlier_ones(broker: FakeB
             backoff_max_seconds=1.0,
         )
         partition.become_follower(3, 2, following)
-        assert await partition.cut(2, 1, fully=False)
+        assert await partition.truncate(2, 1, fully=False)
         for offset in (1, 2):
             data = batch(TestRecord(b"other"), base_offset=offset, leader_epoch=2)
             assert await partition.replicate(2, data, parse_batches(data))
@@ -69,7 +69,7 @@ def test_a_disk_that_fails_a_reader_is_blamed_though_the_replica_moved_meanwhile
     first, second = broker.directories
 
     def read(partition: Partition, offset: int, max_bytes: int, end: int, min_one: bool) -> LogRead | None:
-        partition.relocate(partition.log, second, AppendPace())
+        partition.relocate(partition.log, second, AppendLatency())
         raise OSError(5, "Input/output error")
 
     target = FetchTarget(PartitionKey(ZERO_UUID, "orders", 0), 0, 1 << 20, -1, -1, 0, topic="orders")

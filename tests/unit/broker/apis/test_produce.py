@@ -21,7 +21,7 @@ ALL_ACKS = -1
 class UnreadableDisk:
     """A follower that waits for records, for which they cannot be read."""
 
-    def partition_changed(self, partition: Partition, added_bytes: int) -> None:
+    def on_partition_change(self, partition: Partition, added_bytes: int) -> None:
         del partition.end_watchers[self]
         partition.withdraw(ErrorCode.kafka_storage_error)
 
@@ -70,10 +70,10 @@ def test_records_that_waited_for_their_turn_are_not_for_a_follower(broker: FakeB
 
     async def scenario() -> bytes:
         change = asyncio.ensure_future(
-            partition.exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following))
+            partition.run_exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following))
         )
         await asyncio.sleep(0)
-        assert not partition.may_append_now
+        assert not partition.can_append_now
         found = await _produce(broker, 1)
         await change
         return found

@@ -18,7 +18,7 @@ from odradek.core.replication.leader import LeaderState
 from odradek.host.clock import SystemClock
 from odradek.host.disk import HostDisk
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.partition import FollowerFetch, Partition
 
 T = TypeVar("T")
@@ -185,7 +185,7 @@ class Threads:
         return work()
 
 
-class SetPace(AppendPace):
+class SetPace(AppendLatency):
     """As slow as the test says, however busy the machine is."""
 
     def observe(self, seconds: float, now: float) -> None:
@@ -217,17 +217,17 @@ class Broker:
             UUID(int=9),
             self.log,
             log_dir=str(directory),
-            pace=self.pace,
+            append_latency=self.pace,
             clock=self.clock,
             executor=self.threads,
-            disk_failed=lambda _, error: self.failed.append(error),
+            on_disk_failure=lambda _, error: self.failed.append(error),
             high_watermark=0,
         )
         self.coordinators = Coordinators[Command, Answer, tuple[str, int]](
             TallyKind(write_timeout_ms),
             clock=self.clock,
             executor=self.threads,
-            disk_failed=lambda _, error: self.failed.append(error),
+            on_disk_failure=lambda _, error: self.failed.append(error),
         )
 
     def lead(self, epoch: int = 1, *, alone: bool = True, min_isr: int = 1) -> None:

@@ -104,7 +104,7 @@ def test_on_a_slow_disk_those_that_come_meanwhile_are_written_together(tmp_path:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        broker.pace.slow = True
+        broker.pace.is_slow = True
         broker.threads.may_run.clear()
         first = asyncio.ensure_future(broker.answer(Put("a", 1)))
         await asyncio.sleep(0.01)

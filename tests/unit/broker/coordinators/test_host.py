@@ -89,7 +89,7 @@ def test_too_few_replicas(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead(alone=False, min_isr=2)
-        replication = broker.partition.replication
+        replication = broker.partition.leader_state
         assert replication is not None
         replication.on_metadata_change(partition_epoch=2, replicas=(1, 2), isr=(1,), now=broker.clock.monotonic())
         assert broker.ask(Count("a")) == Answer(ErrorCode.not_enough_replicas)
@@ -144,7 +144,7 @@ def test_on_a_slow_disk_steps_wait_for_each_other(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        broker.pace.slow = True
+        broker.pace.is_slow = True
         broker.threads.may_run.clear()
         asked = [asyncio.ensure_future(broker.answer(Count("a"))) for _ in range(3)]
         look = asyncio.ensure_future(broker.answer(Ask("a", committed=False)))
@@ -163,7 +163,7 @@ def test_leadership_goes_while_the_disk_is_slow(tmp_path: Path) -> None:
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        broker.pace.slow = True
+        broker.pace.is_slow = True
         broker.threads.may_run.clear()
         asked = [asyncio.ensure_future(broker.answer(Count("a"))) for _ in range(3)]
         await asyncio.sleep(0.01)
@@ -171,7 +171,7 @@ def test_leadership_goes_while_the_disk_is_slow(tmp_path: Path) -> None:
         assert [await one for one in asked] == [Answer(ErrorCode.not_coordinator)] * 3
         assert broker.ask(Count("a")) == Answer(ErrorCode.not_coordinator)
         broker.threads.may_run.set()
-        await broker.partition.settled()
+        await broker.partition.wait_for_idle()
 
     run(work())
 
@@ -386,9 +386,9 @@ def test_a_fault_behind_an_answer_costs_a_reload_on_a_slow_disk_too(
     async def work() -> None:
         broker = Broker(tmp_path)
         broker.lead()
-        broker.pace.slow = True
+        broker.pace.is_slow = True
         broker.submit(Count("a")).on_complete(fail)
-        await broker.partition.settled()
+        await broker.partition.wait_for_idle()
         await asyncio.sleep(0.01)
         await broker.loaded()
         assert await broker.answer(Count("a")) == Answer(NONE, 2)

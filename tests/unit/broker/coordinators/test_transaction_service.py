@@ -97,7 +97,7 @@ def test_whoever_joins_a_transaction_does_not_wait_until_others_have_ended() -> 
                 executor=Threads(),
                 producer_ids=cast(Any, SimpleNamespace(take=lambda: 1)),
                 write_here=cast(Any, None),
-                disk_failed=lambda _, error: None,
+                on_disk_failure=lambda _, error: None,
             )
             markers = Markers("other", 7, 1, 5, True, 2, frozenset((PARTITION,)))
             service._markers.send(markers, lambda: True, lambda _: None)

@@ -20,7 +20,7 @@ from odradek.records.batch import CorruptBatch, parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.partition import Partition
 from odradek.wire.apis import ApiKey
 from odradek.wire.schemas import schema
@@ -91,12 +91,12 @@ class Stage:
             broker_epoch=lambda: 1,
             throttle=ReplicationThrottle(window_count=11, window_seconds=1.0),
             clock=SystemClock(),
-            disk_failed=lambda *_: None,
-            leader_lost=lambda _: None,
-            was_cut=self._was_cut,
+            on_disk_failure=lambda *_: None,
+            on_leader_disconnect=lambda _: None,
+            on_truncation=self._on_truncation,
         )
 
-    async def _was_cut(self, partition: Partition, offset: int) -> None:
+    async def _on_truncation(self, partition: Partition, offset: int) -> None:
         self.cuts.append((partition.name, offset))
 
     def partition(self, index: int, **config: str) -> Partition:
@@ -117,10 +117,10 @@ class Stage:
             topic_id,
             log,
             log_dir=str(self.directory),
-            pace=AppendPace(),
+            append_latency=AppendLatency(),
             clock=SystemClock(),
             executor=self.threads,
-            disk_failed=lambda *_: None,
+            on_disk_failure=lambda *_: None,
         )
         following = FollowerState(
             leader_id=2,

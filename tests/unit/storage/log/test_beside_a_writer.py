@@ -15,7 +15,7 @@ from odradek.host.disk import HostDisk, HostFile
 from odradek.records.batch import check_crc, parse_batches
 from odradek.storage.log.batch_file import _remember
 from odradek.storage.log.checkpoints import RECOVERY_POINT_CHECKPOINT, read_offsets
-from odradek.storage.log.doomed_files import DoomedFiles
+from odradek.storage.log.deleted_files import DeletedFiles
 from odradek.storage.log.durability import Durability
 from odradek.storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from odradek.storage.log.log_dir import LogDir
@@ -244,7 +244,7 @@ def test_doomed_file_that_is_gone_already(tmp_path: Path, monkeypatch: pytest.Mo
     directory = tmp_path / "orders-0"
     directory.mkdir()
     (directory / "file").write_bytes(b"")
-    doomed = DoomedFiles(HostDisk())
+    doomed = DeletedFiles(HostDisk())
     doomed.add(str(directory / "file"), 10)
     meanwhile = Meanwhile(monkeypatch, HostDisk, "remove")
     meanwhile.work = lambda: directory.rename(tmp_path / "orders-0.delete")

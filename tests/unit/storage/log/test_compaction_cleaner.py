@@ -39,7 +39,7 @@ class FakePartition:
     def high_watermark(self) -> int:
         return self.log.log_end_offset
 
-    async def exclusively(self, work: Callable[[], T]) -> T:
+    async def run_exclusively(self, work: Callable[[], T]) -> T:
         return work()
 
 
@@ -277,7 +277,7 @@ def test_a_log_that_is_cut_while_it_is_cleaned_is_clean_up_to_there(bench: Bench
     partition = bench.add(NAME, 5)
 
     class Cut(FakePartition):
-        async def exclusively(self, work: Callable[[], T]) -> T:
+        async def run_exclusively(self, work: Callable[[], T]) -> T:
             done = work()
             await bench.cleaner.truncated(self.log_dir, NAME, 3)
             return done

@@ -104,7 +104,7 @@ def test_what_takes_the_place_of_a_cut_end_is_synced_anew() -> None:
         synced: list[int] = []
         sync = GroupSync(executor, synced.append, lambda: 10, lambda _: None)
         await sync.wait_for(10)
-        sync.cut(6)
+        sync.on_truncation(6)
         await sync.wait_for(6)
         assert synced == [10]
         await sync.wait_for(8)
@@ -121,7 +121,7 @@ def test_a_sync_that_was_under_way_counts_up_to_the_cut() -> None:
         sync = GroupSync(executor, synced.append, lambda: 10, told.append)
         gone, kept = asyncio.ensure_future(sync.wait_for(10)), asyncio.ensure_future(sync.wait_for(5))
         await settle()
-        sync.cut(6)
+        sync.on_truncation(6)
         await settle()
         assert gone.done()
         assert not kept.done()

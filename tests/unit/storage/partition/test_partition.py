@@ -20,7 +20,7 @@ from odradek.records.batch import parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.partition import Partition
 
 T = TypeVar("T")
@@ -51,10 +51,10 @@ class Fixture:
             UUID(int=7),
             log,
             log_dir=str(directory),
-            pace=AppendPace(),
+            append_latency=AppendLatency(),
             clock=SystemClock(),
             executor=executor or Inline(),
-            disk_failed=lambda log_dir, error: self.failures.append((log_dir, error)),
+            on_disk_failure=lambda log_dir, error: self.failures.append((log_dir, error)),
         )
         self.partition.become_leader(1, 0)
 
@@ -125,7 +125,7 @@ def test_with_flush_messages_1_nothing_is_readable_before_the_sync(tmp_path: Pat
         assert fixture.partition.high_watermark == 0
         woken: list[int] = []
         FetchWait([fixture.partition], 1_000_000, lambda: woken.append(fixture.partition.high_watermark)).begin(10)
-        await fixture.partition.durable(1)
+        await fixture.partition.wait_for_sync(1)
         assert woken == [1]
 
     asyncio.run(scenario())
@@ -156,15 +156,15 @@ def test_work_in_turn_is_done_even_if_nobody_waits_for_it(tmp_path: Path) -> Non
     async def scenario() -> None:
         fixture = Fixture(tmp_path)
         done: list[int] = []
-        first = asyncio.ensure_future(fixture.partition.exclusively(lambda: 1, done.append))
-        second = asyncio.ensure_future(fixture.partition.exclusively(lambda: 2, done.append))
+        first = asyncio.ensure_future(fixture.partition.run_exclusively(lambda: 1, done.append))
+        second = asyncio.ensure_future(fixture.partition.run_exclusively(lambda: 2, done.append))
         await asyncio.sleep(0)
-        assert not fixture.partition.may_append_now
+        assert not fixture.partition.can_append_now
         first.cancel()
         assert await second == 2
         assert done == [1, 2]
         await asyncio.sleep(0)
-        assert fixture.partition.may_append_now
+        assert fixture.partition.can_append_now
 
     asyncio.run(scenario())
 
@@ -219,11 +219,11 @@ def test_a_sync_that_fails_where_the_replica_was_before_is_not_the_new_disks(tmp
         elsewhere.append_as_follower(copied, parse_batches(copied), now_ms=0)
 
         def flush(up_to_offset: int | None = None) -> None:
-            partition.relocate(elsewhere, "elsewhere", AppendPace())
+            partition.relocate(elsewhere, "elsewhere", AppendLatency())
             raise OSError(5, "Input/output error")
 
         partition.log.flush = flush  # type: ignore[method-assign]
-        await partition.durable(1)
+        await partition.wait_for_sync(1)
         assert not fixture.failures
 
     asyncio.run(scenario())

@@ -64,15 +64,15 @@ def test_an_append_that_waited_through_the_end_of_its_epoch_is_refused(tmp_path:
         fixture = Fixture(tmp_path)
         partition = fixture.partition
         data, batches = batch(b"in time")
-        first = asyncio.ensure_future(partition.append_in_turn(memoryview(data), batches))
+        first = asyncio.ensure_future(partition.append_exclusively(memoryview(data), batches))
         await asyncio.sleep(0)
         assert partition.is_busy
         change = asyncio.ensure_future(
-            partition.exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following(partition, 1)))
+            partition.run_exclusively(lambda: None, lambda _: partition.become_follower(2, 1, following(partition, 1)))
         )
         await asyncio.sleep(0)
         late, late_batches = batch(b"too late")
-        second = asyncio.ensure_future(partition.append_in_turn(memoryview(late), late_batches))
+        second = asyncio.ensure_future(partition.append_exclusively(memoryview(late), late_batches))
         await asyncio.gather(first, change)
         with pytest.raises(KafkaError) as refused:
             await second
@@ -96,12 +96,12 @@ def test_a_former_leaders_batches_and_cuts_are_not_taken(tmp_path: Path) -> None
         partition.become_follower(3, 2, state)
         data, batches = batch(b"stale", base_offset=2, epoch=1)
         assert not await partition.replicate(1, bytes(data), batches)
-        assert not await partition.cut(1, 0, fully=False)
+        assert not await partition.truncate(1, 0, fully=False)
         assert partition.log.log_end_offset == 2
-        assert await partition.cut(2, 1, fully=False)
+        assert await partition.truncate(2, 1, fully=False)
         assert partition.log.log_end_offset == 1
         partition.become_leader(1, 3)
-        assert not await partition.cut(2, 0, fully=True)
+        assert not await partition.truncate(2, 0, fully=True)
 
     asyncio.run(scenario())
 
@@ -177,7 +177,7 @@ def test_deleted_is_what_every_living_replica_has_deleted(tmp_path: Path) -> Non
             fixture.append()
         partition.follower_fetched(FollowerFetch(2, -1), 3, 0)
         partition.log.advance_log_start(2)
-        first, all_of_it = (asyncio.ensure_future(partition.deleted(offset)) for offset in (1, 2))
+        first, all_of_it = (asyncio.ensure_future(partition.wait_for_deletion(offset)) for offset in (1, 2))
         await asyncio.sleep(0)
         assert not first.done()
         partition.follower_fetched(FollowerFetch(2, -1), 3, 1)
@@ -221,9 +221,9 @@ def test_what_was_cut_off_is_not_committed_for_whoever_leads_next(tmp_path: Path
             fixture.append()
         state = following(partition, 1)
         partition.become_follower(2, 1, state)
-        cut = asyncio.ensure_future(partition.cut(1, 1, fully=False))
+        cut = asyncio.ensure_future(partition.truncate(1, 1, fully=False))
         change = asyncio.ensure_future(
-            partition.exclusively(
+            partition.run_exclusively(
                 lambda: None, lambda _: partition.become_leader(1, 2, with_followers(fixture, 2, isr=(1, 2)))
             )
         )
@@ -244,7 +244,7 @@ def test_who_waits_for_a_sync_hears_of_it_if_nobody_has_to_any_more(tmp_path: Pa
         partition = fixture.partition
         partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2)))
         fixture.append()
-        partition.sync_what_needs_it()
+        partition.sync_if_needed()
         partition.follower_fetched(FollowerFetch(2, -1), 1, 0)
         waiting = asyncio.ensure_future(partition.wait_for_commit(1, 1))
         partition.update_config(TopicConfig.resolve({"flush.messages": "1000"}))
@@ -266,6 +266,6 @@ def test_what_the_disk_writes_while_the_broker_stops_is_not_taken_for_committed(
     fixture = Fixture(tmp_path, executor=StopsMeanwhile())
     fixture.partition.become_leader(1, 1, with_followers(fixture, 1, isr=(1, 2, 3)))
     data, batches = batch(b"uncommitted")
-    asyncio.run(fixture.partition.append_in_turn(memoryview(data), batches))
+    asyncio.run(fixture.partition.append_exclusively(memoryview(data), batches))
     assert fixture.partition.log.log_end_offset == 1
     assert fixture.partition.high_watermark == 0

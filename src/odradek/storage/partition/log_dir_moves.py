@@ -19,7 +19,7 @@ from odradek.core.replication.throttle import ReplicationThrottle
 from odradek.storage.log.log_copy import LogCopy, SourceUnreadable
 from odradek.storage.log.log_dirs import LogDirs
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.append_latency import AppendLatency
 from odradek.storage.partition.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class _Move:
         self.task: asyncio.Task[None]
 
 
-class ReplicaMoves:
+class LogDirMoves:
     def __init__(
         self,
         log_dirs: LogDirs,
@@ -48,18 +48,18 @@ class ReplicaMoves:
         executor: Executor,
         clock: Clock,
         assign: Callable[[Partition, UUID], Awaitable[None]],
-        pace_of: Callable[[str], AppendPace],
+        append_latency_of: Callable[[str], AppendLatency],
         throttle: ReplicationThrottle,
-        disk_failed: Callable[[str, OSError], None],
+        on_disk_failure: Callable[[str, OSError], None],
     ) -> None:
         """`assign` tells the controller in which directory a replica lives, and raises KafkaError if it refuses."""
         self._log_dirs: Final = log_dirs
         self._executor: Final = executor
         self._clock: Final = clock
         self._assign: Final = assign
-        self._pace_of: Final = pace_of
+        self._append_latency_of: Final = append_latency_of
         self._throttle: Final = throttle
-        self._disk_failed: Final = disk_failed
+        self._on_disk_failure: Final = on_disk_failure
         self._moves: Final[dict[TopicPartition, _Move]] = {}
         # As many at a time as there are dirs, as Kafka does it by default.
         self._turn: Final = asyncio.Semaphore(max(1, len(log_dirs.online)))
@@ -133,11 +133,11 @@ class ReplicaMoves:
             elif not self._is_worth_keeping(move):
                 await self._executor.run(lambda: self._delete(copy))
         except SourceUnreadable as unreadable:
-            self._disk_failed(move.source_dir, unreadable.error)
+            self._on_disk_failure(move.source_dir, unreadable.error)
         except OSError as error:
             if not move.created.done():
                 move.created.set_exception(error)
-            self._disk_failed(move.destination, error)
+            self._on_disk_failure(move.destination, error)
         finally:
             del self._moves[name]
 
@@ -204,16 +204,16 @@ class ReplicaMoves:
             nonlocal moved
             # If the original's disk failed just then, the partition is given up: nobody would serve it from elsewhere.
             if finished and partition.unavailable is not ErrorCode.kafka_storage_error:
-                partition.relocate(copy.copy, move.destination, self._pace_of(move.destination))
+                partition.relocate(copy.copy, move.destination, self._append_latency_of(move.destination))
                 moved = True
 
-        await partition.exclusively(finish, publish)
+        await partition.run_exclusively(finish, publish)
         if not moved:
             return False
         try:
             await self._executor.run(lambda: self._delete(move.source))
         except OSError as error:
-            self._disk_failed(move.source_dir, error)
+            self._on_disk_failure(move.source_dir, error)
         return True
 
     def _create(self, move: _Move) -> PartitionLog:

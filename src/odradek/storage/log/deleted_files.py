@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from odradek.base.ports import Disk
 
 
-class DoomedFiles:
+class DeletedFiles:
     __slots__ = ("_disk", "_waiting")
 
     def __init__(self, disk: Disk) -> None:

@@ -16,7 +16,7 @@ from odradek.base.errors import ErrorCode
 from odradek.records.batch import NO_SEQUENCE, BatchHeader
 from odradek.storage.log.producer_entry import ProducerEntry
 
-PASSING: Final = frozenset(
+RETRIABLE_ERRORS: Final = frozenset(
     (
         ErrorCode.not_leader_or_follower,
         ErrorCode.not_enough_replicas,
@@ -37,7 +37,7 @@ class _Refused(NamedTuple):
     at_ms: int
 
 
-class RefusedInPassing:
+class RejectedBatches:
     def __init__(self) -> None:
         self._by_producer: Final[dict[int, _Refused]] = {}
 
@@ -60,22 +60,22 @@ class RefusedInPassing:
         return refused.code if now_ms - refused.at_ms <= REMEMBERED_MS_MAX else None
 
 
-class RefusedBeforehand:
+class RejectedBeforeCreation:
     """What was refused because the partition is not here: it may come between two requests."""
 
     def __init__(self) -> None:
-        self._by_partition: Final[dict[tuple[UUID | str, int], RefusedInPassing]] = {}
+        self._by_partition: Final[dict[tuple[UUID | str, int], RejectedBatches]] = {}
 
     def note(self, topic: UUID | str, index: int, batch: BatchHeader, code: ErrorCode, now_ms: int) -> None:
         """Under the name that the producer used."""
-        if batch.base_sequence == NO_SEQUENCE or code not in PASSING:
+        if batch.base_sequence == NO_SEQUENCE or code not in RETRIABLE_ERRORS:
             return
-        refused = self._by_partition.pop((topic, index), None) or RefusedInPassing()
+        refused = self._by_partition.pop((topic, index), None) or RejectedBatches()
         if len(self._by_partition) >= PARTITIONS_MAX:
             del self._by_partition[next(iter(self._by_partition))]
         self._by_partition[topic, index] = refused
         refused.note(batch, code, now_ms)
 
-    def take(self, topic: UUID | str, index: int) -> RefusedInPassing | None:
+    def take(self, topic: UUID | str, index: int) -> RejectedBatches | None:
         """For the partition, which is here now."""
         return self._by_partition.pop((topic, index), None)

@@ -161,7 +161,7 @@ async def when_safe(written: Unacknowledged, request: ProduceRequest, broker: Br
     partition = written.partition
     try:
         if partition.needs_sync():
-            await partition.durable(written.end_offset)
+            await partition.wait_for_sync(written.end_offset)
     except (KafkaError, OSError) as error:
         return refused(partition.name.topic, partition.name.partition, error, broker)
     return written.result(ErrorCode.none) if request.acks != ALL_ACKS else await result_of(written, request)

@@ -9,12 +9,12 @@ from odradek.base.errors import ErrorCode, KafkaError
 from odradek.records.batch import NO_SEQUENCE, BatchHeader, parse_batches
 from odradek.records.builder import build_batch
 from odradek.records.record import Record
-from odradek.storage.partition.refused_in_passing import (
+from odradek.storage.partition.rejected_batches import (
     PARTITIONS_MAX,
     PRODUCERS_MAX,
     REMEMBERED_MS_MAX,
-    RefusedBeforehand,
-    RefusedInPassing,
+    RejectedBatches,
+    RejectedBeforeCreation,
 )
 from tests.unit.storage.partition.test_partition import Fixture
 
@@ -49,41 +49,41 @@ def append(fixture: Fixture, sequence: int) -> None:
 
 def test_the_next_ones_hear_why_the_first_is_missing(fixture: Fixture) -> None:
     partition = fixture.partition
-    assert partition.refuse(header(2), NOT_LEADER) is NOT_LEADER
+    assert partition.on_rejected_batch(header(2), NOT_LEADER) is NOT_LEADER
     for sequence in (3, 4):
         with pytest.raises(KafkaError) as refusal:
             append(fixture, sequence)
         assert refusal.value.code is GAP
-        assert partition.refuse(header(sequence), GAP) is NOT_LEADER
+        assert partition.on_rejected_batch(header(sequence), GAP) is NOT_LEADER
 
 
 def test_once_it_is_in_the_log_a_gap_is_a_gap(fixture: Fixture) -> None:
     partition = fixture.partition
-    partition.refuse(header(2), ErrorCode.not_enough_replicas)
+    partition.on_rejected_batch(header(2), ErrorCode.not_enough_replicas)
     append(fixture, 2)
-    assert partition.refuse(header(4), GAP) is GAP
+    assert partition.on_rejected_batch(header(4), GAP) is GAP
 
 
 def test_a_gap_that_nothing_was_refused_in_is_a_gap(fixture: Fixture) -> None:
     partition = fixture.partition
-    assert partition.refuse(header(5), GAP) is GAP
-    partition.refuse(header(5), NOT_LEADER)
-    assert partition.refuse(header(4), GAP) is GAP
-    assert partition.refuse(header(7, epoch=1), GAP) is GAP
-    assert partition.refuse(header(7, producer=8), GAP) is GAP
-    assert partition.refuse(header(7), GAP) is NOT_LEADER
+    assert partition.on_rejected_batch(header(5), GAP) is GAP
+    partition.on_rejected_batch(header(5), NOT_LEADER)
+    assert partition.on_rejected_batch(header(4), GAP) is GAP
+    assert partition.on_rejected_batch(header(7, epoch=1), GAP) is GAP
+    assert partition.on_rejected_batch(header(7, producer=8), GAP) is GAP
+    assert partition.on_rejected_batch(header(7), GAP) is NOT_LEADER
 
 
 def test_other_refusals_are_told_as_they_are(fixture: Fixture) -> None:
     partition = fixture.partition
-    partition.refuse(header(2), ErrorCode.invalid_record)
-    assert partition.refuse(header(3), GAP) is GAP
-    assert partition.refuse(header(3), ErrorCode.invalid_producer_epoch) is ErrorCode.invalid_producer_epoch
+    partition.on_rejected_batch(header(2), ErrorCode.invalid_record)
+    assert partition.on_rejected_batch(header(3), GAP) is GAP
+    assert partition.on_rejected_batch(header(3), ErrorCode.invalid_producer_epoch) is ErrorCode.invalid_producer_epoch
 
 
 def test_a_refusal_is_forgotten(fixture: Fixture) -> None:
     known = fixture.partition.log.producers.producers[PRODUCER]
-    refused = RefusedInPassing()
+    refused = RejectedBatches()
     refused.note(header(2), NOT_LEADER, now_ms=0)
     assert refused.reason_for_gap(header(3), known, REMEMBERED_MS_MAX) is NOT_LEADER
     assert refused.reason_for_gap(header(3), known, REMEMBERED_MS_MAX + 1) is None
@@ -94,7 +94,7 @@ def test_a_refusal_is_forgotten(fixture: Fixture) -> None:
 
 def test_producers_without_sequences_are_not_remembered(fixture: Fixture) -> None:
     known = fixture.partition.log.producers.producers[PRODUCER]
-    refused = RefusedInPassing()
+    refused = RejectedBatches()
     refused.note(header(NO_SEQUENCE), NOT_LEADER, now_ms=0)
     assert refused.reason_for_gap(header(3), known, 0) is None
 
@@ -104,7 +104,7 @@ def test_producers_without_sequences_are_not_remembered(fixture: Fixture) -> Non
 
 def test_what_would_be_taken_for_the_first_is_refused_as_the_first_was(tmp_path: Path) -> None:
     partition = Fixture(tmp_path).partition
-    partition.refuse(header(0), NOT_LEADER)
+    partition.on_rejected_batch(header(0), NOT_LEADER)
     with pytest.raises(KafkaError) as refusal:
         partition.check_gap(header(3), 0)
     assert refusal.value.code is NOT_LEADER
@@ -113,7 +113,7 @@ def test_what_would_be_taken_for_the_first_is_refused_as_the_first_was(tmp_path:
 
 
 def test_a_partition_hears_what_was_refused_before_it_came() -> None:
-    beforehand = RefusedBeforehand()
+    beforehand = RejectedBeforeCreation()
     topic_id = UUID(int=5)
     beforehand.note(topic_id, 1, header(0), ErrorCode.unknown_topic_id, 0)
     beforehand.note("t", 1, header(0), ErrorCode.kafka_storage_error, 0)
@@ -125,7 +125,7 @@ def test_a_partition_hears_what_was_refused_before_it_came() -> None:
 
 
 def test_only_so_much_is_kept_for_partitions_that_may_never_come() -> None:
-    beforehand = RefusedBeforehand()
+    beforehand = RejectedBeforeCreation()
     for index in range(PARTITIONS_MAX + 1):
         beforehand.note("t", index, header(0), ErrorCode.unknown_topic_or_partition, 0)
     assert beforehand.take("t", 0) is None

@@ -19,8 +19,8 @@ from odradek.host.executor import ThreadExecutor
 from odradek.records.batch import parse_batches
 from odradek.storage.log.log_dirs import LogDirs, WantedLog
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.partition.moves import ReplicaMoves
-from odradek.storage.partition.pace import AppendPace
+from odradek.storage.partition.append_latency import AppendLatency
+from odradek.storage.partition.log_dir_moves import LogDirMoves
 from odradek.storage.partition.partition import Partition
 from tests.record_batches import TestRecord, batch
 
@@ -52,14 +52,14 @@ class Bench:
         )
         for job in self.log_dirs.loading_jobs(lambda _: self.config, now_ms=self.clock.wall_ms()):
             assert job() is None
-        self.moves = ReplicaMoves(
+        self.moves = LogDirMoves(
             self.log_dirs,
             executor=self.executor,
             clock=self.clock,
             assign=self._assign,
-            pace_of=lambda _: AppendPace(),
+            append_latency_of=lambda _: AppendLatency(),
             throttle=self.throttle,
-            disk_failed=lambda directory, _: self.fail(directory),
+            on_disk_failure=lambda directory, _: self.fail(directory),
         )
         self.moves.settle(lambda _: self.assigned[-1] if self.assigned else None)
         wanted = WantedLog(NAME, TOPIC_ID, self.config, self.id_of(self.first))
@@ -70,10 +70,10 @@ class Bench:
             TOPIC_ID,
             log,
             log_dir=self.log_dirs.dir_of(log),
-            pace=AppendPace(),
+            append_latency=AppendLatency(),
             clock=self.clock,
             executor=self.executor,
-            disk_failed=lambda directory, _: self.fail(directory),
+            on_disk_failure=lambda directory, _: self.fail(directory),
         )
         self.partition.become_leader(1, 0)
         return self
@@ -94,10 +94,10 @@ class Bench:
 
     async def append(self, value: bytes = b"x") -> None:
         data = bytearray(batch(TestRecord(value)))
-        if self.partition.may_append_now:
+        if self.partition.can_append_now:
             self.partition.append(memoryview(data), parse_batches(data), 1)
         else:
-            await self.partition.append_in_turn(memoryview(data), parse_batches(data))
+            await self.partition.append_exclusively(memoryview(data), parse_batches(data))
 
     async def done(self) -> None:
         while self.moves.destination(NAME) is not None:
@@ -176,7 +176,7 @@ def test_synced_writes_stay_synced(tmp_path: Path) -> None:
         async def write() -> None:
             for _ in range(100):
                 await bench.append()
-                await bench.partition.durable(bench.partition.log.log_end_offset)
+                await bench.partition.wait_for_sync(bench.partition.log.log_end_offset)
 
         writing = asyncio.ensure_future(write())
         await bench.moves.begin(bench.partition, bench.second)

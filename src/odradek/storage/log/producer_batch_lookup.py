@@ -12,13 +12,13 @@ from odradek.storage.log.producer_entry import BATCHES_KEPT, ProducerEntry, Sequ
 from odradek.storage.log.segment import Segment
 
 # Five batches of one producer were under way at the same time: they do not lie far apart.
-RECALL_BYTES = 256 * 1024
+LOOKUP_BYTES_MAX = 256 * 1024
 # However small segments are: each of them has files to be opened.
 _SEGMENTS_MAX = 20
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 
-def is_before(header: BatchHeader, entry: ProducerEntry) -> bool:
+def precedes_known_batches(header: BatchHeader, entry: ProducerEntry) -> bool:
     """Whether the batch comes before all that is known of its producer, who may have sent more than that."""
     if header.producer_epoch != entry.epoch or not 0 < len(entry.batches) < BATCHES_KEPT:
         return False
@@ -27,11 +27,11 @@ def is_before(header: BatchHeader, entry: ProducerEntry) -> bool:
     return 0 < distance <= _SEQUENCE_MASK // 2
 
 
-def recall_batches(segments: Sequence[Segment], entry: ProducerEntry) -> None:
+def restore_batches(segments: Sequence[Segment], entry: ProducerEntry) -> None:
     """Adds what the end of the log holds of the producer's batches before those that are known."""
     first_offset = entry.batches[0].first_offset
     found: list[SequencedBatch] = []
-    left = RECALL_BYTES
+    left = LOOKUP_BYTES_MAX
     for segment in reversed(segments[-_SEGMENTS_MAX:]):
         position = segment.offset_index.lookup_position(max(0, segment.size - left)).position
         found = [*_batches_of(entry, segment, position, first_offset), *found]

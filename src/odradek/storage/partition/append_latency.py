@@ -13,21 +13,21 @@ QUICK_IN_A_ROW: Final = 200
 QUICK_FOR_SECONDS: Final = 1.0
 
 
-class AppendPace:
-    __slots__ = ("_quick_in_a_row", "_quick_since", "slow")
+class AppendLatency:
+    __slots__ = ("_quick_in_a_row", "_quick_since", "is_slow")
 
     def __init__(self) -> None:
-        self.slow = False
+        self.is_slow = False
         self._quick_in_a_row = 0
         self._quick_since = 0.0
 
     def observe(self, seconds: float, now: float) -> None:
         """A write that took so long has just ended."""
         if seconds >= SLOW_SECONDS:
-            self.slow = True
+            self.is_slow = True
             self._quick_in_a_row = 0
             self._quick_since = now
-        elif self.slow:
+        elif self.is_slow:
             self._quick_in_a_row += 1
             if self._quick_in_a_row >= QUICK_IN_A_ROW and now - self._quick_since >= QUICK_FOR_SECONDS:
-                self.slow = False
+                self.is_slow = False

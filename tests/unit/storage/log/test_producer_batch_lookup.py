@@ -6,7 +6,7 @@ import pytest
 
 from odradek.base.errors import ErrorCode, KafkaError
 from odradek.storage.log.partition_log import PartitionLog
-from odradek.storage.log.recall import RECALL_BYTES
+from odradek.storage.log.producer_batch_lookup import LOOKUP_BYTES_MAX
 from tests.unit.storage.log.log_support import LogBox, config
 
 
@@ -73,16 +73,16 @@ def test_the_log_is_read_once_for_a_producer(tmp_path: Path, monkeypatch: pytest
     box.reopen_cleanly()
     with pytest.raises(KafkaError):
         box.produce(7, 0, 2)
-    monkeypatch.setattr("odradek.storage.log.partition_log.recall_batches", None)
+    monkeypatch.setattr("odradek.storage.log.partition_log.restore_batches", None)
     assert box.produce(7, 1).duplicate
     with pytest.raises(KafkaError):
         box.produce(7, 0, 2)
 
 
 def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
-    box = LogBox(tmp_path, config=config(index_interval_bytes=0, max_message_bytes=RECALL_BYTES * 2))
+    box = LogBox(tmp_path, config=config(index_interval_bytes=0, max_message_bytes=LOOKUP_BYTES_MAX * 2))
     box.produce(7, 0)
-    box.produce(8, 0, size=RECALL_BYTES)
+    box.produce(8, 0, size=LOOKUP_BYTES_MAX)
     box.produce(7, 1)
     box.produce(7, 2)
     box.reopen_cleanly()

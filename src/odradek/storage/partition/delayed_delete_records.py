@@ -1,4 +1,7 @@
-"""Who waits for records to be gone from all replicas: were they gone from one only, the next leader would show them."""
+"""DeleteRecords requests that wait until all live replicas have deleted the records.
+
+If only the leader had deleted them, the next leader would return them again.
+"""
 
 import asyncio
 from typing import Final
@@ -6,7 +9,7 @@ from typing import Final
 from odradek.base.errors import KafkaError
 
 
-class Deletions:
+class DelayedDeleteRecords:
     def __init__(self) -> None:
         self._waiting: Final[list[tuple[int, asyncio.Future[int]]]] = []
 
@@ -14,7 +17,7 @@ class Deletions:
         return bool(self._waiting)
 
     async def wait_for(self, offset: int) -> int:
-        """Returns the low watermark that has reached the offset. Raises KafkaError if it never will here."""
+        """Returns the low watermark once it has reached the offset. Raises KafkaError if this broker stops leading."""
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         waiter = (offset, done)
         self._waiting.append(waiter)
@@ -24,7 +27,7 @@ class Deletions:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
 
-    def reached(self, low_watermark: int) -> None:
+    def on_low_watermark(self, low_watermark: int) -> None:
         for waiter in [one for one in self._waiting if one[0] <= low_watermark]:
             self._waiting.remove(waiter)
             if not waiter[1].done():

@@ -12,8 +12,8 @@ from odradek.storage.log import names
 from odradek.storage.log.segment import Segment
 
 
-def swap_in(disk: Disk, directory: str, new: Sequence[Segment]) -> None:
-    """From `.cleaned` to `.swap`. The caller renames the replaced ones, then calls `settle`."""
+def mark_swapped(disk: Disk, directory: str, new: Sequence[Segment]) -> None:
+    """From `.cleaned` to `.swap`. The caller renames the replaced ones, then calls `finish_swap`."""
     for segment in new:
         segment.sync()
         segment.sync_indexes()
@@ -23,7 +23,7 @@ def swap_in(disk: Disk, directory: str, new: Sequence[Segment]) -> None:
     disk.sync_dir(directory)
 
 
-def settle(disk: Disk, directory: str, new: Sequence[Segment]) -> None:
+def finish_swap(disk: Disk, directory: str, new: Sequence[Segment]) -> None:
     for segment in new:
         segment.rename_mark("")
     disk.sync_dir(directory)

@@ -1,47 +1,47 @@
 """One slow write moves a log dir to its thread; only many quick ones, for a while, bring it back."""
 
-from odradek.storage.partition.pace import QUICK_FOR_SECONDS, QUICK_IN_A_ROW, SLOW_SECONDS, AppendPace
+from odradek.storage.partition.append_latency import QUICK_FOR_SECONDS, QUICK_IN_A_ROW, SLOW_SECONDS, AppendLatency
 
 # What a thread needs that waits for the interpreter: the disk is quick all the same.
 QUICK_SECONDS = SLOW_SECONDS / 2
 
 
 def test_quick_writes_stay_on_the_loop() -> None:
-    pace = AppendPace()
+    pace = AppendLatency()
     for number in range(1000):
         pace.observe(QUICK_SECONDS, number)
-    assert not pace.slow
+    assert not pace.is_slow
 
 
 def test_one_slow_write_is_enough() -> None:
-    pace = AppendPace()
+    pace = AppendLatency()
     pace.observe(SLOW_SECONDS, 1.0)
-    assert pace.slow
+    assert pace.is_slow
 
 
 def test_the_way_back_takes_many_quick_writes() -> None:
-    pace = AppendPace()
+    pace = AppendLatency()
     pace.observe(SLOW_SECONDS, 0.0)
     later = 10 * QUICK_FOR_SECONDS
     for _ in range(QUICK_IN_A_ROW - 1):
         pace.observe(QUICK_SECONDS, later)
-    assert pace.slow
+    assert pace.is_slow
     pace.observe(QUICK_SECONDS, later)
-    assert not pace.slow
+    assert not pace.is_slow
 
 
 def test_the_way_back_takes_a_while() -> None:
-    pace = AppendPace()
+    pace = AppendLatency()
     pace.observe(SLOW_SECONDS, 10.0)
     for _ in range(10 * QUICK_IN_A_ROW):
         pace.observe(QUICK_SECONDS, 10.0 + QUICK_FOR_SECONDS * 0.99)
-    assert pace.slow
+    assert pace.is_slow
     pace.observe(QUICK_SECONDS, 10.0 + QUICK_FOR_SECONDS)
-    assert not pace.slow
+    assert not pace.is_slow
 
 
 def test_another_slow_write_begins_it_anew() -> None:
-    pace = AppendPace()
+    pace = AppendLatency()
     pace.observe(SLOW_SECONDS, 0.0)
     later = 10 * QUICK_FOR_SECONDS
     for _ in range(QUICK_IN_A_ROW - 1):
@@ -49,6 +49,6 @@ def test_another_slow_write_begins_it_anew() -> None:
     pace.observe(SLOW_SECONDS, later)
     for _ in range(QUICK_IN_A_ROW + 1):
         pace.observe(QUICK_SECONDS, later)
-    assert pace.slow
+    assert pace.is_slow
     pace.observe(QUICK_SECONDS, later + QUICK_FOR_SECONDS)
-    assert not pace.slow
+    assert not pace.is_slow
